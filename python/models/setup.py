@@ -1,4 +1,4 @@
-"""Brings the released models of `trained_models/` into the package while it is built."""
+"""Copies the released models of `trained_models/` into the package while it is built."""
 
 import re
 import shutil
@@ -12,7 +12,7 @@ TRAINED = ROOT / "trained_models"
 
 
 def version() -> str:
-    """The version of everything, which the workspace's Cargo.toml states once."""
+    """The version of the whole project, which the workspace's Cargo.toml states once."""
     stated = re.search(r'^version = "(.+)"$', (ROOT / "Cargo.toml").read_text(encoding="utf-8"), re.MULTILINE)
     if stated is None:
         raise SystemExit(f"error: {ROOT / 'Cargo.toml'} states no version; build from a checkout of the repository")

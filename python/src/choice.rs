@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 
 use crate::config::PyConfig;
 
-/// The picks of a model for one problem.
+/// A model's picks for one problem.
 #[pyclass(name = "Choice", module = "torch_diode", frozen)]
 pub(crate) struct PyChoice {
     pub(crate) picks: Vec<(Config, f64)>,
@@ -22,13 +22,13 @@ pub(crate) struct PyChoice {
 
 #[pymethods]
 impl PyChoice {
-    /// Configs with their predicted times in µs, best first.
+    /// The picked configs with their predicted times in µs, best first.
     #[getter]
     fn picks(&self) -> Vec<(PyConfig, f64)> {
         shown(&self.picks)
     }
 
-    /// The best of those that were not picked.
+    /// The best configs that were not picked.
     #[getter]
     fn near(&self) -> Vec<(PyConfig, f64)> {
         shown(&self.near)
@@ -40,14 +40,15 @@ impl PyChoice {
         self.ranked
     }
 
-    /// The share of unseen problems of this group on which the best of so many picks was within
-    /// 5 % of the best; `None` where that was not measured.
+    /// The share of unseen problems of this group on which the best of this many picks was within 5 %
+    /// of the best. `None` if that was not measured.
     #[getter]
     fn probability(&self) -> Option<f64> {
         self.probability
     }
 
-    /// The times between which the first pick was, for four problems in five of the group.
+    /// Two times in µs. For four problems in five of the group, the first pick's time was between
+    /// them.
     #[getter]
     fn first_us(&self) -> Option<(f64, f64)> {
         self.first_us
@@ -58,7 +59,8 @@ impl PyChoice {
         self.group
     }
 
-    /// Why the prediction is a guess: how the problem differs from all that the model was trained on.
+    /// How the problem differs from all that the model was trained on. If so, the prediction is a
+    /// guess.
     #[getter]
     fn caveat(&self) -> Option<&str> {
         self.caveat.as_deref()
@@ -82,7 +84,7 @@ pub(crate) struct Question {
     pub(crate) top_k: usize,
     pub(crate) tf32: bool,
     pub(crate) shared_memory: Option<u32>,
-    /// Bits of the two shares: only whether they are the same counts.
+    /// The bits of the two shares. They are only compared for equality.
     pub(crate) min_confidence: Option<u64>,
     pub(crate) performance_threshold: Option<u64>,
 }
@@ -92,7 +94,7 @@ pub(crate) struct Question {
 pub(crate) struct Answers(Mutex<HashMap<Question, Py<PyChoice>>>);
 
 impl Answers {
-    /// The most choices that are kept, some 10 MB. Beyond that, all are dropped.
+    /// The most choices that are kept, which take some 10 MB. If there are more, all are dropped.
     const MOST: usize = 1 << 14;
 
     pub(crate) fn get(&self, py: Python<'_>, question: &Question) -> Option<Py<PyChoice>> {

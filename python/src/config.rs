@@ -1,4 +1,4 @@
-//! Configs, as Python sees them.
+//! Configs for Python.
 
 use diode_core::{AccType, Config, ConfigFields, Invalid, RocmExtras, Template, Tile};
 use pyo3::prelude::*;
@@ -34,7 +34,7 @@ impl PyConfig {
     ) -> PyResult<Self> {
         let config = || -> Result<Config, Invalid> {
             let rocm = [matrix_instr_nonkdim, waves_per_eu, kpack].iter().any(Option::is_some);
-            /// Inductor's usual one.
+            /// Inductor's usual value.
             const GROUP_M: u32 = 8;
             let template: Template = template.parse()?;
             Config::try_from(ConfigFields {
@@ -49,7 +49,7 @@ impl PyConfig {
                 allow_tf32,
                 use_fast_accum,
                 acc_type: acc_type.map(str::parse::<AccType>).transpose()?,
-                // Inductor's own values for what is left out.
+                // Inductor's own values, where Python gives none.
                 rocm: rocm.then_some(RocmExtras {
                     matrix_instr_nonkdim: matrix_instr_nonkdim.unwrap_or(0),
                     waves_per_eu: waves_per_eu.unwrap_or(0),
@@ -61,7 +61,7 @@ impl PyConfig {
         config().map(Self).map_err(refusal)
     }
 
-    /// Under Inductor's name; the vendor's library is `aten`.
+    /// The template's name in Inductor. For the library kernel it is `aten`.
     #[getter]
     fn template(&self) -> &'static str {
         self.0.template().as_str()
@@ -117,7 +117,7 @@ impl PyConfig {
         }
     }
 
-    /// `128×256×64 s3 w8`: how a config is shown.
+    /// The config as it is shown: `128×256×64 s3 w8`.
     #[getter]
     fn label(&self) -> String {
         self.0.label()

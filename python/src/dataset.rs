@@ -1,4 +1,4 @@
-//! Datasets of what Inductor measured.
+//! Datasets of timings that Inductor measured.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -16,7 +16,8 @@ use crate::error::{computed, refusal};
 use crate::hardware::PyHardware;
 use crate::problem::PyProblem;
 
-/// Inductor reports the least of its repeats, each after clearing the cache, timed by events.
+/// Inductor's method. It reports the minimum of its repeats, which events time after the cache was
+/// cleared.
 const INDUCTORS: Method =
     Method::Known { statistic: Statistic::Minimum, cache: Cache::Cold, clock: Clock::Event };
 
@@ -26,7 +27,7 @@ pub(crate) struct PyDataset(Mutex<Dataset>);
 
 #[pymethods]
 impl PyDataset {
-    /// For the hardware that a device's name stands for.
+    /// An empty dataset for the hardware that a device's name stands for.
     #[new]
     fn new(hardware: &str) -> PyResult<Self> {
         let hardware = Hardware::from_name(hardware).map_err(refusal)?;
@@ -48,7 +49,7 @@ impl PyDataset {
         })
     }
 
-    /// Adds what was measured on one problem: times in ms, `None` for a config that failed.
+    /// Adds the timings of one problem. Times are in ms, and `None` if a config failed.
     fn add(&self, problem: &PyProblem, timings: Vec<(PyRef<'_, PyConfig>, Option<f64>)>) -> PyResult<()> {
         let mut dataset = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut times = Vec::with_capacity(timings.len());
@@ -78,8 +79,8 @@ impl PyDataset {
         Ok(())
     }
 
-    /// Writes the format that the extension names. Returns what that format has no place for, in
-    /// words, if it was left out.
+    /// Writes the dataset in the format that the extension names. If the format cannot hold all,
+    /// returns in words what was left out.
     fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<Option<String>> {
         computed(py, || {
             let dataset = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -115,13 +116,13 @@ impl PyDataset {
         self.read(Dataset::failures)
     }
 
-    /// How the times of each problem were taken.
+    /// The method by which the times of each problem were taken.
     #[getter]
     fn methods(&self) -> Vec<String> {
         self.read(|dataset| dataset.solutions.iter().map(|solution| solution.method.to_string()).collect())
     }
 
-    /// The problems, in the order they were added.
+    /// The problems, in the order in which they were added.
     #[getter]
     fn problems(&self) -> Vec<PyProblem> {
         self.read(|dataset| {

@@ -1,4 +1,4 @@
-//! What follows a multiplication, as Python sees it.
+//! Epilogues for Python: what follows a multiplication and may become part of its kernel.
 
 use diode_core::Micros;
 use diode_model::epilogue::{self, Costs, Following, Weighed};
@@ -39,7 +39,7 @@ impl PyEpilogue {
         self.0.product_bytes
     }
 
-    /// Of its other operands.
+    /// How many bytes of other operands it reads.
     #[getter]
     fn read_bytes(&self) -> u64 {
         self.0.read_bytes
@@ -50,20 +50,20 @@ impl PyEpilogue {
         self.0.written_bytes
     }
 
-    /// Whether the product itself is wanted too.
+    /// Whether the product itself is stored, too.
     #[getter]
     fn keeps_product(&self) -> bool {
         self.0.keeps_product
     }
 
-    /// Its functions, each once; casts only where there is nothing else.
+    /// The names of its functions, each once. Casts are named only if there is nothing else.
     #[getter]
     fn label(&self) -> String {
         self.0.label()
     }
 }
 
-/// What was measured of one kind of hardware.
+/// The measured costs of epilogues on one kind of hardware.
 #[pyclass(name = "Costs", module = "torch_diode", frozen, eq, get_all)]
 #[derive(Clone, PartialEq)]
 pub(crate) struct PyCosts {
@@ -107,7 +107,7 @@ impl PyCosts {
         }
     }
 
-    /// The costs on a kind of hardware; `None` where nobody has measured them.
+    /// The costs on a kind of hardware. `None` if nobody has measured them.
     #[staticmethod]
     fn of(hardware: &PyHardware) -> Option<Self> {
         let costs = Costs::of(&hardware.0)?;
@@ -124,12 +124,12 @@ impl PyCosts {
         })
     }
 
-    /// A kernel of its own.
+    /// How long the epilogue takes as a kernel of its own, in µs.
     fn separate_us(&self, epilogue: &PyEpilogue) -> PyResult<f64> {
         Ok(self.costs()?.separate_us(&epilogue.0))
     }
 
-    /// What a tile takes longer for, when it does all this itself.
+    /// How much longer a tile takes if the epilogue is part of its kernel, in µs.
     fn fused_us(
         &self,
         epilogue: &PyEpilogue,
@@ -160,7 +160,7 @@ impl PyCosts {
     }
 }
 
-/// A kernel with what follows it.
+/// A kernel and its time, with the epilogue's.
 #[pyclass(name = "Weighed", module = "torch_diode", frozen)]
 pub(crate) struct PyWeighed(Weighed);
 
@@ -187,7 +187,8 @@ impl PyWeighed {
     }
 }
 
-/// Kernels and their times, with what follows them where that is known, the best first.
+/// The kernels and their times, best first. If `costs` and `epilogue` are given, the epilogue's times
+/// are added.
 #[pyfunction]
 pub(crate) fn weighed(
     kernels: Vec<(PyRef<'_, PyConfig>, f64)>,

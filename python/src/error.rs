@@ -1,4 +1,4 @@
-//! What Python sees of a failure.
+//! How failures appear in Python.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -12,13 +12,13 @@ pyo3::create_exception!(
     "What was given, what was expected and what to do."
 );
 
-/// A `DiodeError` with the message of an error of Rust.
+/// A `DiodeError` with the message of an error in Rust.
 pub(crate) fn refusal(error: impl std::fmt::Display) -> PyErr {
     DiodeError::new_err(error.to_string())
 }
 
-/// Computes while other threads of Python run. A panic becomes an error, too: it must not end
-/// a program that only wanted a faster kernel.
+/// Computes while other Python threads run. A panic becomes an error, too: it must not end a
+/// program that only wanted a faster kernel.
 pub(crate) fn computed<T: Send, E: std::fmt::Display + Send>(
     py: Python<'_>,
     compute: impl FnOnce() -> Result<T, E> + Send,

@@ -1,4 +1,4 @@
-//! Hardware, as Python sees it.
+//! Hardware for Python.
 
 use diode_core::hardware::{Hardware, find};
 use pyo3::prelude::*;
@@ -10,7 +10,8 @@ pub(crate) struct PyHardware(pub(crate) Hardware);
 
 #[pymethods]
 impl PyHardware {
-    /// The hardware of the catalogue that a device's name or a slug stands for; `None` if it is not there.
+    /// The hardware in the catalogue with this device name or slug. `None` if the catalogue does not have
+    /// it.
     #[staticmethod]
     fn find(name: &str) -> Option<Self> {
         find(name).map(Self)
@@ -36,7 +37,7 @@ impl PyHardware {
         self.0.facts.map(|facts| facts.sms)
     }
 
-    /// Bytes of shared memory that one block may use.
+    /// How many bytes of shared memory one block may use.
     #[getter]
     fn shared_memory(&self) -> Option<u32> {
         self.0.facts.map(|facts| facts.smem_per_block)

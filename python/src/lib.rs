@@ -1,8 +1,8 @@
-//! The Rust core of `torch_diode`: everything that the plug-in computes.
+//! The Rust core of `torch_diode`, which computes everything for the plug-in.
 //!
-//! Python holds the thin glue to torch. Here are the vocabulary, models, tables,
-//! datasets and the rules of what can be launched, as classes of Python. Every failure
-//! is a `DiodeError`; what computes for long lets other threads of Python run.
+//! The Python part only connects it to torch. The core has problems, configs, models, tables,
+//! datasets and the rules of what can be launched, as Python classes. Every failure is a
+//! `DiodeError`. Long computations let other Python threads run.
 
 mod choice;
 mod config;
@@ -19,7 +19,7 @@ mod table;
 use diode_model::epilogue::{DOUBT, WEIGHED};
 use pyo3::prelude::*;
 
-/// Which of the distributions this is; they hold the same Python files.
+/// The name of this distribution. Both distributions hold the same Python files.
 const DISTRIBUTION: &str = if cfg!(feature = "full") { "torch-diode" } else { "torch-diode-lib" };
 
 #[pymodule]

@@ -1,7 +1,7 @@
 //! Why a kernel cannot be launched, or must not be.
 //!
-//! One choice that does not fit fails a whole compile, so in doubt a kernel is refused. The
-//! rules of shared memory were read off compiled kernels of Triton 3.6.
+//! A single pick that does not fit makes a whole compile fail. So a kernel is refused in case of doubt. The rules of
+//! shared memory were derived from kernels that Triton 3.6 compiled.
 
 use diode_core::{Alignment, Config, DType, Problem, Tile};
 use pyo3::prelude::*;
@@ -9,8 +9,8 @@ use pyo3::prelude::*;
 use crate::config::PyConfig;
 use crate::problem::PyProblem;
 
-/// Why a config cannot run on a problem with so many bytes of shared memory per block, in
-/// one sentence; `None` if it can.
+/// The reason in one sentence why a config cannot run on a problem with this many bytes of shared memory per block.
+/// `None` if it can.
 #[pyfunction]
 #[pyo3(signature = (problem, config, shared_memory, *, tf32=false))]
 pub(crate) fn obstacle(
@@ -47,9 +47,10 @@ pub(crate) fn why_not(problem: &Problem, config: &Config, shared_memory: u32, tf
     None
 }
 
-/// The main loop's stages or the tile that the epilogue turns around, whichever is more.
+/// How many bytes of shared memory a kernel needs: for the stages of its main loop, or for the tile that the
+/// epilogue transposes, whichever is more.
 fn shared_memory_of(problem: &Problem, config: &Config, tile: &Tile, tf32: bool) -> u64 {
-    /// Barriers of the tensor memory accelerator, per stage.
+    /// The barriers of the tensor memory accelerator take this many bytes per stage.
     const BARRIER: u64 = 8;
     let operand = problem.a_dtype.size().max(problem.b_dtype.size());
     let stage = u64::from(tile.block_m + tile.block_n) * u64::from(tile.block_k) * operand;
@@ -62,7 +63,7 @@ fn shared_memory_of(problem: &Problem, config: &Config, tile: &Tile, tf32: bool)
         // The last stage stays in registers.
         _ => (stages - 1).max(1) * stage,
     };
-    // ROCm's compiler stores accumulators without turning them around.
+    // ROCm's compiler stores accumulators without transposing them.
     let epilogue = if tile.rocm.is_some() {
         0
     } else {
@@ -71,8 +72,8 @@ fn shared_memory_of(problem: &Problem, config: &Config, tile: &Tile, tf32: bool)
     main_loop.max(epilogue)
 }
 
-/// Register-heavy tiles of an earlier form of the collector's unaligned kernels were seen to read illegal addresses.
-/// The present ones do not; of 96 problems none had such a tile as its best.
+/// Whether a tile might read illegal addresses. Tiles with many registers did so in an earlier form of the
+/// collector's unaligned kernels. The current kernels do not, but none of 96 problems had such a tile as its best.
 fn faults(problem: &Problem, tile: &Tile) -> bool {
     let rows = problem.alignment();
     let unaligned = [rows.a, rows.b, rows.out].iter().any(|&rows| rows != Alignment::Bytes16);

@@ -1,4 +1,4 @@
-//! Models, as Python sees them.
+//! Models for Python.
 
 use std::io::Read as _;
 use std::path::PathBuf;
@@ -25,7 +25,7 @@ use crate::problem::PyProblem;
 #[pyclass(name = "Model", module = "torch_diode", frozen)]
 pub(crate) struct PyModel {
     model: AnyModel,
-    /// Keeps between calls what depends on configs alone; `None` for networks of torch-diode.
+    /// Keeps between calls what depends only on configs. `None` for torch-diode's networks.
     ranker: Option<Mutex<Ranker<Arc<Model>>>>,
     hardware: Hardware,
     digest: Digest,
@@ -51,7 +51,7 @@ impl PyModel {
         computed(py, || Self::decode(bytes))
     }
 
-    /// The same weights for other hardware, for which their quality was not measured.
+    /// The same weights for other hardware. Their quality was not measured there.
     fn standing_in_for(&self, hardware: &PyHardware) -> PyResult<Self> {
         let AnyModel::Ranking(model) = &self.model else {
             return Err(refusal(
@@ -63,9 +63,10 @@ impl PyModel {
         Self::new(AnyModel::Ranking(Box::new(model)), digest).map_err(refusal)
     }
 
-    /// What to run for a problem: `top_k` configs, or as many more as `min_confidence` takes.
+    /// What to run for a problem: `top_k` configs, or as many more as `min_confidence` needs.
     ///
-    /// Those predicted to take more than `performance_threshold` times as long as the best are left out.
+    /// Configs that are predicted to take more than `performance_threshold` times as long as the best are
+    /// left out.
     #[pyo3(signature = (problem, top_k=1, *, min_confidence=None, performance_threshold=None, tf32=false, shared_memory=None, cache=true))]
     #[expect(clippy::too_many_arguments, reason = "Python passes them by name")]
     fn choose(
@@ -99,7 +100,7 @@ impl PyModel {
         Ok(choice)
     }
 
-    /// Forgets the choices made so far.
+    /// Drops the choices that were kept.
     fn clear_cache(&self) {
         self.answers.clear();
     }
@@ -109,7 +110,7 @@ impl PyModel {
         self.answers.len()
     }
 
-    /// SHA-256 of the file.
+    /// The SHA-256 of the model's file.
     #[getter]
     fn digest(&self) -> &str {
         self.digest.as_str()
@@ -125,7 +126,7 @@ impl PyModel {
         PyHardware(self.hardware.clone())
     }
 
-    /// What it was trained on; empty where the file does not say.
+    /// The operators that it was trained on. Empty if the file does not state them.
     #[getter]
     fn ops(&self) -> Vec<&'static str> {
         self.metadata(|metadata| metadata.ops.iter().map(|op| op.as_str()).collect())
@@ -136,7 +137,7 @@ impl PyModel {
         self.metadata(|metadata| metadata.dtypes.iter().map(|dtype| dtype.as_str()).collect())
     }
 
-    /// When it was trained, as RFC 3339; empty where the file does not say.
+    /// When it was trained, in RFC 3339. Empty if the file does not state it.
     #[getter]
     fn created_at(&self) -> String {
         self.model.training().map(|training| training.created_at.clone()).unwrap_or_default()
@@ -224,8 +225,8 @@ impl PyModel {
         })
     }
 
-    /// The model's configs that can run on the problem, computing as the user's settings ask. `EVEN_K` is
-    /// left open, so that the list is the same for every K.
+    /// The model's configs that can run on the problem under the user's settings. They are the same for
+    /// every K, because `EVEN_K` is left open.
     fn launchable(&self, question: &Question) -> Result<Vec<Config>, ModelError> {
         let problem = &question.problem;
         let facts = self.hardware.facts.as_ref();
@@ -235,7 +236,7 @@ impl PyModel {
         let configs = self.model.space().configs(&self.hardware, problem)?;
         let fits = |config: &Config| why_not(problem, config, shared_memory, tf32).is_none();
         let computing = configs.into_iter().map(|config| with_tf32(config, tf32)).filter(fits);
-        // No block is so short.
+        // No block has a K of 1, so no config has `EVEN_K`.
         Ok(computing.map(|config| config.for_k(1)).collect())
     }
 

@@ -1,4 +1,4 @@
-//! Problems, as Python sees them.
+//! Problems for Python.
 
 use diode_core::{Bias, DType, Invalid, Layout, Op, Problem, ProblemFields, ProblemGroup};
 use pyo3::prelude::*;
@@ -34,7 +34,7 @@ impl PyProblem {
             let other = |name: Option<&str>| name.map_or(Ok(a_dtype), parse_dtype);
             let bias = match bias {
                 Some(name) => name.parse()?,
-                // What `nn.Linear` has.
+                // The bias of `nn.Linear` is a vector.
                 None if op.has_bias() => Bias::Vector,
                 None => Bias::None,
             };
@@ -112,19 +112,19 @@ impl PyProblem {
         self.0.bias.as_str()
     }
 
-    /// The problem group; confidence is stated per group.
+    /// The problem group. Confidence is stated per group.
     #[getter]
     fn group(&self) -> &'static str {
         ProblemGroup::of(&self.0).as_str()
     }
 
-    /// Multiplications and additions, counted as one each.
+    /// The number of operations. Multiplications and additions count as one each.
     #[getter]
     fn flops(&self) -> f64 {
         self.0.flops()
     }
 
-    /// `mm 4096×4096×4096 bfloat16 nt`: how a problem is shown.
+    /// The problem as it is shown: `mm 4096×4096×4096 bfloat16 nt`.
     #[getter]
     fn label(&self) -> String {
         let letter = |layout| if layout == Layout::Row { 'n' } else { 't' };
@@ -151,7 +151,7 @@ impl PyProblem {
     }
 }
 
-/// `torch.bfloat16` as Python prints it, or the bare name.
+/// Parses a dtype, either as Python prints it (`torch.bfloat16`) or its bare name.
 fn parse_dtype(name: &str) -> Result<DType, Invalid> {
     DType::from_torch_name(name.strip_prefix("torch.").unwrap_or(name))
 }

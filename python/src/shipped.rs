@@ -1,9 +1,9 @@
-//! The models inside the full distribution.
+//! The models in the full distribution.
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-/// Each file of `trained_models/` that ends in `.safetensors`.
+/// Every file of `trained_models/` that ends in `.safetensors`.
 #[cfg(feature = "full")]
 const MODELS: &[(&str, &[u8])] = &[
     (
@@ -18,7 +18,7 @@ const MODELS: &[(&str, &[u8])] = &[
 #[cfg(not(feature = "full"))]
 const MODELS: &[(&str, &[u8])] = &[];
 
-/// Names and contents of the models inside; none in `torch-diode-lib`.
+/// The names and contents of the models in this distribution. `torch-diode-lib` has none.
 #[pyfunction]
 pub(crate) fn shipped_models(py: Python<'_>) -> Vec<(&'static str, Bound<'_, PyBytes>)> {
     MODELS.iter().map(|(name, bytes)| (*name, PyBytes::new(py, bytes))).collect()

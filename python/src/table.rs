@@ -1,4 +1,4 @@
-//! Tables, as Python sees them.
+//! Tables for Python.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use crate::error::{computed, refusal};
 use crate::hardware::PyHardware;
 use crate::problem::PyProblem;
 
-/// A table of 100,000 problems with five configs each takes 220 MB.
+/// The most bytes of a table. A table of 100,000 problems with five configs each takes 220 MB.
 const MAX_BYTES: u64 = 1 << 30;
 
 /// The best known configs of problems on one hardware.
@@ -25,7 +25,7 @@ pub(crate) struct PyTable {
 
 #[pymethods]
 impl PyTable {
-    /// Reads a table of Diode, or a lookup table of torch-diode that is of one hardware.
+    /// Reads a table of Diode, or a lookup table of torch-diode for a single hardware.
     #[staticmethod]
     fn load(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
         computed(py, || {
@@ -46,7 +46,7 @@ impl PyTable {
         computed(py, || Self::decode(text.as_bytes()))
     }
 
-    /// Of measured timings, with the `top` best configs of every problem.
+    /// A table of measured timings, with the `top` best configs of every problem.
     #[staticmethod]
     #[pyo3(signature = (path, top=None))]
     fn from_dataset(py: Python<'_>, path: PathBuf, top: Option<usize>) -> PyResult<Self> {
@@ -58,14 +58,14 @@ impl PyTable {
         })
     }
 
-    /// The configs of exactly this problem with their times in µs, the preferred one first.
+    /// The configs of exactly this problem and their times in µs. The preferred config comes first.
     fn lookup(&self, problem: &PyProblem) -> Option<Vec<(PyConfig, Option<f64>)>> {
         let configs = self.table.lookup(&problem.0)?;
         Some(configs.iter().map(|entry| (PyConfig(entry.config), entry.time.map(|time| time.0))).collect())
     }
 
-    /// The configs that the most similar problems suggest, each with the share of time that it is
-    /// expected to lose to the best.
+    /// The configs that the most similar problems suggest. Each has the share of time by which it
+    /// is expected to be slower than the best.
     #[pyo3(signature = (problem, top=1))]
     fn nearest(
         &self,
@@ -82,7 +82,7 @@ impl PyTable {
         })
     }
 
-    /// The file's text.
+    /// The table's file as text.
     fn to_json(&self) -> PyResult<String> {
         serde_json::to_string_pretty(&self.table).map_err(refusal)
     }
@@ -96,7 +96,7 @@ impl PyTable {
         serde_json::to_string_pretty(&table).map_err(refusal)
     }
 
-    /// SHA-256 of the file.
+    /// The SHA-256 of the table's file.
     #[getter]
     fn digest(&self) -> &str {
         self.digest.as_str()
@@ -107,7 +107,7 @@ impl PyTable {
         PyHardware(self.table.hardware().clone())
     }
 
-    /// How the times were taken.
+    /// The method by which the times were taken.
     #[getter]
     fn method(&self) -> String {
         self.table.method().to_string()

@@ -1,4 +1,4 @@
-"""What every test has: a clean torch before and after, and the programs of the workspace where they are built."""
+"""Fixtures for every test: a clean torch before and after it, and the programs of the workspace if they are built."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from workspace import program
 
 @pytest.fixture(autouse=True)
 def clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """No settings of the developer's own, an empty cache of the hub, and nothing installed at either end."""
+    """Removes the developer's own settings, empties the hub's cache, and uninstalls the plug-in before and after the test."""
     for name in [name for name in os.environ if name.startswith("DIODE_")]:
         if name not in ("DIODE_PROGRAM", "DIODE_SERVER_PROGRAM"):
             monkeypatch.delenv(name)

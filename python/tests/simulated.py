@@ -1,7 +1,7 @@
-"""A GPU that is not there: Inductor lowers and generates code for it, and nothing is launched.
+"""A simulated GPU: Inductor lowers and generates code for it, and nothing is launched.
 
-Tensors are fake and the device's properties are stated, so the real lowerings, templates and code generation of
-the installed torch run on a machine without a GPU.
+Tensors are fake and the device's properties are stated. So the real lowerings, templates and code generation of the installed
+torch run on a machine without a GPU.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ H200 = {
 
 @contextlib.contextmanager
 def gpu(**properties: Any) -> Iterator[None]:
-    """Stands in for an H200, or for another GPU by the properties that differ."""
+    """Stands in for an H200, or for another GPU if some properties are given."""
     stated = types.SimpleNamespace(**{**H200, **properties})
     of_any = staticmethod(lambda device=None: stated)
     capability = lambda device=None: (stated.major, stated.minor)
@@ -65,7 +65,8 @@ def gpu(**properties: Any) -> Iterator[None]:
         mock.patch.object(interface, "is_available", staticmethod(lambda: True)),
         mock.patch("triton.runtime.driver.driver._active", driver, create=True),
     ]
-    # The thread that calls this first owns what torch then uses in every thread, so that thread must not end.
+    # torch then uses, in every thread, what belongs to the first thread that calls this. So that thread must
+    # not end.
     torch._C._ensureCUDADeviceGuardSet()
     _forget_devices()
     with contextlib.ExitStack() as stack:
@@ -76,7 +77,7 @@ def gpu(**properties: Any) -> Iterator[None]:
 
 
 def _forget_devices() -> None:
-    """Clears what torch and the plug-in have cached about a device."""
+    """Clears what torch and the plug-in have cached about devices."""
     DeviceProperties.create.cache_clear()
     device_interface.caching_worker_device_properties.clear()
     problems._described.cache_clear()
@@ -89,7 +90,7 @@ def _forget_devices() -> None:
 
 @dataclasses.dataclass
 class Compiled:
-    """What Inductor made of a function."""
+    """The code that Inductor made of a function."""
 
     code: str
 
@@ -107,7 +108,7 @@ class Compiled:
 def tensor(
     shape: Sequence[int | str], dtype: torch.dtype = torch.bfloat16, stride: Sequence[int] | None = None
 ) -> tuple[Any, ...]:
-    """An input of a function to compile: dense, unless strides are given. A size that may change is written ``"k=256"``."""
+    """An input of a function to compile. It is dense unless strides are given. A size that may change is written ``"k=256"``."""
     return tuple(shape), dtype, tuple(stride) if stride is not None else None
 
 
@@ -117,7 +118,7 @@ def compile(function: Callable[..., Any], *inputs: tuple[Any, ...]) -> Compiled:
 
 
 def code_of(function: Callable[..., Any], *inputs: tuple[Any, ...], cpp: bool = False) -> str:
-    """All the code that Inductor generates for a function, in Python or in C++."""
+    """All code that Inductor generates for a function, in Python or in C++."""
     environment = ShapeEnv()
     mode = FakeTensorMode(shape_env=environment, allow_non_fake_inputs=True)
     sizes: dict[str, Any] = {}
@@ -156,7 +157,7 @@ def _symbol(environment: ShapeEnv, sizes: dict[str, Any], text: str) -> Any:
 
 @contextlib.contextmanager
 def offered() -> Iterator[list[list[Any]]]:
-    """The choices that each kernel would be picked from by a benchmark. None is run: the first is taken."""
+    """The choices among which a benchmark would pick each kernel. No benchmark runs: the first choice is taken."""
     from torch._inductor.select_algorithm import get_algorithm_selector_cache
 
     lists: list[list[Any]] = []
@@ -175,7 +176,7 @@ def offered() -> Iterator[list[list[Any]]]:
 
 @contextlib.contextmanager
 def benchmarks(milliseconds: Callable[[Any], float]) -> Iterator[None]:
-    """Inductor's autotuning with stated times in place of measured ones."""
+    """Replaces the times that Inductor's autotuning measures by given ones."""
     from torch._inductor.select_algorithm import AlgorithmSelectorCache
 
     times = lambda choices, *rest: {choice: milliseconds(choice) for choice in choices}

@@ -1,4 +1,4 @@
-"""What `torch.compiler.save_cache_artifacts` hands to another machine serves it only where the same things decide."""
+"""Artifacts of `torch.compiler.save_cache_artifacts` serve another machine only if the same picks would be made there."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ENTRY = {
     "num_stages": 3, "num_warps": 4, "EVEN_K": True, "USE_FAST_ACCUM": False, "ACC_TYPE": "tl.float32",
 }  # fmt: skip
 
-# A process of its own: torch remembers that there was no GPU when it first compiled.
+# A separate process is needed: if a first compile finds no GPU, torch remembers that.
 _PROGRAM = """
 import sys
 import torch

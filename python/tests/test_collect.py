@@ -1,4 +1,4 @@
-"""Collecting what Inductor measures, here with stated times in place of measured ones."""
+"""Collecting what Inductor measures, here with given times instead of measured ones."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ libraries: set[str] = set()
 
 
 def milliseconds(choice: Any) -> float:
-    """The library takes 0.01 ms, under one of its names 0.02; a tile its number of stages; 8 warps fail."""
+    """The library takes 0.01 ms, under one of its names 0.02. A tile takes 0.1 ms per stage; with 8 warps it fails."""
     params = choice.annotations["ktc"].params.to_serializeable_dict()
     if "num_warps" not in params:
         libraries.add(choice.name)
@@ -115,7 +115,8 @@ def test_files_round_trip_also_through_the_program(
     collected.save_to_file(path)
     again = MatmulDatasetCollector("NVIDIA H200")
     again.load_from_file(path)
-    # torch-diode's formats know neither the library nor split-K, all that the last problem has.
+    # torch-diode's formats can hold neither the library nor split-K, and the last problem has
+    # nothing else.
     assert len(again.get_dataset()) == (5 if ending == "msgpack.zst" else 4)
     converted = tmp_path / "converted.csv"
     subprocess.run([diode, "convert", path, converted], check=True, capture_output=True)

@@ -1,4 +1,4 @@
-"""The tables of a comparison on a GPU, made of times that were written down."""
+"""The tables of a comparison on a GPU, made from written times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Rust core: vocabulary, models, tables, datasets, limits."""
+"""The Rust core: problems and configs, models, tables, datasets, limits."""
 
 from __future__ import annotations
 
@@ -117,7 +117,8 @@ def test_other_threads_run_while_it_computes(model: Model) -> None:
         ticks += 1
         time.sleep(0)
     thread.join()
-    # With the interpreter's lock held, each choice would be waited for: a tick per choice at most.
+    # If the core held the interpreter's lock, this thread would wait for each choice. Then there
+    # would be at most one tick per choice.
     assert ticks > 2 * choices
 
 
@@ -158,7 +159,7 @@ def test_a_model_can_stand_in_for_other_hardware(model: Model) -> None:
         (tile(128, 128, 64, 5, 8), "bfloat16", None),
         # The last stage of kernels without warp groups stays in registers.
         (tile(32, 256, 128, 4, 4), "bfloat16", None),
-        # The epilogue turns the whole tile around in shared memory.
+        # The epilogue transposes the whole tile in shared memory.
         (tile(256, 256, 16, 1, 8), "float32", "it needs 262144 bytes"),
         (tile(256, 256, 16, 1, 8), "bfloat16", None),
         (tile(64, 64, 64, 2, 4, matrix_instr_nonkdim=32), "bfloat16", None),

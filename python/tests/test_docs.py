@@ -1,4 +1,4 @@
-"""The guide names what there is."""
+"""Every name in the guide exists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What follows a multiplication: read off the graph as Inductor then fuses it, and part of the decision."""
+"""Epilogues: they are read from the graph as Inductor later fuses them, and they are part of the decision."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ CASES: dict[str, Case] = {
 
 
 def run(compiled: Compiled) -> int:
-    """How many kernels run."""
+    """How many kernels the code launches."""
     lines = [line.strip() for line in compiled.code.splitlines()]
     return sum((".run(" in line or line.startswith("extern_kernels.")) and "import" not in line for line in lines)
 
@@ -93,7 +93,7 @@ def test_what_is_read_off_the_graph_is_what_inductor_fuses(name: str, monkeypatc
 
 
 def read_off(function: Callable[..., Any], *inputs: Any) -> Epilogue | None:
-    """What is read off for the last multiplication."""
+    """The epilogue that is read from the graph for the last multiplication."""
     found: list[Epilogue | None] = []
 
     def note(problem: Problem) -> str:

@@ -28,7 +28,7 @@ aten = torch.ops.aten
 
 @pytest.fixture(scope="module")
 def compiler(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """What packs are compiled by."""
+    """The module that compiles the kernels of packs."""
     patch = pytest.MonkeyPatch()
     patch.setenv("TRITON_CACHE_DIR", str(tmp_path_factory.mktemp("triton")))
     patch.setenv("TRITON_DISABLE_LINE_INFO", "1")
@@ -41,7 +41,7 @@ def compiler(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 def body(ptx: str) -> str:
-    """The instructions but for those that fetch the arguments, which come in another order."""
+    """The instructions without those that load the arguments, because arguments come in another order."""
     instructions = re.sub(r"//.*", "", ptx[ptx.index("\n{") :])
     return re.sub(r"\tld\.param.*\n", "", instructions)
 
@@ -68,7 +68,7 @@ def options(tile: tuple[int, ...]) -> dict[str, Any]:
 
 
 def follows_another_template(op: str) -> bool:
-    """Whether packs follow another source than this torch's: that of batches has changed in almost every version."""
+    """Whether packs follow another template than this torch's. The one of batches has changed in almost every version."""
     from torch._inductor.kernel.bmm import bmm_template
 
     of_torch_2_11 = "1635ad519a2790c283e0cd308d03f44e1673a8289810f371093fbdcba6ec4f6a"
@@ -86,7 +86,7 @@ for line in sys.stdin:
 
 
 def request(diode: str, folder: Path, problem: dict[str, Any], tile: tuple[int, ...]) -> dict[str, Any]:
-    """What `diode kernels build` asks a compiler for: a stand-in for one writes it down."""
+    """The request of `diode kernels build` to a compiler. A stand-in for the compiler writes it down."""
     listener, heard = folder / "python", folder / "heard.jsonl"
     listener.write_text(LISTENER.format(python=sys.executable, heard=str(heard)))
     listener.chmod(0o755)

@@ -1,4 +1,4 @@
-"""Pulling from a real server, from one that sends other bytes than it announced, and without a server."""
+"""Pulling from a real server, from a server that sends other bytes than it announced, and without a server."""
 
 from __future__ import annotations
 

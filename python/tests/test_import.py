@@ -1,4 +1,4 @@
-"""Importing, in a process of its own each time."""
+"""Importing the package, each time in a new process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def run(code: str, **environment: str) -> str:
 
 
 def imported(before: str = "", **environment: str) -> tuple[dict[str, Any], list[str]]:
-    """What an import in a fresh process says and has loaded."""
+    """What a new process prints and has loaded after an import."""
     found, modules = json.loads(run(before + STATUS, **environment))
     return found, modules
 

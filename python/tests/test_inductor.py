@@ -1,4 +1,4 @@
-"""One part of the package touches Inductor, and it alone."""
+"""Only one part of the package uses Inductor."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PACKAGE = ROOT / "python" / "torch_diode"
 
 
 def imported(path: Path) -> set[str]:
-    """The modules that a file names in imports, also inside of functions."""
+    """The modules that a file imports, also inside functions."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -22,7 +22,7 @@ def imported(path: Path) -> set[str]:
 
 
 def private(name: str) -> bool:
-    """Whether it is one of those parts of torch that change from one version to the next."""
+    """Whether a module is of those parts of torch that change from version to version."""
     return name.startswith(("torch._inductor", "torch._dynamo", "torch.utils._"))
 
 
@@ -41,7 +41,7 @@ def test_the_adapter_asks_for_no_version() -> None:
 
 
 def test_modules_import_each_other_one_way() -> None:
-    """No module is imported by one that it imports, wherever in the file the import stands."""
+    """No two modules import each other, not even through others and wherever in a file the import stands."""
     edges: dict[str, set[str]] = {}
     for path in PACKAGE.rglob("*.py"):
         name = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
@@ -52,7 +52,7 @@ def test_modules_import_each_other_one_way() -> None:
                 base = ".".join(package.split(".")[: len(package.split(".")) - node.level + 1])
                 target = f"{base}.{node.module}" if node.module else base
                 edges[name] |= {target, *(f"{target}.{one.name}" for one in node.names)}
-    # The package's own name is the door to all of it.
+    # The package's own name gives access to all modules, so it is left out.
     modules = set(edges) - {"torch_diode", "torch_diode.__main__"}
     edges = {name: edges[name] & modules - {name} for name in modules}
 

@@ -1,4 +1,4 @@
-"""In and out of Inductor: threads, the cache of graphs, and no trace afterwards."""
+"""Installing and uninstalling: threads, the cache of graphs, and that no trace is left."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from torch_diode.inductor import config as inductor_config
 
 
 def in_thread(function: Callable[[], Any]) -> Any:
-    """What a function returns in a thread of its own."""
+    """What a function returns when another thread runs it."""
     results: list[Any] = []
     thread = threading.Thread(target=lambda: results.append(function()))
     thread.start()
@@ -37,7 +37,7 @@ def in_thread(function: Callable[[], Any]) -> Any:
 
 
 def state() -> tuple[Any, ...]:
-    """Everything of torch that installing touches."""
+    """Everything in torch that installing changes."""
     aten = torch.ops.aten
     targets = [target for target in lowerings if str(target).startswith(("aten.mm", "aten.addmm", "aten.bmm", "aten.baddbmm"))]
     cache = get_algorithm_selector_cache()
@@ -164,7 +164,7 @@ def test_threads_share_one_model_and_count_right() -> None:
 
 
 def graph_key() -> str:
-    """The key of Inductor's cache of graphs for a graph."""
+    """The key of a graph in Inductor's cache of graphs."""
     graph_module = torch.fx.symbolic_trace(lambda x: x + 1)
     details = FxGraphHashDetails(graph_module, [torch.ones(1)], {}, [])
     return FxGraphCachePickler(graph_module).get_hash(details)
@@ -203,7 +203,7 @@ def test_every_thread_keys_its_graphs_by_what_decides() -> None:
     go, ready, early_keys = threading.Event(), threading.Event(), []
 
     def early() -> None:
-        """Has compiled before the installation."""
+        """A thread that has compiled before the installation."""
         for _ in range(3):
             early_keys.append(graph_key())
             ready.set()
@@ -229,7 +229,7 @@ def test_every_thread_keys_its_graphs_by_what_decides() -> None:
 
 
 def test_an_option_of_one_compile_leaves_nothing_in_the_thread_that_compiled() -> None:
-    """A thread that has set one of our settings goes on when the settings are gone."""
+    """A thread that has set a setting of the plug-in goes on when the settings are removed."""
     go, ready, failures = threading.Event(), threading.Event(), []
 
     def compiling() -> None:

@@ -20,7 +20,7 @@ TILE = {"block_m": 64, "block_n": 128, "block_k": 32, "num_stages": 3, "num_warp
 
 
 def forced(**changes: object):
-    """A function that always picks one tile."""
+    """A function that picks the same tile for every problem."""
     return lambda problem: {**TILE, **changes}
 
 
@@ -147,7 +147,7 @@ def test_alpha_and_beta_are_kept() -> None:
 
 @pytest.mark.parametrize("bias", [(1024,), (1, 1024), (512, 1024)])
 def test_a_sum_that_gets_a_tile_is_not_benchmarked(bias: tuple[int, ...]) -> None:
-    """Its choices may come in several calls, the library's before the tiles."""
+    """Inductor may ask for its choices in several calls: for the library's before those for tiles."""
     torch_diode.install(heuristic=forced())
     counters.clear()
     code = compile(aten.addmm.default, tensor(bias), tensor((512, 256)), tensor((256, 1024)))

@@ -1,4 +1,4 @@
-"""The package `torch_diode_models`, on top of whichever of the two others is installed."""
+"""The package `torch_diode_models`, with either of the other two distributions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from workspace import MODEL, ROOT
 
 @pytest.fixture
 def package(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    """Freshly imported, from the source tree."""
+    """The package, newly imported from the source tree."""
     monkeypatch.syspath_prepend(str(ROOT / "python/models"))
     before = (status._outcome, list(status._errors))
     sys.modules.pop("torch_diode_models", None)

@@ -1,4 +1,4 @@
-"""What a program compiles, written down: problems to measure, picks to ship."""
+"""Recording what a program compiles: problems to measure, and picks to ship."""
 
 from __future__ import annotations
 

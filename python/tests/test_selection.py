@@ -1,4 +1,4 @@
-"""How many are picked, what is left to Inductor, and what is counted."""
+"""How many configs are picked, what is left to Inductor, and what is counted."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_types_that_have_no_templates_are_not_counted() -> None:
 
 
 class Inputs:
-    """What Inductor says of a kernel's inputs."""
+    """A stand-in for what Inductor passes about a kernel's inputs."""
 
     def __init__(self, *tensors: tuple[tuple[int, ...], tuple[int, ...], torch.dtype]) -> None:
         self._tensors = tensors

@@ -1,4 +1,4 @@
-"""Settings: where they are, which one counts, and what is refused."""
+"""Settings: where they can be set, which value counts, and which values are refused."""
 
 from __future__ import annotations
 

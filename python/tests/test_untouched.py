@@ -1,4 +1,4 @@
-"""Where the library is picked or nothing is known, the code is byte for byte what Inductor writes without the plug-in."""
+"""If the library is picked or nothing is known, the code is byte for byte the same as without the plug-in."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def nothing(problem: Any) -> None:
 
 
 def without(graph: Graph) -> str:
-    """What Inductor writes alone."""
+    """The code that Inductor writes without the plug-in."""
     torch_diode.uninstall()
     return code_of(graph[0], *graph[1])
 
@@ -181,7 +181,7 @@ def test_code_in_cpp_is_inductors_own_too(name: str) -> None:
 
 
 def test_several_multiplications_of_which_some_get_tiles_keep_the_others_code() -> None:
-    """Around a tile the library's calls are those of a compile without us."""
+    """If one multiplication gets a tile, the library's calls for the others are the same as without the plug-in."""
     function, inputs = GRAPHS["chain"]
     torch_diode.uninstall()
     alone = compile(function, *inputs).kernels()

@@ -12,7 +12,7 @@ MODEL = ROOT / "trained_models/matmul/nvidia-h200/matmul-nvidia-h200.safetensors
 
 
 def program(name: str, variable: str) -> str:
-    """A program of the workspace as cargo built it; its absence is a failure with the way to build it."""
+    """A program of the workspace that cargo built. If it is missing, the test fails and says how to build it."""
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
     places = [os.environ.get(variable, ""), str(target / "debug" / name), str(target / "release" / name)]
     for place in places:

@@ -1,7 +1,7 @@
 """Picks the matmul kernels of ``torch.compile`` without autotuning.
 
-``torch-diode`` registers itself when it is imported on a machine with a GPU; ``torch-diode-lib``, the same package, waits
-for ``install()``. Importing never raises: ``get_import_status()`` says what happened.
+``torch-diode`` registers itself when it is imported on a machine with a GPU. ``torch-diode-lib`` is the same package, but
+waits for ``install()``. Importing never raises: ``get_import_status()`` says what happened.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ __all__ = [
     "uninstall",
 ]
 
-# What needs torch is imported when it is first used.
+# Names whose modules need torch. They are imported when they are first used.
 _LATER = {
     "DiodeInductorChoices": "predecessor.handler",
     "create_diode_choices": "predecessor.handler",

@@ -33,9 +33,9 @@ __version__: str
 DISTRIBUTION: str
 """``"torch-diode"`` or ``"torch-diode-lib"``."""
 DOUBT: float
-"""A tile is taken for the library if it is expected to be faster by this share, with what follows."""
+"""The share by which a tile must be expected to be faster than the library, with its epilogue, to be picked."""
 WEIGHED: int
-"""So many picks are compared with what follows them, and with them what the model names as near."""
+"""How many picks are compared with their epilogues. The configs that the model names as near are compared, too."""
 
 class DiodeError(Exception):
     """What was given, what was expected and what to do."""
@@ -259,7 +259,7 @@ class Dataset:
 
 @final
 class Epilogue:
-    """What Inductor puts into the kernel of a tile, because it follows the multiplication point by point."""
+    """An epilogue, which Inductor puts into a tile's kernel because it follows the multiplication point by point."""
 
     def __new__(
         cls,
@@ -287,7 +287,7 @@ class Epilogue:
 
 @final
 class Costs:
-    """What was measured of one kind of hardware."""
+    """The measured costs of epilogues on one kind of hardware."""
 
     def __new__(
         cls,
@@ -328,7 +328,7 @@ class Costs:
 
 @final
 class Weighed:
-    """A kernel with what follows it."""
+    """A kernel and its time, with the epilogue's."""
 
     @property
     def config(self) -> Config: ...

@@ -1,4 +1,4 @@
-"""Who decides: the installed selector, or that of a handler of its own."""
+"""Says which selector decides: the installed one, or a handler's own."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ _active: Selector | None = None
 
 @dataclasses.dataclass(frozen=True)
 class Decider:
-    """What decides the kernels of a compile, and how it is set."""
+    """A selector with the settings that it uses for a compile."""
 
     selector: Selector
     settings: settings.Settings
     asked_for: bool
-    """Whether it decides also where the user has not asked Inductor to tune."""
+    """Whether it also decides if the user has not asked Inductor to tune."""
     may_leave: bool = True
-    """Whether what it does not pick may be left to Inductor."""
+    """Whether a kernel may be left to Inductor if nothing is picked for it."""
 
 
 def active_selector() -> Selector | None:
-    """The selector that decides for every handler; ``None`` while nothing is installed."""
+    """The selector that decides for every handler. ``None`` while nothing is installed."""
     return None if getattr(_thread, "paused", False) else _active
 
 
 def activate(selector: Selector | None) -> None:
-    """Lets a selector decide, in every thread at once."""
+    """Makes this selector decide, in every thread at once. ``None`` ends that."""
     global _active
     _active = selector
 
 
 @contextlib.contextmanager
 def paused() -> Iterator[None]:
-    """While this thread is left to Inductor."""
+    """Leaves this thread to Inductor meanwhile."""
     before = getattr(_thread, "paused", False)
     _thread.paused = True
     try:
@@ -50,7 +50,7 @@ def paused() -> Iterator[None]:
 
 
 def decider_for(handler: Any) -> Decider | None:
-    """What decides for a handler of Inductor's: its own selector, or the installed one."""
+    """The selector for a handler of Inductor, with its settings: the handler's own, or the installed one."""
     if getattr(_thread, "paused", False):
         return None
     own: Decider | None = handler.decider() if hasattr(handler, "decider") else None

@@ -1,4 +1,4 @@
-"""Keeps what Inductor measures while it autotunes: timings of real workloads, to train on or to contribute."""
+"""Keeps what Inductor measures while it autotunes: timings of real programs, to train on or to contribute."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class MatmulDatasetCollector:
             torch.compile(model)(x)
         collector.save_to_file("timings.msgpack.zst")
 
-    While it is active GEMMs are autotuned (``search_space`` is Inductor's, ``"DEFAULT"`` or ``"EXHAUSTIVE"``), caches are
-    passed over, and ``torch_diode`` picks nothing in this thread. Afterwards everything is as it was.
+    While it is active, GEMMs are autotuned, caches are not used, and ``torch_diode`` picks nothing in this thread.
+    ``search_space`` is Inductor's, ``"DEFAULT"`` or ``"EXHAUSTIVE"``. Afterwards, everything is as it was.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class MatmulDatasetCollector:
         if search_space not in (None, "DEFAULT", "EXHAUSTIVE"):
             raise DiodeError(f"search_space: got `{search_space}`, expected DEFAULT or EXHAUSTIVE")
         self.skipped = 0
-        """Timings of kernels that no config describes."""
+        """How many timings were of kernels that no config describes."""
         self._operations = frozenset(operations)
         self._search_space = search_space
         self._dataset = Dataset(hardware_name or _device_name())
@@ -51,7 +51,7 @@ class MatmulDatasetCollector:
         self._lock = threading.Lock()
 
     def start_collection(self) -> None:
-        """Begins to record; logs a warning if it has begun already."""
+        """Begins to record. If it has begun already, it only logs a warning."""
         if self._undo is not None:
             messages.logger.warning("this collector is recording already")
             return
@@ -62,7 +62,7 @@ class MatmulDatasetCollector:
             self._undo = undo.pop_all()
 
     def stop_collection(self) -> None:
-        """Stops recording and restores what was changed."""
+        """Stops recording and restores what it had changed."""
         if self._undo is None:
             messages.logger.warning("this collector is not recording")
             return
@@ -77,11 +77,11 @@ class MatmulDatasetCollector:
         self.stop_collection()
 
     def get_dataset(self) -> Dataset:
-        """What was recorded so far."""
+        """The timings that were recorded so far."""
         return self._dataset
 
     def to_table(self, top: int | None = None) -> Table:
-        """The best configs of what was recorded."""
+        """A table of the best configs that were recorded."""
         import tempfile
 
         with tempfile.TemporaryDirectory() as folder:
@@ -90,13 +90,13 @@ class MatmulDatasetCollector:
             return Table.from_dataset(path, top)
 
     def save_to_file(self, path: str | os.PathLike[str]) -> None:
-        """Writes the format that the extension names: ``.msgpack.zst`` holds everything; ``.json`` and ``.msgpack`` are torch-diode's."""
+        """Writes the format of the extension: ``.msgpack.zst`` holds everything, ``.json`` and ``.msgpack`` are torch-diode's."""
         lost = self._dataset.save(os.fspath(path))
         if lost is not None:
             messages.logger.warning("%s holds no %s: left out; a .msgpack.zst file holds everything", path, lost)
 
     def load_from_file(self, path: str | os.PathLike[str]) -> None:
-        """Goes on from a file of any of the formats."""
+        """Continues with the timings of a file in any of the formats."""
         self._dataset = Dataset.load(os.fspath(path))
 
     def save_table_to_file(self, path: str | os.PathLike[str], top: int | None = None) -> None:
@@ -105,7 +105,7 @@ class MatmulDatasetCollector:
             file.write(self.to_table(top).to_json())
 
     def _record(self, timings: Mapping[Any, float], name: str, input_nodes: Sequence[Any]) -> None:
-        """Inductor calls this after it has benchmarked. Nothing that goes wrong here may end its compile."""
+        """Inductor calls this after it has benchmarked. No error in here may end the compile."""
         try:
             self._add(timings, name, input_nodes)
         except Exception as error:
@@ -125,14 +125,14 @@ class MatmulDatasetCollector:
                 continue
             time = milliseconds if 0 < milliseconds < float("inf") else None
             known = times.get(config)
-            # The library may be offered under two names: the faster one is what a user would get.
+            # The library may be offered under two names. A user would get the faster one.
             times[config] = min(time, known) if time is not None and known is not None else time if known is None else known
         with self._lock:
             self._dataset.add(problem, list(times.items()))
 
 
 def config_of(choice: Any, problem: Problem) -> Config | None:
-    """The config that one of Inductor's choices runs; ``None`` for a kernel that no config describes."""
+    """The config that one of Inductor's choices runs. ``None`` for a kernel that no config describes."""
     ktc = kernels.ktc_of(choice)
     if ktc is None:
         return None
@@ -153,7 +153,7 @@ def config_of(choice: Any, problem: Problem) -> Config | None:
         num_stages=params["num_stages"],
         num_warps=params["num_warps"],
         even_k=bool(params["EVEN_K"]),
-        # Inductor sets it for every type; it changes what runs for fp32 alone.
+        # Inductor sets this for every type, but it matters only for fp32.
         allow_tf32=bool(ktc.extra_kwargs.get("ALLOW_TF32", False)) and problem.dtype == "float32",
         use_fast_accum=bool(params["USE_FAST_ACCUM"]),
         acc_type=params["ACC_TYPE"],

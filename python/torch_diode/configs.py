@@ -1,4 +1,4 @@
-"""Configs as functions and tables spell them."""
+"""Configs in the forms in which functions and tables give them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FIELDS = {
 
 
 def as_config(value: Any) -> Config:
-    """A config as a function may give it: a ``Config``, ``"aten"``, or a dict in our spelling or Inductor's."""
+    """A config as a function may return it: a ``Config``, ``"aten"``, or a dict with Diode's or Inductor's names."""
     if isinstance(value, Config):
         return value
     if isinstance(value, str):

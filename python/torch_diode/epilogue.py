@@ -1,4 +1,4 @@
-"""What is told of an epilogue."""
+"""Describes epilogues in words."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ._core import Costs, Epilogue, Weighed
 
 
 def in_words(costs: Costs, epilogue: Epilogue, best_first: Sequence[Weighed]) -> str:
-    """What is fused, and what was expected of it."""
+    """Whether the epilogue is fused, and how long it was expected to take."""
     separate = f"{costs.separate_us(epilogue):.2g} µs as a kernel after the library"
     tile = next((one for one in best_first if not one.config.is_library), None)
     if tile is not None and tile is best_first[0]:

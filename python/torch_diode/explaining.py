@@ -1,4 +1,4 @@
-"""What was decided, to be read after a compile."""
+"""The decisions, to be read after a compile."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from .statistics import Statistics
 
 
 def explain() -> Explanation:
-    """For the last compile: what was picked, why, what was expected, and what else was near."""
+    """Explains the last compile: what was picked, why, what time was expected, and what else was near."""
     selector = choices.active_selector()
     return selector.records.last_compile() if selector else Records().last_compile()
 
 
 def history() -> Explanation:
-    """The same for every compile since the installation, as far as it is still known."""
+    """Explains every compile since the installation, as far as decisions are still kept."""
     selector = choices.active_selector()
     return selector.records.all() if selector else Records().all()
 

@@ -1,4 +1,4 @@
-"""Models and tables from a Diode server: fetched once, checked by digest, and there offline afterwards."""
+"""Models and tables from a Diode server. They are fetched once, checked by their digests, and then available offline."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from ._core import DiodeError, Hardware, Model, Table
 from .messages import logger
 
 _TIMEOUT_S = 30
-# A model is some 30 KiB, a table of 100,000 problems 220 MB.
+# The most bytes of a file. A model has some 30 KiB, and a table of 100,000 problems 220 MB.
 _MOST_BYTES = 1 << 30
 
 
 @dataclasses.dataclass(frozen=True)
 class Pulled:
-    """What is in the cache for a kind of hardware. Give ``model`` and ``table`` to ``torch_diode.install``."""
+    """The cached files for a kind of hardware. Pass ``model`` and ``table`` to ``torch_diode.install``."""
 
     hardware: str
     model: Path | None
@@ -32,7 +32,7 @@ class Pulled:
 
 
 def cache_folder() -> Path:
-    """Where pulled files are: ``DIODE_CACHE_DIR``, else the user's cache folder."""
+    """The folder of pulled files: ``DIODE_CACHE_DIR``, or else the user's cache folder."""
     chosen = os.environ.get("DIODE_CACHE_DIR")
     if chosen:
         return Path(chosen)
@@ -40,7 +40,7 @@ def cache_folder() -> Path:
 
 
 def cached_models() -> list[Path]:
-    """Every pulled model whose bytes still have the digest in its index."""
+    """Every pulled model whose bytes still match the digest in its index."""
     try:
         indexes = sorted(cache_folder().glob("hub/*/index.json"))
         found = [_cached(index.parent) for index in indexes]
@@ -50,9 +50,10 @@ def cached_models() -> list[Path]:
 
 
 def pull(hardware: str, *, server: str | None = None, table: bool = True) -> Pulled:
-    """Fetches the published model of a kind of hardware, and its table.
+    """Pulls the published model for a kind of hardware, and its table.
 
-    Without a reachable server, what was pulled before is returned. ``server`` may also come from ``DIODE_SERVER``.
+    If no server can be reached, the files that were pulled before are returned. ``server`` may also come from
+    ``DIODE_SERVER``.
     """
     known = Hardware.find(hardware)
     slug = known.slug if known is not None else hardware
@@ -71,7 +72,7 @@ def pull(hardware: str, *, server: str | None = None, table: bool = True) -> Pul
 
 
 class _Unreachable(Exception):
-    """The server does not answer; the cache may have the files."""
+    """The server does not answer. The cache may have the files."""
 
 
 def _fetch(address: str, slug: str, folder: Path, table: bool) -> Pulled:
@@ -95,14 +96,14 @@ def _fetch(address: str, slug: str, folder: Path, table: bool) -> Pulled:
 
 
 def _published(listed: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """The published one; the newest one of a server that does not say which that is."""
+    """The published model. If the server does not state which one that is, the newest."""
     published = [model for model in listed if model.get("state") == "published"]
     unstated = [model for model in listed if "state" not in model]
     return max(published or unstated, key=lambda model: str(model["created_at"]), default=None)
 
 
 def _table(address: str, slug: str) -> bytes | None:
-    """The table; a server has one as soon as timings were uploaded."""
+    """The table. A server has one as soon as timings were uploaded to it. None if it has none."""
     try:
         text, _ = _get(f"{address}/api/v1/tables/{urllib.parse.quote(slug)}.json")
     except _NotFound:
@@ -112,7 +113,7 @@ def _table(address: str, slug: str) -> bytes | None:
 
 
 class _NotFound(Exception):
-    """The server answers, but does not have it."""
+    """The server answers, but does not have the file."""
 
 
 def _get(url: str) -> tuple[bytes, Any]:
@@ -142,7 +143,7 @@ def _check(content: bytes, digest: str, what: str) -> None:
 
 
 def _store(folder: Path, slug: str, files: dict[str, tuple[str, bytes]]) -> Pulled:
-    """Writes files, then the index that names them, so that a crash leaves the old state or the new."""
+    """Writes files, and then the index that names them. So a crash leaves either the old state or the new one."""
     folder.mkdir(parents=True, exist_ok=True)
     index: dict[str, Any] = {"hardware": slug, "files": {}}
     for kind, (name, content) in files.items():
@@ -165,7 +166,7 @@ def _replace(path: Path, content: bytes) -> None:
 
 
 def _cached(folder: Path) -> Pulled | None:
-    """The files of a folder, if their bytes still have the digests in its index."""
+    """The files of a folder, if their bytes still match the digests in its index."""
     try:
         index = json.loads((folder / "index.json").read_bytes())
         paths = {kind: folder / entry["name"] for kind, entry in index["files"].items()}

@@ -1,8 +1,8 @@
 """Puts the plug-in into Inductor, and takes it out again without a trace.
 
-What is changed, and restored by ``uninstall``: the method of Inductor's handler class that finalizes choices, the
-lowerings of the four operators, the test for a backend's token, the key of the caches of graphs, the functions that
-Inductor asks about choices before it benchmarks, what older schedulers take for shared memory, and the entries of our settings.
+``uninstall`` restores everything that is changed: the method of Inductor's handler class that finalizes choices, the
+lowerings of the four operators, the test for a backend's name, the keys of the graph caches, the functions that Inductor
+calls on choices before it benchmarks, what older schedulers regard as shared memory, and the plug-in's settings.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ def install(
 ) -> None:
     """Picks the kernels of every compile from now on, in every thread.
 
-    ``heuristic`` is a function of the problem, or a list of functions and heuristics; it is asked first, then ``table``, then
-    ``model`` (by default every model there is). ``hardware`` names the hardware whose model may stand in on a machine that has
-    none of its own. The rest are settings, which ``torch._inductor.config`` then holds.
+    ``heuristic`` is a function of the problem, or a list of functions and heuristics. It is asked first, then ``table``, then
+    ``model`` (by default every available model). ``hardware`` names the hardware whose model may stand in on a machine that
+    has no model of its own. The other arguments are settings, which ``torch._inductor.config`` then holds.
 
-    Raises ``DiodeError`` if this torch cannot be served or a file cannot be read; then nothing has changed.
+    Raises ``DiodeError`` if this torch cannot be served or a file cannot be read. Then nothing has changed.
     """
     check_torch()
     values = settings.initial(
@@ -103,7 +103,7 @@ def _activate(chain: Sequence[Heuristic], hardware: Hardware | None, values: dic
 
 
 def put_hooks() -> None:
-    """Puts the hooks into Inductor. While nothing is installed they ask only handlers with a selector of their own."""
+    """Puts the hooks into Inductor. While nothing is installed, only handlers with a selector of their own pick."""
     from . import lowering
     from .inductor import config, hooks, views
 
@@ -124,7 +124,7 @@ def put_hooks() -> None:
 
 @contextlib.contextmanager
 def hooked() -> Iterator[None]:
-    """While the hooks are in Inductor, whether anything is installed or not."""
+    """Keeps the hooks in Inductor meanwhile, whether or not anything is installed."""
     had = bool(_hooks)
     put_hooks()
     try:
@@ -135,7 +135,7 @@ def hooked() -> Iterator[None]:
 
 
 def _salt() -> Any:
-    """What decides in this thread: part of the key of Inductor's caches of graphs."""
+    """What the decisions of this thread depend on. It is part of the keys of Inductor's graph caches."""
     from . import choices
     from .inductor import hooks
 
@@ -144,12 +144,12 @@ def _salt() -> Any:
 
 
 def on_uninstall(function: Callable[[], None]) -> None:
-    """Lets ``uninstall`` call a function, the latest one first."""
+    """Makes ``uninstall`` call this function. The function that was added last is called first."""
     _undo.append(function)
 
 
 def uninstall() -> None:
-    """Takes the plug-in out of Inductor: everything is as it was before ``install``."""
+    """Takes the plug-in out of Inductor. Everything is then as it was before ``install``."""
     with _lock:
         for undo in (_undo, _hooks):
             while undo:
@@ -163,7 +163,7 @@ def is_installed() -> bool:
 
 
 def check_torch() -> None:
-    """Raises ``DiodeError`` for a torch whose Inductor lacks what the plug-in needs."""
+    """Raises ``DiodeError`` if this torch's Inductor lacks something that the plug-in needs."""
     try:
         from .inductor import check
 

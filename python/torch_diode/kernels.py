@@ -1,4 +1,4 @@
-"""From a config to the choice that Inductor renders."""
+"""Turns a config into the choice that Inductor renders."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .inductor.kernels import DECOMPOSE_K, TMA
 
 _TILED = ("triton::mm", "triton::bmm")
 
-# The parameters that a config sets; the rest are the same for all configs of a template.
+# The parameters that a config sets. All other parameters are equal for all configs of a template.
 _OWN = {
     "BLOCK_M", "BLOCK_N", "BLOCK_K", "GROUP_M", "EVEN_K", "USE_FAST_ACCUM", "ACC_TYPE", "num_stages", "num_warps",
     "matrix_instr_nonkdim", "waves_per_eu", "kpack",
@@ -24,7 +24,7 @@ _shared_params: dict[tuple[str, str, str, str], Mapping[str, Any]] = {}
 
 
 class Offer:
-    """What may be compiled for one kernel: the templates that Inductor offers, and how to get their choices."""
+    """What may be compiled for one kernel: the templates that Inductor offers, and how to get choices from them."""
 
     def __init__(
         self,
@@ -41,10 +41,10 @@ class Offer:
         self._op = op
         self._overrides = overrides or {}
         self._libraries = libraries
-        """The library's choices, where they were offered before the tiles."""
+        """The library's choices, if they were offered before the tiles."""
 
     def choice(self, candidate: Candidate) -> Any:
-        """The choice of a candidate; ``None`` if its template is not offered for this kernel."""
+        """The choice for a candidate. ``None`` if its template is not offered for this kernel."""
         template = candidate.config.template
         if template == "aten":
             return self.library()
@@ -63,7 +63,7 @@ class Offer:
         return kernels.build(source, self._inputs, self._op, {**base, **params, **self._overrides.get(template, {})})
 
     def library(self) -> Any:
-        """The vendor's library. A vector bias is added by its fused kernel where that is offered and can be called."""
+        """The library's choice. It is the kernel that also adds a vector bias, if that is offered and can be called."""
         for uid, template in self._templates.items():
             if kernels.is_library(template) and not (uid == kernels.LIBRARY_WITHOUT_CPP and kernels.writes_cpp()):
                 choice = next(self._choices(uid), None)
@@ -80,17 +80,17 @@ class Offer:
         return next((choice for choice in self._choices(uid) if wanted(choice.params.to_kwargs())), None)
 
     def _template(self, uid: str) -> Any:
-        """A template that is offered, or that Inductor leaves out for sizes at which it seldom wins."""
+        """A template that Inductor offers, or that it leaves out because tiles seldom win for these sizes."""
         if uid in self._templates:
             return self._templates[uid]
         return kernels.left_out_tile(self._inputs) if uid == "triton::mm" and DECOMPOSE_K in self._templates else None
 
     def _base(self, uid: str, template: Any) -> Mapping[str, Any] | None:
-        """The parameters that every config of a template shares, for one type of the output."""
+        """The parameters that all configs of a template share, for one type of the output."""
         key = (uid, self._inputs.device_type, self._op, str(self._inputs.out_dtype()))
         with _shared_params_lock:
             known = _shared_params.get(key)
-        # Those of the TMA template also depend on the layout of the operands.
+        # The parameters of the TMA template also depend on the layouts of the operands.
         if known is not None and uid != TMA:
             return known
         first = next(iter(self._get_ktc(self._inputs, template, self._op, {})), None)
@@ -102,13 +102,13 @@ class Offer:
         return base
 
     def _divides_k(self, block_k: int) -> bool:
-        """Without masks a kernel reads past the end of rows, so K must be known to be a multiple, not just be one now."""
+        """Whether K is known to be a multiple, not only is one now: without masks, a kernel reads past the end of rows."""
         *_, k = self._inputs.nodes()[-1].get_size()[:-1]
         return kernels.divides(k, block_k)
 
 
 def _was_made_for(candidate: Candidate, template: Any) -> bool:
-    """Whether a table's entry was made for the template as this torch has it, as far as it says."""
+    """Whether a table's entry was made for this torch's version of the template. True if the entry does not say."""
     digest = getattr(template, "src_hash", None)
     return candidate.template_hash is None or digest is None or candidate.template_hash == digest
 

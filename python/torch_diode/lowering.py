@@ -1,7 +1,7 @@
-"""How a decision reaches Inductor.
+"""Brings a decision into Inductor.
 
-A multiplication is decided before Inductor lowers it. Where the library is picked or nothing is known, Inductor lowers it
-as it does without the plug-in: the code is the same. Only for a tile it is made to lower as if the user had asked it to tune.
+A multiplication is decided on before Inductor lowers it. If the library is picked or nothing is known, Inductor lowers it as
+without the plug-in, and the code is the same. Only for a tile, Inductor lowers it as if the user had asked to tune.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _thread = threading.local()
 
 
 class _LeftToInductor(Exception):
-    """Ends a lowering with templates, to begin it anew without a pick."""
+    """Ends a lowering with templates, so that it begins again without a pick."""
 
     def __init__(self, by_library: bool) -> None:
         super().__init__()
@@ -29,19 +29,19 @@ class _LeftToInductor(Exception):
 
 
 class _Lowering:
-    """One multiplication while it is lowered. It may ask for its choices several times: for the library's, then for tiles."""
+    """One multiplication that is being lowered. Inductor may ask for its choices several times: the library's, then tiles."""
 
     def __init__(
         self, op: str, decider: choices.Decider | None = None, question: Question | None = None, *, by_user: bool = False
     ) -> None:
         self.op = op
         self.decider = decider
-        """``None`` while it is left to Inductor."""
+        """``None`` if the multiplication is left to Inductor."""
         self.question = question
         self.by_user = by_user
         """Whether the user has asked Inductor to tune."""
         self.plan: Sequence[Any] | None = None
-        """What may stay of the choices, the likeliest last."""
+        """Inductor's choices that may stay, the likeliest last."""
         self.libraries: list[Any] = []
 
 
@@ -60,10 +60,10 @@ def _lowering(lowering: _Lowering) -> Iterator[None]:
 
 
 def lower(op: str, original: Callable[..., Any], arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
-    """Lowers a multiplication, with the kernel that is picked for it."""
+    """Lowers a multiplication with the kernel that is picked for it."""
     by_user = config.autotunes()
     handler = hooks.handler()
-    # What is lowered inside of another lowering belongs to one of Inductor's own choices.
+    # A multiplication that is lowered within another lowering belongs to one of Inductor's own choices.
     inside = _current() is not None
     decider = None if inside else choices.decider_for(handler)
     by_library = False
@@ -110,7 +110,7 @@ def finalize(
     op: str,
     overrides: Mapping[str, Any] | None,
 ) -> list[Any]:
-    """The choices of one call: ours, or those that Inductor has."""
+    """The choices of one call: the plug-in's, or Inductor's own."""
 
     def inductors() -> list[Any]:
         return original(handler, template_choices, inputs, templates, op, overrides)
@@ -142,14 +142,15 @@ def _planned(lowering: _Lowering, offer: Offer, inputs: Any, users_handler: bool
     recording.note_picks(lowering.op, inputs, [] if decision.library_alone else decision.choices)
     if decision.library_alone and not users_handler:
         raise _LeftToInductor(by_library=True)
-    # Inductor times the first one slower than it is: a GPU that has idled through the compiling runs slowly at first.
+    # The likeliest choice is last. Inductor times the first one as too slow, because a GPU that was idle while
+    # compiling starts slowly.
     plan = lowering.plan = decision.choices[::-1]
     known = {id(ktc) for ktc in lowering.libraries}
     return [ktc for ktc in plan if id(ktc) not in known]
 
 
 def _library_alone(decider: choices.Decider, offer: Offer, op: str) -> Any:
-    """For an operator that is not ours: the library, where the user wants nothing tuned that is not picked."""
+    """The library's choice for an operator that the plug-in does not pick. ``None`` if the user lets such kernels be tuned."""
     decider.selector.record_left("fallback_non_mm_op", f"{op} is not among {', '.join(OPS)}", op)
     _refuse_to_leave(decider, op)
     return None if decider.settings.fallback_to_autotune else offer.library()
@@ -162,7 +163,7 @@ def _refuse_to_leave(decider: choices.Decider, op: str, decided: bool = True) ->
 
 
 def last_word(found: list[Any]) -> list[Any]:
-    """Of the choices of all calls, the picked ones, the likeliest last, and what backends that the user named have added."""
+    """Keeps, of the choices from all calls, the picked ones, likeliest last, and those of backends that the user named."""
     lowering = _current()
     if lowering is None or lowering.plan is None:
         return found

@@ -1,4 +1,4 @@
-"""The log. What goes wrong in every kernel is logged once."""
+"""The log. An error that occurs in every kernel is logged once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _lock = threading.Lock()
 
 
 def log_once(key: str, level: int, message: str, *arguments: object) -> None:
-    """Logs a message, unless one of this key was logged before."""
+    """Logs a message, unless a message with this key was logged before."""
     with _lock:
         if key in _logged:
             return
@@ -22,13 +22,13 @@ def log_once(key: str, level: int, message: str, *arguments: object) -> None:
 
 
 def log_all_again() -> None:
-    """Lets `log_once` log every message again, as after a new installation."""
+    """Lets `log_once` log every message again, for example after a new installation."""
     with _lock:
         _logged.clear()
 
 
 def set_log_level(level: str | int) -> None:
-    """Shows messages from this level on: ``"DEBUG"``, ``"INFO"``, ``"WARNING"`` or ``"ERROR"``."""
+    """Shows messages of this level and above: ``"DEBUG"``, ``"INFO"``, ``"WARNING"`` or ``"ERROR"``."""
     logger.setLevel(level.upper() if isinstance(level, str) else level)
     if not logger.handlers and not logging.getLogger().handlers:
         handler = logging.StreamHandler()
@@ -37,7 +37,7 @@ def set_log_level(level: str | int) -> None:
 
 
 def set_level_from_environment() -> None:
-    """Sets the level that ``DIODE_LOG_LEVEL`` names; an unknown one is reported and changes nothing."""
+    """Sets the level that ``DIODE_LOG_LEVEL`` names. An unknown level is reported and changes nothing."""
     level = os.environ.get("DIODE_LOG_LEVEL")
     if level is None:
         return

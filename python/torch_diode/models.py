@@ -1,4 +1,4 @@
-"""Which models there are, and which one serves a kind of hardware."""
+"""Which models are available, and which one serves a kind of hardware."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _loaded: dict[str, Model] = {}
 
 
 class Listed(NamedTuple):
-    """A model that can be used."""
+    """An available model."""
 
     name: str
     model: Model
@@ -26,7 +26,7 @@ class Listed(NamedTuple):
 
 
 def load(model: str | os.PathLike[str] | Model) -> Model:
-    """A model from a file, or by the name of one that is there, such as ``NVIDIA-H200-matmul``."""
+    """A model from a file, or an available model by its name, such as ``NVIDIA-H200-matmul``."""
     if isinstance(model, Model):
         return model
     path = os.fspath(model)
@@ -41,7 +41,7 @@ def load(model: str | os.PathLike[str] | Model) -> Model:
 
 
 def available() -> list[Listed]:
-    """The newest model of each kind of hardware, from the hub's cache, `torch_diode_models` and this package."""
+    """The newest model for each kind of hardware, from the hub's cache, `torch_diode_models` and this package."""
     best: dict[str, Listed] = {}
     for origin, name, content in _sources():
         try:
@@ -56,7 +56,7 @@ def available() -> list[Listed]:
 
 
 def for_hardware(slug: str) -> Model | None:
-    """The model of a kind of hardware; ``None`` if there is none."""
+    """The model for a kind of hardware. ``None`` if there is none."""
     return next((listed.model for listed in available() if listed.model.hardware.slug == slug), None)
 
 
@@ -70,14 +70,14 @@ def _sources() -> Iterator[tuple[str, str, bytes]]:
 
 
 def _package_files() -> list[Path]:
-    # Found without being imported: importing it registers.
+    # The package is found without importing it, because importing it would register its models.
     spec = importlib.util.find_spec("torch_diode_models")
     folders = spec.submodule_search_locations if spec and spec.submodule_search_locations else []
     return sorted(path for folder in folders for path in Path(folder).rglob("*.safetensors"))
 
 
 def _decode(name: str, content: bytes) -> Model:
-    """The same bytes give the same object, so that its cache of predictions is shared."""
+    """Decodes a model. The same bytes give the same object, so that its cache of predictions is shared."""
     with _lock:
         key = f"{name}:{hash(content)}"
         if key not in _loaded:

@@ -1,4 +1,4 @@
-"""Notes what a program compiles."""
+"""Records what a program compiles."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from .recording import Recording, added
 
 @contextlib.contextmanager
 def record() -> Iterator[Recording]:
-    """Notes every multiplication that is compiled meanwhile, in any thread, whatever decides its kernel.
+    """Records every multiplication that is compiled meanwhile, in any thread, whatever decides its kernel.
 
         with torch_diode.record() as recording:
             torch.compile(model)(x)
         recording.save_problems("problems.json")
 
-    This thread passes over Inductor's caches meanwhile, since a graph that is taken from them is not compiled. What the
-    process has compiled before is not compiled again: begin with it, or call ``torch.compiler.reset()``.
+    Meanwhile, this thread does not use Inductor's caches, because a graph from a cache is not compiled. What the process has
+    compiled before is not compiled again. So begin with the recording, or call ``torch.compiler.reset()`` first.
     """
     installation.check_torch()
     recording = Recording()

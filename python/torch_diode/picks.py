@@ -14,13 +14,13 @@ _MOST = 4096
 
 @dataclasses.dataclass(frozen=True)
 class Pick:
-    """One decision: what was asked, what came out, and why."""
+    """One decision: what it was about, what was picked, and why."""
 
     compile_id: str
     problem: Problem | None
     label: str
     source: str
-    """``model``, ``table``, ``function``, or ``inductor`` where the decision was left to it."""
+    """``model``, ``table`` or ``function``. ``inductor`` if the decision was left to Inductor."""
     why: str
     picks: tuple[Candidate, ...] = ()
     near: tuple[Candidate, ...] = ()
@@ -28,7 +28,7 @@ class Pick:
     between_us: tuple[float, float] | None = None
     caveat: str | None = None
     fusion: str | None = None
-    """What was expected of fusing what follows the multiplication."""
+    """How long the epilogue was expected to take, fused or not, in words."""
     dropped: tuple[str, ...] = ()
     """Candidates that cannot run, with the reason."""
 
@@ -64,7 +64,7 @@ def _shown(candidate: Candidate) -> str:
 
 
 class Explanation(list[Pick]):
-    """The decisions of one compile: a list of them, and a text when it is printed."""
+    """The decisions of one compile. It is a list, and prints as text."""
 
     def __str__(self) -> str:
         if not self:
@@ -93,12 +93,12 @@ class Records:
             self._picks.clear()
 
     def last_compile(self) -> Explanation:
-        """The decisions of the compile that made the latest one."""
+        """The decisions of the compile that made the latest decision."""
         with self._lock:
             picks = list(self._picks)
         return Explanation([pick for pick in picks if pick.compile_id == picks[-1].compile_id])
 
     def all(self) -> Explanation:
-        """Every decision that is still known, the oldest first."""
+        """Every decision that is still kept, oldest first."""
         with self._lock:
             return Explanation(self._picks)

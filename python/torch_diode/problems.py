@@ -1,4 +1,4 @@
-"""From what Inductor is about to compile to a problem."""
+"""Turns what Inductor is about to compile into a problem."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 
 
 class Unsupported(Exception):
-    """Why a kernel is left to Inductor, in words that finish a sentence."""
+    """Why a kernel is left to Inductor, in words that complete a sentence."""
 
 
 def problem_of(kernel_inputs: Any, op_name: str) -> Problem:
-    """The problem; sizes that are not known are taken from their hints."""
+    """The problem of a kernel. Sizes that are not known are replaced by their hints."""
     dtypes, shapes, strides = kernel_inputs.dtypes(), kernel_inputs.shapes_symbolic(), kernel_inputs.strides_symbolic()
     a_dtype, b_dtype, out_dtype = dtypes[-2], dtypes[-1], kernel_inputs.out_dtype()
     for dtype in (a_dtype, b_dtype, out_dtype):
@@ -46,7 +46,7 @@ def problem_of(kernel_inputs: Any, op_name: str) -> Problem:
 
 
 def hints(sizes: Sequence[Any]) -> Sequence[int]:
-    """Sizes as numbers. Inductor's own way takes half of the time that a repeated problem costs, so numbers skip it."""
+    """Sizes as numbers. Inductor's own way takes half of a repeated problem's time, so plain numbers do not need it."""
     if all(isinstance(size, (int, sympy.Integer)) for size in sizes):
         return [int(size) for size in sizes]
     return kernels.hints(sizes)
@@ -65,12 +65,13 @@ def _layout(name: str, strides: Sequence[int]) -> str:
 
 
 def _bias(strides: Sequence[int]) -> str:
-    # Inductor expands the bias to the shape of the output.
+    # Inductor expands the bias to the shape of the output. A row distance of 0 shows that it was a
+    # vector.
     return "vector" if strides[-2] == 0 else "matrix"
 
 
 class Device:
-    """A GPU, as torch describes it and as the catalogue knows it."""
+    """A GPU as torch describes it, and its hardware in the catalogue."""
 
     def __init__(self, name: str, hardware: Hardware | None, shared_memory: int | None) -> None:
         self.name = name

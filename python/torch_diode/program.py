@@ -13,7 +13,7 @@ from ._core import DiodeError
 
 
 def program() -> str:
-    """Where `diode` is: ``DIODE_PROGRAM``, beside this Python, or on the path."""
+    """The path of `diode`: from ``DIODE_PROGRAM``, beside this Python, or on the path."""
     named = os.environ.get("DIODE_PROGRAM")
     beside = Path(sys.executable).parent / "diode"
     found: str | None = named or (str(beside) if beside.is_file() else shutil.which("diode"))
@@ -26,5 +26,5 @@ def program() -> str:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Runs `diode` with these arguments, in this terminal; its exit code."""
+    """Runs `diode` with these arguments in this terminal. Returns its exit code."""
     return subprocess.run([program(), *arguments], check=False).returncode

@@ -1,4 +1,4 @@
-"""What multiplications a program compiles: to measure them, to contribute them, to ship their picks."""
+"""The multiplications that a program compiles, to measure or contribute them or to ship their picks."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ class Multiplication:
 
     problem: Problem
     followers: tuple[str, ...]
-    """The operators of the graph that use its result, through views; ``output`` if the graph returns it."""
+    """The operators in the graph that use its result, also through views. ``output`` if the graph returns it."""
 
 
 class Recording:
-    """The multiplications that were compiled, how often, and what was picked for them."""
+    """The multiplications that were compiled, how often each was, and what was picked for them."""
 
     def __init__(self) -> None:
         self.counts: collections.Counter[Multiplication] = collections.Counter()
-        """How often each was compiled."""
+        """How often each multiplication was compiled."""
         self.skipped: collections.Counter[str] = collections.Counter()
-        """Those that no problem describes, by the reason."""
+        """How many kernels no problem describes, by the reason."""
         self._table: dict[str, list[dict[str, Any]]] = {}
 
     @property
     def problems(self) -> list[Problem]:
-        """Each problem once, those that were compiled most often first."""
+        """The distinct problems. The one that was compiled most often comes first."""
         totals: collections.Counter[Problem] = collections.Counter()
         for multiplication, count in self.counts.items():
             totals[multiplication.problem] += count
@@ -50,7 +50,7 @@ class Recording:
 
     @property
     def table(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
-        """The picks as a lookup table of Inductor's; what was left to Inductor is not in it."""
+        """The picks as a lookup table in Inductor's form, without what was left to Inductor."""
         return self._table
 
     def save_problems(self, path: str | os.PathLike[str]) -> None:
@@ -85,7 +85,7 @@ class Recording:
 
 @contextlib.contextmanager
 def added(recording: Recording) -> Iterator[None]:
-    """While a recording notes what is compiled."""
+    """Keeps a recording active meanwhile."""
     with _lock:
         _recordings.append(recording)
     try:
@@ -101,7 +101,7 @@ def is_on() -> bool:
 
 
 def note(op: str, inputs_of: Callable[[], Any]) -> None:
-    """Notes a multiplication that is about to be lowered."""
+    """Records a multiplication that is about to be lowered."""
 
     def add(recording: Recording) -> None:
         inputs = inputs_of()
@@ -112,7 +112,7 @@ def note(op: str, inputs_of: Callable[[], Any]) -> None:
 
 
 def note_picks(op: str, inputs: Any, choices: Sequence[Any]) -> None:
-    """Notes what was picked for a multiplication: Inductor's choices, or none for the library."""
+    """Records what was picked for a multiplication: Inductor's choices. An empty list means the library."""
 
     def add(recording: Recording) -> None:
         entries = [kernels.table_entry(choice) for choice in choices] or [{"template_id": f"{kernels.LIBRARY}{op}"}]
@@ -126,7 +126,7 @@ def _each(add: Callable[[Recording], None]) -> None:
         for recording in _recordings:
             try:
                 add(recording)
-            except Exception as error:  # A compile must not fail for it.
+            except Exception as error:  # A compile must not fail because of it.
                 messages.log_once(f"recording {error}", logging.WARNING, "a multiplication was not recorded: %s", error)
 
 

@@ -1,4 +1,4 @@
-"""The decision for one kernel: asks the heuristics in turn and keeps what can run."""
+"""Decides on one kernel: asks the heuristics in turn and keeps what can run."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from .problems import Device, Unsupported, device_of, problem_of
 from .settings import Settings
 from .statistics import Statistics
 
-# A failed launch fails the whole compile, so an unknown size is taken for the smallest of the catalogue.
+# A failed launch fails the whole compile. So an unknown size counts as the smallest in the catalogue.
 _LEAST_SHARED_MEMORY = 65536
 
 T = TypeVar("T")
 
 
 class NoAnswer(Exception):
-    """No heuristic has an answer that can run: the counter to raise and the reason in words."""
+    """No heuristic has an answer that can run. Holds the counter to increase, and the reason in words."""
 
     def __init__(self, counter: str, reason: str, problem: Any = None) -> None:
         super().__init__(reason)
@@ -34,12 +34,12 @@ class NoAnswer(Exception):
 
 
 class Question:
-    """A kernel to decide, and what the heuristics have said of it: each is asked once, when its turn comes."""
+    """A kernel to decide on, and the answers so far. Each heuristic is asked once, when its turn comes."""
 
     def __init__(self, request: Request, heuristics: Sequence[Heuristic], statistics: Statistics) -> None:
         self.request = request
         self.failures: list[str] = []
-        """Heuristics that could not be asked."""
+        """Why heuristics failed, in words."""
         self._heuristics = iter(heuristics)
         self._statistics = statistics
         self._answers: list[Answer] = []
@@ -49,7 +49,7 @@ class Question:
         for heuristic in self._heuristics:
             try:
                 answer = heuristic.answer(self.request)
-            except Exception as error:  # A user's function may raise anything; the next heuristic may still have an answer.
+            except Exception as error:  # A user's function may raise anything. The next heuristic may still have an answer.
                 self._statistics.count("fallback_error")
                 reason = f"{heuristic.source} failed: {type(error).__name__}: {error}"
                 messages.log_once(reason, logging.WARNING, "%s", reason)
@@ -67,9 +67,9 @@ class Decision:
     question: Question
     answer: Answer
     picks: Sequence[Candidate]
-    """The likeliest first."""
+    """The candidates that were picked, the likeliest first."""
     choices: Sequence[Any]
-    """Inductor's choices for them; none before it has offered its templates."""
+    """Inductor's choices for the picks. Empty before Inductor has offered its templates."""
     dropped: Sequence[str]
     """Candidates that cannot run, with the reason."""
 
@@ -88,16 +88,16 @@ class Selector:
         self._hardware = hardware
 
     def digest(self) -> str:
-        """Changes whenever another kernel may be picked."""
+        """A text that changes whenever another kernel may be picked."""
         parts = [f"{heuristic.source}:{heuristic.digest()}" for heuristic in self.heuristics]
         return "|".join([*parts, self._hardware.slug if self._hardware else ""])
 
     def decide(
         self, inputs: Any, op: str, settings: Settings, offer: Offer | None = None, before: Question | None = None
     ) -> Decision | None:
-        """What is to run, of the templates that are offered or else of all there may be; ``None`` leaves it to Inductor.
+        """What is to run. ``None`` leaves the kernel to Inductor. With an ``offer``, only its templates count.
 
-        ``before`` holds what the heuristics said before the kernel was lowered; it counts if the problem is still the same.
+        ``before`` holds the heuristics' answers from before the lowering. It is used if the problem is still the same.
         """
 
         def decided() -> Decision:
@@ -109,7 +109,7 @@ class Selector:
         return self.unfailing(decided, op)
 
     def unfailing(self, function: Callable[[], T], op: str) -> T | None:
-        """What a function returns; ``None`` if it fails, which is then on record: a compile must not fail for it."""
+        """What a function returns. If it fails, ``None``, and the failure is recorded: a compile must not fail because of it."""
         try:
             return function()
         except NoAnswer as no_answer:
@@ -120,7 +120,7 @@ class Selector:
         return None
 
     def record_left(self, counter: str, reason: str, op: str, problem: Any = None) -> None:
-        """Keeps that a kernel is left to Inductor."""
+        """Records that a kernel is left to Inductor."""
         self.statistics.count("total_calls")
         self.statistics.count(counter)
         level = logging.WARNING if counter == "fallback_error" else logging.INFO
@@ -129,7 +129,7 @@ class Selector:
         self.records.add(Pick(kernels.compile_id(), problem, label, "inductor", reason))
 
     def record(self, decision: Decision) -> None:
-        """Keeps what is to run."""
+        """Records what is to run."""
         answer = decision.answer
         self.statistics.count("total_calls")
         self.statistics.count("configs_filtered", len(decision.dropped))
@@ -179,7 +179,8 @@ class Selector:
                     dropped.append(found)
                 else:
                     kept.append((candidate, *found))
-            # Where Inductor may not benchmark, it would take the library of several.
+            # If Inductor must not benchmark, it would take the library from among several choices, so
+            # only one is kept.
             kept = kept[:1] if config.is_deterministic() else kept
             if kept:
                 choices = [choice for _, choice in kept if choice is not None]
@@ -193,7 +194,7 @@ class Selector:
 
 
 def _runnable(candidate: Candidate, request: Request, offer: Offer | None) -> tuple[Any] | str:
-    """The choice of a candidate (none before there is an offer), or why it cannot run."""
+    """The choice for a candidate, or why it cannot run. The tuple is empty as long as there is no offer."""
     assert request.shared_memory is not None
     reason = obstacle(request.problem, candidate.config, request.shared_memory, tf32=request.tiles_tf32)
     if reason is not None:

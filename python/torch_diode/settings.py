@@ -1,7 +1,7 @@
 """The settings, as entries of Inductor's own config.
 
-There they can be set like any of torch's, also for one compile (``torch.compile(…, options={…})``),
-and they are part of the key of Inductor's graph cache: a graph that was compiled under other settings is not reused.
+There they can be set like any of torch's settings, also for one compile (``torch.compile(…, options={…})``). They are part of
+the key of Inductor's graph cache, so a graph that was compiled under other settings is not reused.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ BACKEND = "DIODE"
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """The values for the kernel that is being chosen."""
+    """The values of the settings for the kernel that is being decided on."""
 
     fast_autotune: bool
     top_k: int
@@ -32,7 +32,7 @@ class Settings:
 
 @dataclasses.dataclass(frozen=True)
 class _Entry:
-    """A setting: its name in Inductor's config, and its value before it is set."""
+    """A setting: its name in Inductor's config, and its value until it is set."""
 
     name: str
     default: Any
@@ -78,7 +78,7 @@ VARIABLES = {field: entry.variable for field, entry in _ENTRIES.items()}
 
 
 def initial(chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """What the settings begin with: the arguments of ``install``, else the environment, else the defaults."""
+    """The first values of the settings: the arguments of ``install``, or else the environment, or else the defaults."""
     values = {}
     for field, entry in _ENTRIES.items():
         if chosen.get(field) is not None:
@@ -113,7 +113,7 @@ def add_entries(values: Mapping[str, Any]) -> Undo:
 
 
 def current() -> Settings:
-    """The settings as they are now, with whatever this compile overrides; before they are in Inductor's config, the first ones."""
+    """The current values, with what this compile overrides. Before they are in Inductor's config, the first values."""
     from .inductor import config
 
     if not config.has_setting(NAMES["top_k"]):
@@ -124,7 +124,7 @@ def current() -> Settings:
 
 
 def names_backend() -> bool:
-    """Whether ``max_autotune_gemm_backends`` names ours."""
+    """Whether ``max_autotune_gemm_backends`` names the plug-in's backend."""
     from .inductor import config
 
     return config.names_backend(BACKEND)

@@ -1,4 +1,4 @@
-"""Counts of what was decided."""
+"""Counts decisions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COUNTERS = (
 
 
 class Statistics:
-    """Counters that threads may share."""
+    """Counters that several threads may use."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -31,7 +31,7 @@ class Statistics:
             self._counts[name] += by
 
     def count_prediction(self, probability: Any) -> None:
-        """Counts a prediction, and its confidence where that is known."""
+        """Counts a prediction, and its confidence if that is known."""
         with self._lock:
             self._counts["model_selections"] += 1
             if probability is not None:
@@ -39,14 +39,14 @@ class Statistics:
                 self._with_confidence += 1
 
     def reset(self) -> None:
-        """Back to zero; every key stays."""
+        """Sets all counters to zero. Every key stays."""
         with self._lock:
             self._counts = dict.fromkeys(COUNTERS, 0)
             self._confidences = 0.0
             self._with_confidence = 0
 
     def get(self) -> dict[str, Any]:
-        """Every counter, and what follows from them. ``avg_confidence`` is None until a prediction states a confidence."""
+        """Every counter, and the values derived from them. ``avg_confidence`` is None until a prediction states a confidence."""
         with self._lock:
             counts: dict[str, Any] = dict(self._counts)
             counts["total_predictions"] = counts["model_selections"]

@@ -1,4 +1,4 @@
-"""Registers on import, and says what came of it."""
+"""Registers the plug-in on import, and keeps the outcome."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _errors: list[str] = []
 
 
 def register(asked: bool = DISTRIBUTION == "torch-diode") -> None:
-    """Registers where that is wanted and possible. Never raises: the importing program goes on without the plug-in."""
+    """Registers if that is wanted and possible. Never raises: the importing program goes on without the plug-in."""
     try:
         set_outcome(*_try_to_register(asked))
     except Exception as error:  # An error in the user's torch must not end the user's program.
@@ -44,7 +44,7 @@ def _try_to_register(asked: bool) -> tuple[str, str, int]:
 
 
 def set_outcome(outcome: str, words: str, level: int) -> None:
-    """Keeps what a registration came to, and logs it."""
+    """Keeps the outcome of a registration, and logs it."""
     global _outcome
     _outcome = outcome
     _errors[:] = [words] if outcome in ("refused", "failed", "interface_unavailable") else []
@@ -52,12 +52,12 @@ def set_outcome(outcome: str, words: str, level: int) -> None:
 
 
 def outcome() -> str:
-    """What the last registration came to: ``success``, ``no_gpu`` and so on."""
+    """The outcome of the last registration: ``success``, ``no_gpu`` and so on."""
     return _outcome
 
 
 def has_gpu() -> bool:
-    """Whether the system shows a GPU, found without torch and without loading a driver."""
+    """Whether the system shows a GPU. This needs neither torch nor a driver."""
     return any(os.path.exists(node) for node in ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg"))
 
 
@@ -80,12 +80,12 @@ def _installed_twice() -> str:
 
 
 def torch_available() -> bool:
-    """Whether torch can be imported, found without importing it."""
+    """Whether torch can be imported. This does not import it."""
     return importlib.util.find_spec("torch") is not None
 
 
 def is_installed() -> bool:
-    """Whether the plug-in picks kernels, found without importing torch where there is none."""
+    """Whether the plug-in picks kernels. This does not fail if there is no torch."""
     if not torch_available():
         return False
     from . import installation
@@ -94,7 +94,7 @@ def is_installed() -> bool:
 
 
 def get_import_status() -> dict[str, Any]:
-    """What importing the package did."""
+    """What happened when the package was imported."""
     return {
         "distribution": DISTRIBUTION,
         "version": __version__,

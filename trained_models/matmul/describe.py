@@ -42,7 +42,7 @@ def read_header(model):
 
 
 def groups(folder):
-    """The files to judge by, those of one kind together."""
+    """The files to judge by. Files of the same kind of problem are grouped."""
     found = {}
     for path in sorted((folder / "data" / "validation").glob("*.msgpack.zst")):
         kind = path.name.removesuffix(".msgpack.zst").split("-", 1)[1]

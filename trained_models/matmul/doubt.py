@@ -1,8 +1,9 @@
-"""By how much must a tile be predicted to be faster before the plug-in takes it for the library?
+"""How much faster must a tile be predicted to be before the plug-in prefers it to the library?
 
     python trained_models/matmul/doubt.py trained_models/matmul/nvidia-h100
 
-Says what single picks come to on the problems in half precision that the model was judged by. Needs torch_diode, no GPU.
+Prints how fast single picks are on the problems in half precision that the model was judged by. Needs torch_diode, but no
+GPU.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from torch_diode import Config, Dataset, DiodeError, Model, Problem
 
 
 def judged(folder: Path) -> Iterator[tuple[Problem, dict[Config, float]]]:
-    """The problems with their times; a file of several kinds of hardware is passed over."""
+    """The problems with their times. A file with several kinds of hardware is skipped."""
     for path in sorted((folder / "data/validation").iterdir()):
         try:
             dataset = Dataset.load(path)

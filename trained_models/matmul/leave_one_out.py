@@ -71,7 +71,7 @@ class Trials:
         return self.judge(model)
 
     def draw(self, count, seed, folder):
-        """Writes files with so many problems, drawn from all of the new GPU's."""
+        """Writes files with this many problems, drawn from all problems of the new GPU."""
         folder.mkdir()
         everything = [(name, problem) for name, (_, problems) in self.files.items() for problem in problems]
         drawn = random.Random(seed).sample(everything, count)
@@ -89,7 +89,7 @@ class Trials:
 
 
 def by_problem(text):
-    """The heading of a CSV file, and its rows by the two numbers that name a problem's timings."""
+    """The heading of a CSV file, and its rows by the two numbers that name the timings of one problem."""
     with text.open() as lines:
         heading, problems = next(lines), {}
         for line in lines:

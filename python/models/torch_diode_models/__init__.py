@@ -1,4 +1,4 @@
-"""Models for `torch_diode`. Importing this detects the GPU and registers its model.
+"""Models for `torch_diode`. Importing this package detects the GPU and registers its model.
 
 The code is in `torch-diode` or `torch-diode-lib`, whichever is installed.
 """
@@ -33,7 +33,7 @@ __all__ = [
 
 
 def get_detected_hardware() -> str | None:
-    """The name of this machine's GPU; None without one."""
+    """The name of this machine's GPU. None if there is no GPU."""
     if not status.has_gpu() or not status.torch_available():
         return None
     import torch
@@ -42,19 +42,19 @@ def get_detected_hardware() -> str | None:
 
 
 def list_available_models() -> list[str]:
-    """The names of the models that there are, such as ``NVIDIA-H200-matmul``."""
+    """The names of the available models, such as ``NVIDIA-H200-matmul``."""
     return [listed.name for listed in models.available()]
 
 
 def register_model(name: str) -> None:
-    """Picks by one model from now on, on whatever GPU this is."""
+    """Lets this model pick from now on, whatever GPU the machine has."""
     model = models.load(name)
     torch_diode.install(model=model, hardware=model.hardware.slug)
 
 
 @contextlib.contextmanager
 def profile_predictions() -> Iterator[Explanation]:
-    """Around a compile: afterwards the list holds what was picked and why."""
+    """Wraps a compile. Afterwards, the list holds what was picked and why."""
     from torch_diode.picks import Explanation
 
     before = len(torch_diode.history())
@@ -64,7 +64,7 @@ def profile_predictions() -> Iterator[Explanation]:
 
 
 def get_prediction_stats() -> dict[str, Any]:
-    """Counts since the installation: ``total_predictions``, ``avg_confidence``, ``fallbacks`` and all others."""
+    """Counts since the installation: ``total_predictions``, ``avg_confidence``, ``fallbacks`` and others."""
     return torch_diode.get_stats()
 
 

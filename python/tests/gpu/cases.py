@@ -1,4 +1,4 @@
-"""What is compared with no tuning: multiplications alone, with what follows them in networks, and with what comes before."""
+"""What is compared with no tuning: multiplications alone, with what follows in networks, and with what comes before."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Made = tuple[Callable[..., Any], tuple[torch.Tensor, ...]]
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """Something to compile and to time."""
+    """A function to compile and to time."""
 
     part: str
     """``alone``, ``epilogues``, ``prologues`` or ``networks``."""
@@ -27,7 +27,7 @@ class Case:
     make: Callable[[], Made]
     training: bool = False
     alone: str | None = None
-    """The case of the multiplication without what follows it."""
+    """The name of the case with the same multiplication and nothing after it."""
 
 
 def _kept(y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -38,7 +38,7 @@ def _normed(y: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
     return F.layer_norm(y + other, y.shape[-1:])
 
 
-# What follows, and whether it takes another matrix.
+# What follows a multiplication, and whether that takes another matrix.
 _FOLLOWING: dict[str, tuple[Callable[..., Any], bool]] = {
     "gelu": (F.gelu, False),
     "tanh gelu": (lambda y: F.gelu(y, approximate="tanh"), False),
@@ -50,7 +50,7 @@ _FOLLOWING: dict[str, tuple[Callable[..., Any], bool]] = {
     "relu, both kept": (_kept, False),
 }
 
-# M, N, K of linear layers, and what follows in each case; "3-D" stands for activations of three dimensions.
+# M, N and K of linear layers, and what follows in each case. "3-D" means activations of three dimensions.
 _LINEAR: list[tuple[tuple[int, int, int], tuple[str, ...]]] = [
     ((16, 4096, 4096), ("gelu", "residual", "silu × gate")),
     ((64, 1024, 1024), ("gelu", "relu", "residual")),
@@ -80,7 +80,7 @@ def _alone(shape: Shape) -> Made:
 
 
 def epilogues() -> list[Case]:
-    """Linear layers and what follows them."""
+    """Linear layers with what follows them."""
     found = []
     for size, names in _LINEAR:
         shape = Shape(*size, linear=True)
@@ -104,7 +104,8 @@ def _made(shape: Shape, name: str) -> Made:
     return function, (x, weight, bias, *others)
 
 
-# What comes before that Inductor puts into a tile's kernel, and M, N, K of the multiplications.
+# What comes before a multiplication and becomes part of a tile's kernel, and M, N and K of the
+# multiplications.
 _PREPARED: dict[str, list[tuple[int, int, int]]] = {
     "int8 weights": [(16, 4096, 4096), (512, 4096, 4096)],
     "gathered rows": [(512, 4096, 4096), (2048, 512, 256), (16384, 512, 128)],
@@ -113,7 +114,7 @@ _PREPARED: dict[str, list[tuple[int, int, int]]] = {
 
 
 def prologues() -> list[Case]:
-    """Multiplications of what is computed just before them."""
+    """Multiplications with an operand that is computed just before."""
     return [
         Case("prologues", f"{Shape(*size)}, {name}", functools.partial(_prepared, Shape(*size), name), alone=str(Shape(*size)))
         for name, sizes in _PREPARED.items()

@@ -1,4 +1,4 @@
-"""The tables of what `comparison.py` has measured. A case of several files is as the last one has it; tiles are as any has them.
+"""The tables of what `comparison.py` has measured. If several files have a case, the last one counts, except for its tiles.
 
 python python/tests/gpu/compared.py report.md times.jsonl …
 """
@@ -23,7 +23,7 @@ def geomean(values: Iterable[float]) -> float:
 
 
 def read(paths: Sequence[Path]) -> list[dict[str, Any]]:
-    """The cases, with the speed of each over no tuning, and that of the best tile or of no tuning."""
+    """The cases. Each has its speed over no tuning, and that of the best tile or of no tuning, whichever is higher."""
     found: dict[str, dict[str, Any]] = {}
     best: dict[str, float] = {}
     for path in paths:
@@ -44,9 +44,10 @@ def table(rows: Sequence[Mapping[str, str]]) -> list[str]:
 
 
 def summary(name: str, cases: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """What many cases come to."""
+    """A row that sums up many cases."""
     worst = min(cases, key=lambda case: float(case["speed"]))
-    # No pick of ours can be faster than itself: what a tile beyond the first ones reaches counts as the best.
+    # The pick may be a tile beyond the first ones. If it is faster than the best of those, its own speed
+    # counts as the best.
     known = [case for case in cases if case["best"] is not None]
     shares = [case["speed"] / max(case["best"], case["speed"]) for case in known]
     return {
@@ -61,7 +62,7 @@ def summary(name: str, cases: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def groups(cases: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[Mapping[str, Any]]]]:
-    """Alone, with what follows (of those what the scheduler of this torch can fuse), and with what comes before."""
+    """The groups of cases: alone, with what follows (also only what this torch can fuse), and with what comes before."""
     followed = [case for case in cases if case["part"] == "epilogues"]
     unfused = [case for case in followed if "norm" in case["name"]]
     found = [
@@ -75,7 +76,7 @@ def groups(cases: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[Mapping[s
 
 
 def picked(case: Mapping[str, Any]) -> str:
-    """What was picked for its only multiplication."""
+    """What was picked for the only multiplication of a case."""
     notes = (case["picks"] or {}).get(OURS) or []
     return str(notes[0][2]) if notes and isinstance(notes[0], list) else "?"
 
@@ -100,7 +101,7 @@ def networks(cases: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
 
 
 def compile_times(nets: Sequence[Mapping[str, Any]]) -> list[str]:
-    """How long networks compile, over no tuning and over max-autotune."""
+    """How long networks take to compile, compared with no tuning and with max-autotune."""
     lines = []
     for name, over, under in (("no tuning", OURS, NONE), ("ours", MAX, OURS)):
         known = [case["seconds"][over] / case["seconds"][under] for case in nets if over in case["seconds"]]

@@ -41,7 +41,7 @@ PARTS: dict[str, Callable[[], Sequence[Case]]] = {
 
 
 class NthTile:
-    """Takes the tile of a rank among those of the model, and leaves the library out."""
+    """Picks the tile with this rank in the model's order, and never the library."""
 
     source = "function"
 
@@ -66,7 +66,7 @@ NAME = torch.cuda.get_device_name() if torch.cuda.is_available() else "NVIDIA H2
 
 
 def prepare(method: str) -> dict[str, Any]:
-    """Installs what a method needs, and says its options."""
+    """Installs what a method needs, and returns its options for the compile."""
     torch_diode.uninstall()
     if method == OURS:
         torch_diode.install()
@@ -81,7 +81,7 @@ def methods(part: str, tiles: int) -> list[str]:
 
 
 def picks() -> list[Any]:
-    """What was picked in the last compiles, by problem and kernel."""
+    """What was picked in the last compiles, for each problem."""
     return [
         [pick.label, pick.source, pick.picks[0].config.label if pick.picks else None, pick.lines()]
         for pick in torch_diode.history()
@@ -89,7 +89,7 @@ def picks() -> list[Any]:
 
 
 def compile_share(given: Sequence[Case], share: int, of: int, tiles: int, notes: Path) -> None:
-    """Fills Inductor's caches with a share of all that is to be compiled."""
+    """Fills Inductor's caches with this process's share of the compiles."""
     pairs = [(case, method) for case in given for method in methods(case.part, tiles)]
     for case, method in pairs[share::of]:
         try:
@@ -104,7 +104,7 @@ def compile_share(given: Sequence[Case], share: int, of: int, tiles: int, notes:
 
 
 def compile_all(given: Sequence[Case], arguments: argparse.Namespace, folder: Path) -> dict[tuple[str, str], Any]:
-    """Compiles in several processes, so that this one finds everything in the cache. Gives what was picked."""
+    """Compiles in several processes, so that this one finds everything in the caches. Returns what was picked."""
     start = time.perf_counter()
     environment = {**os.environ, "TORCHINDUCTOR_COMPILE_THREADS": "1", "OMP_NUM_THREADS": "1"}
     command = [sys.executable, __file__, *sys.argv[1:], "--folder", str(folder)]
@@ -117,7 +117,7 @@ def compile_all(given: Sequence[Case], arguments: argparse.Namespace, folder: Pa
 
 
 def measured(case: Case, tiles: int, noted: dict[tuple[str, str], Any]) -> dict[str, Any]:
-    """The microseconds of each method."""
+    """How many microseconds each method takes."""
     function, inputs = case.make()
     graphs: dict[str, Graphs] = {}
     for method in methods(case.part, tiles):
@@ -130,14 +130,14 @@ def measured(case: Case, tiles: int, noted: dict[tuple[str, str], Any]) -> dict[
 
 
 def warm_up(case: Case) -> None:
-    """What each method does once per process is done."""
+    """Runs each method once, because its first run in a process takes longer."""
     for method in (NONE, OURS):
         options = prepare(method)
         compiled_cold(*case.make(), training=case.training, **options)
 
 
 def measured_network(case: Case, autotuned: bool) -> dict[str, Any]:
-    """The microseconds of each method, and its seconds of a cold compile, one after the other."""
+    """The microseconds of each method, and the seconds that its cold compile takes."""
     torch.manual_seed(0)
     function, inputs = case.make()
     graphs, seconds, found = {}, {}, []
@@ -151,13 +151,13 @@ def measured_network(case: Case, autotuned: bool) -> dict[str, Any]:
 
 
 def left(given: Sequence[Case], path: Path) -> list[Case]:
-    """The cases that are not measured yet."""
+    """The cases that were not measured yet."""
     known = {json.loads(line)["name"] for line in path.read_text().splitlines()} if path.exists() else set()
     return [case for case in given if case.name not in known]
 
 
 def with_time(given: Sequence[Case], until: float) -> Iterator[Case]:
-    """Cases, as long as there is time."""
+    """Yields cases until the time is over."""
     for at, case in enumerate(given):
         if time.time() > until:
             print(f"{len(given) - at} of {len(given)} cases are left: no time", flush=True)
@@ -166,7 +166,7 @@ def with_time(given: Sequence[Case], until: float) -> Iterator[Case]:
 
 
 def keep(case: Case, found: dict[str, Any], path: Path) -> None:
-    """Writes a case to the file."""
+    """Appends a case to the file of times."""
     line = {"part": case.part, "name": case.name, "alone": case.alone, "gpu": NAME, "torch": torch.__version__, **found}
     with path.open("a") as file:
         file.write(json.dumps(line) + "\n")
@@ -199,8 +199,8 @@ def main() -> None:
     kernels = [case for case in given if case.part != "networks"]
     nets = [case for case in given if case.part == "networks"]
     if nets and arguments.share is None:
-        # First, since they are compiled one at a time, with the whole machine; and as anybody compiles them, who pads
-        # rows that are no multiple of 16 bytes.
+        # Networks come first, because they are compiled one at a time with the whole machine. They are compiled as
+        # users do it: rows that are no multiple of 16 bytes are padded.
         warm_up(nets[0])
         for case in with_time(nets, until):
             named = any(name in case.name for name in arguments.autotuned.split(","))

@@ -1,8 +1,8 @@
-"""Tests on a real GPU. Without one nothing here is collected, and pytest ends with its code for that.
+"""Tests on a real GPU. Without a GPU no test here is collected, and pytest ends with its exit code for that.
 
     python -m pytest python/tests/gpu --gpu-report docs/measurements/plugin.md
 
-It takes a quarter of an hour. With ``--gpu-times FILE`` the longest part goes on where it was interrupted.
+The tests take a quarter of an hour. With ``--gpu-times FILE``, the longest part goes on where it was interrupted.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-# Inductor's compilers stay, as they do in a program that goes on compiling; it would end them after a minute.
+# Keeps Inductor's compilers running, as in a program that goes on compiling. Inductor would end them after a
+# minute.
 os.environ.setdefault("TORCHINDUCTOR_QUIESCE_ASYNC_COMPILE_POOL", "0")
 
 import pytest
@@ -41,13 +42,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def report() -> Report:
-    """Takes the figures; its file is written anew with every one of them."""
+    """Collects the figures. Its file is rewritten after each of them."""
     return _report
 
 
 @pytest.fixture(autouse=True)
 def fresh() -> Iterator[None]:
-    """Neither graphs nor the handler of an earlier test are reused."""
+    """Drops the graphs and the handler of earlier tests, so that none is reused."""
     from timing import forget_handler
     from torch._inductor.utils import fresh_cache
 

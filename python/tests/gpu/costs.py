@@ -32,20 +32,20 @@ WEIGHED = 8
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """A multiplication, with what follows it or without."""
+    """A multiplication with or without an epilogue."""
 
     name: str
     alone: str | None
     problem: Problem
     epilogue: Epilogue | None
-    """``None`` also where a norm takes it into its own kernel."""
+    """``None`` also if a norm takes the epilogue into its own kernel."""
     none_us: float
     tiles: Mapping[str, tuple[Config, float]]
 
 
 @dataclasses.dataclass(frozen=True)
 class Added:
-    """What an epilogue adds to a kernel."""
+    """The time that an epilogue adds to a kernel."""
 
     name: str
     epilogue: Epilogue
@@ -56,7 +56,7 @@ class Added:
     us: float
 
     def error(self, costs: Costs) -> float:
-        """By which share of the whole time the costs are off."""
+        """By which share of the whole time the costs differ from the measured time."""
         if self.tile is None:
             counted = costs.separate_us(self.epilogue)
         else:
@@ -65,7 +65,7 @@ class Added:
 
 
 def read(path: Path) -> dict[str, Case]:
-    """The cases of a file that have tiles."""
+    """The cases of a file for which tiles were timed."""
     found = {}
     for line in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
         sizes = re.match(r"(linear|mm) (\d+)×(\d+)×(\d+) (\w+)(?:, (.*))?$", line["name"])
@@ -101,7 +101,7 @@ def _epilogue(elements: int, name: str) -> Epilogue | None:
 
 
 def added(cases: Mapping[str, Case]) -> Iterator[Added]:
-    """What the epilogues add, where the same kernel was timed without."""
+    """What the epilogues add, if the same kernel was timed without them."""
     for case in cases.values():
         alone = cases.get(case.alone or "")
         if alone is None or case.epilogue is None:
@@ -114,17 +114,17 @@ def added(cases: Mapping[str, Case]) -> Iterator[Added]:
 
 
 def loss(costs: Costs, times: Sequence[Added]) -> float:
-    """How far the costs are off. One of the library counts as much as those of its tiles, and none more than 15 %."""
+    """The mean error. A time of the library weighs as much as those of its tiles, and no error counts as more than 15 %."""
     return statistics.fmean(min(abs(one.error(costs)), 0.15) * (WEIGHED if one.tile is None else 1) for one in times)
 
 
 def changed(costs: Costs, name: str, factor: float) -> Costs:
-    """The same costs, but for one."""
+    """The same costs with one of them changed."""
     return Costs(costs.hardware, **{other: getattr(costs, other) * (factor if other == name else 1) for other in FITTED})
 
 
 def fitted(costs: Costs, times: Sequence[Added]) -> Costs:
-    """Changes one cost after the other for as long as that helps."""
+    """Changes one cost after the other as long as that reduces the error."""
     best = loss(costs, times)
     for _ in range(6):
         for name in FITTED:
@@ -136,7 +136,7 @@ def fitted(costs: Costs, times: Sequence[Added]) -> Costs:
 
 
 def decided(case: Case, heuristic: ModelHeuristic, hardware: Hardware) -> tuple[str, float | None]:
-    """What is picked for a case, and its speed over no tuning; ``None`` if that tile was not timed."""
+    """What is picked for a case, and its speed over no tuning. The speed is ``None`` if that tile was not timed."""
     request = Request(
         problem=case.problem,
         hardware=hardware,

@@ -1,4 +1,4 @@
-"""The figures of a run on a GPU, as a Markdown file that is whole at any time."""
+"""Writes the figures of a run on a GPU to a Markdown file, which is complete at any time."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ import torch
 
 
 class Report:
-    """Sections of rows. A row replaces the one of the same name, so a figure can be given while it still grows."""
+    """Sections of rows. A row replaces the row with the same name, so a figure can be updated while it still grows."""
 
     def __init__(self) -> None:
         self.path: Path | None = None
         self._sections: dict[str, dict[str, Mapping[str, str]]] = {}
 
     def figure(self, section: str, measured: str, found: str, goal: str = "") -> None:
-        """One figure, and what it should be."""
+        """Adds a figure, with the value that it should have."""
         self.row(section, {"measured": measured, "found": found, "goal": goal})
 
     def row(self, section: str, columns: Mapping[str, str]) -> None:
-        """A row of a table; its first column names it."""
+        """Adds a row to a table. Its first column is its name."""
         self._sections.setdefault(section, {})[next(iter(columns.values()))] = columns
         print(f"{section}: " + " | ".join(columns.values()), flush=True)
         self._write("not finished")
 
     def finish(self, outcome: str) -> None:
-        """Writes how the tests ended."""
+        """Writes how the tests have ended."""
         if self._sections:
             self._write(outcome)
 

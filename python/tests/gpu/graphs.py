@@ -1,4 +1,4 @@
-"""Random graphs: a multiplication of any kind, layout and size, and what may follow it in a network."""
+"""Random graphs: a multiplication of any kind, layout and size, with what may follow it in a network."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Graph:
 
 
 def graph(seed: int, device: str) -> Graph:
-    """The graph of a number."""
+    """The graph with this number."""
     draw = random.Random(seed)
     torch.manual_seed(seed)
     op, dtype, dynamic = draw.choice(OPS), draw.choice(DTYPES), draw.random() < 0.25
@@ -94,7 +94,7 @@ def graph(seed: int, device: str) -> Graph:
 
 
 def _size(draw: random.Random, high: int) -> int:
-    """Any size, or one with aligned rows."""
+    """Any size, or a size that makes rows aligned."""
     size = math.exp(draw.uniform(0, math.log(high)))
     return max(1, round(size)) if draw.random() < 0.4 else 8 * max(1, round(size / 8))
 

@@ -1,4 +1,4 @@
-"""Stock networks of Hugging Face's transformers with random weights, and a recommender's tower."""
+"""Networks of Hugging Face's transformers with random weights, and a recommender's tower."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import torch
 from cases import Case, Made, recommender
 
 LAYERS = 2
-"""Of each network: every layer is the same, and one compiles as long as the next."""
+"""How many layers of each network are used. All its layers are equal, and each takes equally long to compile."""
 
 
 def networks() -> list[Case]:
-    """Inference in bf16 but for the step of training."""
+    """The networks. All run inference in bf16, except for one training step."""
     found = [Case("networks", f"recommender's tower, {rows} rows", functools.partial(recommender, rows)) for rows in (64, 4096)]
     found += [
         Case("networks", f"Llama-8B, {LAYERS} layers, {tokens} tokens", functools.partial(_llama, tokens))
@@ -28,7 +28,7 @@ def networks() -> list[Case]:
 
 
 class _Called(torch.nn.Module):
-    """A network whose input has a name, and of whose outputs one is wanted."""
+    """A network that is called with one named input and returns one of its outputs."""
 
     def __init__(self, network: torch.nn.Module, given: str, wanted: str) -> None:
         super().__init__()

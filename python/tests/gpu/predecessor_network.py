@@ -1,4 +1,4 @@
-"""torch-diode's shipped network, v1, as a function of the problem: the way its plug-in fed it, and the way it was trained."""
+"""torch-diode's shipped network v1 as a function of the problem, with the inputs of its plug-in or of its training."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ import torch
 
 import torch_diode
 
-# torch-diode ranked Inductor's exhaustive configs and had the best five benchmarked; the library was cut off with the rest.
+# torch-diode ranked Inductor's exhaustive configs and had the best five benchmarked. The library was left out, too.
 TOP = 5
 _BLOCKS, _STAGES, _WARPS = (16, 32, 64, 128, 256), (1, 2, 3, 4, 5), (2, 4, 8)
 _KERNEL_OVERHEAD_MS = 0.00541
 
-# Mean and deviation of the logarithms of its columns: bits, M, N, K, GB, Gflop, flops per byte, block_k, block_m, block_n, stages, warps.
+# Mean and deviation of the logarithm of each column: bits, M, N, K, GB, Gflop, flops per byte, block_k, block_m,
+# block_n, stages, warps.
 _MEANS = (
     2.78275084,
     8.23996746,
@@ -48,7 +49,7 @@ _DEVIATIONS = (
 
 
 class PredecessorNetwork:
-    """Gives the best five by the network's order."""
+    """Picks the network's best five configs."""
 
     def __init__(self, path: Path, *, fed_right: bool) -> None:
         self._weights = torch.load(path, weights_only=True)["model_state_dict"]
@@ -70,7 +71,7 @@ class PredecessorNetwork:
         return [usable[at][0] for at in torch.argsort(times)[:TOP].tolist()]
 
     def ln_ms(self, m: int, n: int, k: int, tiles: list[Any], *, bits: int) -> torch.Tensor:
-        """What the network puts out; bfloat16 was given as 32 bits to the plug-in's."""
+        """The network's output. torch-diode's plug-in passed bfloat16 to it as 32 bits."""
         gb, gflop = (m * k + k * n + m * n) * bits / 8 / 1e9, 2 * m * n * k / 1e9
         problem = (bits, m, n, k, gb, gflop, gflop / gb)
         rows = torch.tensor([(*problem, bk, bm, bn, stages, warps) for bm, bn, bk, stages, warps in tiles], dtype=torch.float64)
@@ -87,7 +88,7 @@ class PredecessorNetwork:
 
 
 def _scaled(problem: torch_diode.Problem, bm: int, bn: int, bk: int, stages: int, warps: int) -> tuple[int, ...]:
-    """As Inductor fits its tiles to a problem."""
+    """The tile as Inductor shrinks it to a problem."""
     fit = lambda block, size: min(block, max(16, 1 << (size - 1).bit_length()))
     bm, bn, bk = fit(bm, problem.m), fit(bn, problem.n), fit(bk, problem.k)
     return bm, bn, bk, stages, min(warps, bm * bn // 256)

@@ -13,7 +13,7 @@ import torch
 
 @dataclasses.dataclass(frozen=True)
 class Shape:
-    """A multiplication; ``linear`` has a bias and B in columns, as nn.Linear."""
+    """A multiplication. With ``linear`` it has a bias and B in columns, like nn.Linear."""
 
     m: int
     n: int
@@ -39,7 +39,7 @@ class Shape:
 
 
 def single_mms() -> list[Shape]:
-    """Twelve sizes, most of them those that transformers have."""
+    """Twelve sizes, most of which occur in transformers."""
     sizes = [
         (512, 4096, 4096), (2048, 4096, 4096), (4096, 4096, 4096), (128, 11008, 4096), (1024, 11008, 4096), (2048, 1024, 8192),
         (16, 4096, 4096), (64, 8192, 1024), (256, 50304, 768), (8192, 768, 3072), (1000, 1000, 1000), (333, 2048, 777),
@@ -48,7 +48,7 @@ def single_mms() -> list[Shape]:
 
 
 def judged() -> list[Shape]:
-    """Those and thirty more, drawn once for all before any was measured."""
+    """The sizes above and thirty more, which were drawn once, before any of them was measured."""
     draw = random.Random(20261121)
     size = lambda low, high: 8 * round(math.exp(draw.uniform(math.log(low / 8), math.log(high / 8))))
     shapes = single_mms()
@@ -61,7 +61,7 @@ def judged() -> list[Shape]:
 
 
 def random_problems(count: int, seed: int = 7) -> list[Shape]:
-    """Any sizes at all, odd ones too, of every type and operator."""
+    """Problems of any size, also odd ones, of every type and operator."""
     draw = random.Random(seed)
     size = lambda high: max(1, round(math.exp(draw.uniform(0, math.log(high)))))
     dtypes: Sequence[Any] = (torch.float16, torch.bfloat16, torch.float32)

@@ -1,4 +1,4 @@
-"""Compile time and run time of what is picked, against the winner of Inductor's autotuning, the library in play on both sides."""
+"""Compares compile time and run time of the picks with the winner of Inductor's autotuning. Both may use the library."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DEFAULT, OURS, FIVE, LIBRARY = (
 EXHAUSTIVE = "Inductor, exhaustive"
 SHIPPED, RIGHT = "torch-diode as shipped, the best of 5", "its network fed right, the best of 5"
 
-# An exhaustive search takes a minute or two there, and far longer for more rows.
+# With so few rows, an exhaustive search takes a minute or two. With more rows it takes far longer.
 _EXHAUSTIVE_UP_TO_M, _EXHAUSTIVELY = 16, 2
 
 Times = dict[str, tuple[float, float]]
@@ -36,14 +36,14 @@ Times = dict[str, tuple[float, float]]
 
 
 class Measured(NamedTuple):
-    """Of every problem the times, and what we picked with top_k = 1."""
+    """For every problem its times, and what the plug-in picked with top_k = 1."""
 
     times: dict[Shape, Times]
     picks: dict[Shape, str]
 
 
 def ways() -> dict[str, Callable[[], dict[str, Any]]]:
-    """What to do before a compile, giving the options of that compile."""
+    """What to do before a compile with each method. It returns the options of the compile."""
 
     def installed(**arguments: Any) -> dict[str, Any]:
         torch_diode.install(**arguments)
@@ -70,7 +70,7 @@ def ways() -> dict[str, Callable[[], dict[str, Any]]]:
 
 @pytest.fixture(scope="session")
 def measured(report: Report, request: pytest.FixtureRequest) -> Measured:
-    """Every problem by every method that it is for; the report has each as soon as it is measured."""
+    """Measures every problem by every method that applies to it. The report has each result as soon as it is measured."""
     every = ways()
     kept = Kept(request.config.getoption("--gpu-times"))
     found: dict[Shape, Times] = {}
@@ -92,7 +92,7 @@ def measured(report: Report, request: pytest.FixtureRequest) -> Measured:
 
 
 def methods_of(shapes: list[Shape]) -> dict[Shape, list[str]]:
-    """What each problem is compiled with."""
+    """The methods for each problem."""
     small = [shape for shape in shapes if not shape.linear and 1 < shape.m <= _EXHAUSTIVE_UP_TO_M][:_EXHAUSTIVELY]
     found = {}
     for shape in shapes:
@@ -102,7 +102,7 @@ def methods_of(shapes: list[Shape]) -> dict[Shape, list[str]]:
 
 
 class Kept:
-    """What was measured, in a file with a line for each problem."""
+    """The measured times, in a file with a line for each problem."""
 
     def __init__(self, path: str | None) -> None:
         self._path = Path(path) if path else None
@@ -116,14 +116,14 @@ class Kept:
 
 
 def warm_up(every: dict[str, Callable[[], dict[str, Any]]]) -> None:
-    """What each method does once per process is done."""
+    """Runs each method once, because its first run in a process takes longer."""
     shape = Shape(96, 224, 160)
     for name in (DEFAULT, OURS, FIVE, LIBRARY):
         compiled_cold(shape.function(), shape.inputs(), **every[name]())
 
 
 def measure(shape: Shape, methods: dict[str, Callable[[], dict[str, Any]]]) -> tuple[Times, str]:
-    """The times by each method, and what we picked."""
+    """The times by each method, and what the plug-in picked."""
     inputs = shape.inputs()
     seconds, graphs, picked = [], [], ""
     for name, prepare in methods.items():
@@ -144,7 +144,7 @@ def show(shape: Shape, times: Times, picked: str, report: Report) -> None:
 
 
 def relative(found: dict[Shape, Times], name: str, of: int) -> dict[Shape, float]:
-    """Default max-autotune's seconds or microseconds over a method's, by problem."""
+    """The seconds or microseconds of default max-autotune / those of a method, by problem."""
     return {shape: times[DEFAULT][of] / times[name][of] for shape, times in found.items() if name in times}
 
 
@@ -180,7 +180,7 @@ def summarise(found: dict[Shape, Times], picks: dict[Shape, str], report: Report
 
 
 def compare(section: str, found: dict[Shape, Times], report: Report) -> None:
-    """A row for each method that was measured on all of the problems."""
+    """Adds a row for each method that was measured on all of the problems."""
     for name in (SHIPPED, RIGHT, DEFAULT, EXHAUSTIVE, OURS, FIVE, LIBRARY):
         times = [one[name] for one in found.values() if name in one]
         if not times or len(times) < len(found):
@@ -198,7 +198,7 @@ def compare(section: str, found: dict[Shape, Times], report: Report) -> None:
 
 
 def longer(found: dict[Shape, Times], picks: dict[Shape, str]) -> dict[Shape, float]:
-    """How many times as long an exhaustive search takes as compiling the Triton kernel that we picked."""
+    """How many times as long an exhaustive search takes as compiling the Triton kernel that the plug-in picked."""
     searched = {shape: times for shape, times in found.items() if EXHAUSTIVE in times and picks[shape] != "library"}
     return {shape: times[EXHAUSTIVE][0] / times[OURS][0] for shape, times in searched.items()}
 

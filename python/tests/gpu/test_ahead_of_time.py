@@ -1,4 +1,4 @@
-"""Picked tiles in code of C++: compiled ahead of time and loaded again, and behind the wrapper in C++."""
+"""Picked tiles in C++ code: compiled ahead of time and loaded again, and called by the C++ wrapper."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DEVICE = "cuda"
 
 
 class Block(torch.nn.Module):
-    """A linear layer with what a tile can do after it, and one with a residual."""
+    """A linear layer with an epilogue that a tile can compute, and one with a residual."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ def tile(problem: torch_diode.Problem) -> object:
 
 
 def check_picked() -> None:
-    """Both layers have the tile."""
+    """Checks that both layers have the tile."""
     picked = torch_diode.history()
     assert [pick.source for pick in picked] == ["function", "function"]
     assert {pick.picks[0].config.block_n for pick in picked} == {TILE["block_n"]}
@@ -54,7 +54,8 @@ def off(found: torch.Tensor, network: Block, x: torch.Tensor) -> float:
     return error(found, copy.deepcopy(network).double()(x.double()))
 
 
-# A process of its own: what was packaged needs neither the plug-in nor the process that made it.
+# A separate process shows that what was packaged needs neither the plug-in nor the process that
+# made it.
 _LOADED = """
 import sys
 import torch

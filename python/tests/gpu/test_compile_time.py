@@ -1,4 +1,4 @@
-"""How long a cold compile takes, against Inductor's own ways, and what the hook costs of it."""
+"""How long a cold compile takes, compared with Inductor's own ways, and how much of it the hook takes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SECTION = "Compile time"
 
 @pytest.fixture(autouse=True, scope="module")
 def warm() -> None:
-    """What Inductor does once per process is done."""
+    """Compiles once, because Inductor's first compile in a process takes longer."""
     torch_diode.install(top_k=5)
     products: dict[Callable[..., Any], list[tuple[int, ...]]] = {
         torch.mm: [(96, 160), (160, 224)],
@@ -49,7 +49,8 @@ def test_the_hook_costs_little(repeated: bool, limit_ms: float, report: Report, 
     def timed(self: Selector, inputs: Any, op: str, settings: Any, offer: Any = None, before: Any = None) -> Any:
         start = time.perf_counter()
         found = decide(self, inputs, op, settings, offer, before)
-        # A tile is decided on before the lowering, and settled when the templates are offered.
+        # A tile is decided on before the lowering, and settled when templates are offered. Both are
+        # one pick's time.
         if offer is None:
             spent.append(0.0)
         spent[-1] += (time.perf_counter() - start) * 1e3
@@ -112,7 +113,7 @@ def test_it_costs_no_more_than_the_same_config_by_hand(report: Report) -> None:
 
 
 def by_hand(function: Callable[..., Any], inputs: Any, table: dict[str, Any]) -> float:
-    """Seconds with Inductor's own table, none of our code being at work."""
+    """Seconds of a compile with Inductor's own lookup table, without the plug-in."""
     counters.clear()
     options = {"max_autotune_gemm": True, "inductor_choices_class": LookupTableChoices, "lookup_table.table": table}
     seconds, _ = compiled_cold(function, inputs, **options)

@@ -1,6 +1,6 @@
-"""Ranks of distributed training pick the same kernels, and train the same network.
+"""Ranks of distributed training pick the same kernels and train the same network.
 
-With two GPUs each rank has its own and they speak through NCCL; with one they share it and speak through Gloo.
+With two GPUs, each rank has its own, and they communicate through NCCL. With one GPU, they share it and use Gloo.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ import torch_diode
 RANKS = 2
 STEPS = 3
 DEVICE = "cuda"
-# Several roundings of bf16, on gradients of sums over all rows.
+# Allows for several roundings in bf16, of gradients that are sums over all rows.
 TOLERANCE = 5e-2
 
 
 class Tower(torch.nn.Module):
-    """Of a class of its own: torch compiles no frames of its own modules by themselves."""
+    """A class of its own, because torch does not compile frames of its own modules by themselves."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ def loss(values: torch.Tensor) -> torch.Tensor:
 
 
 def train(rank: int, folder: str, device: str, backend: str) -> None:
-    """One rank: a few steps, then its picks and what it has learnt go into a file."""
+    """One rank of the training. After a few steps it writes its picks and its weights to a file."""
     if device == "cuda":
         torch.cuda.set_device(rank % torch.cuda.device_count())
     timeout = datetime.timedelta(seconds=120)
@@ -71,7 +71,7 @@ def train(rank: int, folder: str, device: str, backend: str) -> None:
 
 
 def alone() -> dict[str, torch.Tensor]:
-    """The same training in one process and in fp64, on the rows of all ranks."""
+    """The same training in one process and in fp64, with the rows of all ranks."""
     trained = network().double()
     optimizer = torch.optim.SGD(trained.parameters(), lr=0.1)
     given = torch.cat([rows(rank) for rank in range(RANKS)]).double()

@@ -1,8 +1,8 @@
-"""Random graphs with tiles in them compute the right thing.
+"""Random graphs with tiles in them compute the right results.
 
     python -m pytest python/tests/gpu/test_random_graphs.py -n 12
 
-With pytest-xdist they are compiled side by side.
+With pytest-xdist, they are compiled side by side.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from torch._inductor import config
 import torch_diode
 
 GRAPHS = 200
-# Several roundings, of which some are of sums that nearly cancel.
+# Allows for several roundings, some of them in sums that nearly cancel.
 TOLERANCE = {torch.float16: 1e-2, torch.bfloat16: 5e-2, torch.float32: 1e-3}
 
 
@@ -29,7 +29,7 @@ def results(found: Any) -> list[torch.Tensor]:
 @pytest.mark.parametrize("seed", range(GRAPHS))
 def test_a_random_graph(seed: int) -> None:
     one = graph(seed, "cuda")
-    # Most with a tile of any kind, the others as the model picks.
+    # Most graphs get a tile of any kind. In the others, the model picks.
     torch_diode.install(heuristic=None if seed % 4 == 0 else lambda problem: one.tile)
     with config.patch(shape_padding=False):
         found = torch.compile(one.function, dynamic=one.dynamic)(*one.inputs)

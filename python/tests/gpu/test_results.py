@@ -1,4 +1,4 @@
-"""What is picked computes the right thing, and nothing is benchmarked."""
+"""Picked kernels compute the right results, and nothing is benchmarked."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ TOLERANCE = {torch.float16: 4e-3, torch.bfloat16: 2e-2, torch.float32: 1e-4}
 
 
 def tiled(problem: torch_diode.Problem) -> object:
-    """A Triton kernel, so that the template is tested whatever the model would pick."""
+    """Picks a Triton kernel, so that its template is tested whatever the model would pick."""
     return {"template": "triton::bmm" if problem.op in ("bmm", "baddbmm") else "triton::mm", **TILE}
 
 
 def error(found: torch.Tensor, exact: torch.Tensor) -> float:
-    """The greatest error, relative to the greatest value."""
+    """The largest error, relative to the largest value."""
     assert found.shape == exact.shape
     return ((found.double() - exact).abs().max() / (exact.abs().max() + 1e-6)).item()
 
 
 def check(function: Callable[..., torch.Tensor], *inputs: torch.Tensor) -> None:
-    """Compiles for just these sizes, and compares with fp64 by the error that the type allows."""
+    """Compiles for exactly these sizes and compares with fp64. The allowed error depends on the type."""
     torch._dynamo.reset()
     before = len(torch_diode.history())
-    # Padding would change the sizes before they are picked for.
+    # Padding would change the sizes before the kernels are picked.
     with config.patch(shape_padding=False):
         found = torch.compile(function, dynamic=False)(*inputs)
     exact = function(*(one.double() for one in inputs))
@@ -47,7 +47,7 @@ def randn(*shape: int, dtype: torch.dtype = torch.bfloat16) -> torch.Tensor:
 
 
 def benchmarks() -> dict[str, int]:
-    """What dynamo has counted of benchmarked kernels."""
+    """How many kernels dynamo has counted as benchmarked."""
     return {name: count for name, count in counters["inductor"].items() if name.startswith("select_algorithm")}
 
 
@@ -111,7 +111,7 @@ def test_dynamo_counts_no_benchmark(report: Report) -> None:
     torch_diode.uninstall()
     counters.clear()
     with config.patch(shape_padding=False):
-        # Check the counters themselves: here Inductor does benchmark.
+        # This checks the counters themselves, because here Inductor does benchmark.
         torch.compile(torch.mm, options={"max_autotune_gemm": True})(randn(64, 128), randn(128, 64))
         assert benchmarks()
         torch_diode.install()
@@ -174,7 +174,7 @@ def test_two_hundred_random_problems_compile(report: Report) -> None:
 
 
 def in_one_graph(functions: Sequence[Callable[..., torch.Tensor]]) -> Callable[..., list[torch.Tensor]]:
-    """A function of all of them, so that their kernels are compiled side by side."""
+    """A function that calls all of these, so that their kernels are compiled side by side."""
     return lambda inputs: [function(*given) for function, given in zip(functions, inputs, strict=True)]
 
 

@@ -1,4 +1,4 @@
-"""Compiles cold, and times what was compiled without the host in the way."""
+"""Compiles cold, and times the result without the host in the way."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from torch_diode import models
 
 ROUNDS = 60
 GRAPHS = 2
-"""Captured of each: where its results lie in memory makes up to 3 % for small ones."""
-# More than the second-level cache of any GPU.
+"""How many graphs are captured of each function. Where results lie in memory changes the time of small ones by up to 3 %."""
+# More than the L2 cache of any GPU.
 _FLUSHED_BYTES = 256 << 20
 
 
 Graphs = Sequence[torch.cuda.CUDAGraph]
-"""The same work several times."""
+"""Several graphs of the same work."""
 
 
 def compiled_cold(
     function: Callable[..., Any], inputs: Sequence[torch.Tensor], *, training: bool = False, **options: Any
 ) -> tuple[float, Graphs]:
-    """The seconds of the first call with empty caches and warm compilers, and CUDA graphs of what it compiled."""
+    """The seconds of the first call, with empty caches and warm compilers, and CUDA graphs of the compiled function."""
     for listed in models.available():
         listed.model.clear_cache()
     AsyncCompile.wait_pool_ready()
@@ -40,9 +40,9 @@ def compiled_cold(
 def compiled(
     function: Callable[..., Any], inputs: Sequence[torch.Tensor], *, training: bool = False, **options: Any
 ) -> tuple[float, Graphs]:
-    """The seconds of the first call, and CUDA graphs of what it compiled. Training is a loss and its gradients.
+    """The seconds of the first call, and CUDA graphs of the compiled function. Training means a loss and its gradients.
 
-    The graphs outlive the next compile, which makes torch forget this one.
+    The graphs stay valid after the next compile, which makes torch forget this one.
     """
     torch._dynamo.reset()
     forget_handler()
@@ -67,7 +67,7 @@ def _step(network: Any, loss: Callable[..., torch.Tensor]) -> Callable[..., Any]
 
 
 def forget_handler() -> None:
-    """The next compile of this thread makes its handler of choices anew."""
+    """Lets the next compile of this thread make a new handler of choices."""
     vars(virtualized.threadlocal).pop(virtualized._choices._key, None)
 
 
@@ -84,7 +84,7 @@ def _captured(compiled: Callable[..., Any], inputs: Sequence[torch.Tensor]) -> t
 
 
 def microseconds(works: Sequence[Graphs]) -> list[float]:
-    """The median of each with a cold cache, in turns of changing order so that all see the same clock and neighbours."""
+    """The median time of each with a cold cache. The order changes each turn, so that clocks and neighbours are alike for all."""
     flushed = torch.empty(_FLUSHED_BYTES, dtype=torch.int8, device="cuda")
     graphs = [graph for work in works for graph in work]
     events: dict[Any, list[tuple[torch.cuda.Event, torch.cuda.Event]]] = {graph: [] for graph in graphs}
@@ -97,6 +97,6 @@ def microseconds(works: Sequence[Graphs]) -> list[float]:
             end.record()
             events[graph].append((start, end))
     torch.cuda.synchronize()
-    # The first ones only bring the clock up.
+    # The first launches only raise the clocks.
     median = lambda graph: statistics.median(start.elapsed_time(end) for start, end in events[graph][ROUNDS // 4 :])
     return [1e3 * statistics.fmean(map(median, work)) for work in works]

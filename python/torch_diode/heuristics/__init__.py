@@ -1,4 +1,4 @@
-"""What decides: tables, models, functions. Each answers a request or leaves it to the next one."""
+"""Heuristics: tables, models and functions. Each answers a request or leaves it to the next one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .._core import Config, Epilogue, Hardware, Problem
 
 @dataclasses.dataclass(frozen=True)
 class Candidate:
-    """A kernel to compile. ``config`` says what runs; a table in Inductor's form gives all ``params`` itself."""
+    """A kernel to compile. ``config`` says what runs. A table in Inductor's form also gives all ``params``."""
 
     config: Config
     expected_us: float | None = None
@@ -21,26 +21,26 @@ class Candidate:
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """What is to be decided."""
+    """A kernel to decide on, and what the decision may depend on."""
 
     problem: Problem
     hardware: Hardware | None
-    """The hardware to decide for; ``None`` if the catalogue does not have the device."""
+    """The hardware to decide for. ``None`` if the catalogue does not have the device."""
     device_name: str
     shared_memory: int | None
     tf32: bool
-    """Whether the library computes it in TF32."""
+    """Whether the library computes the problem in TF32."""
     tiles_tf32: bool
     top_k: int
     min_confidence: float | None
     performance_threshold: float | None
     cache_predictions: bool
     pick_unjudged: bool
-    """Whether a model may pick tiles for kinds of problems on which nobody has measured how good its picks are."""
+    """Whether a model may pick tiles for kinds of problems on which the quality of its picks was never measured."""
     epilogue: Epilogue | None = None
-    """What a tile would do besides, and the library leaves to another kernel."""
+    """What a tile would compute, too, and the library would leave to another kernel."""
     inductor_keys: Callable[[], Sequence[str]] = tuple
-    """Makes the keys under which Inductor's own tables list the problem."""
+    """Returns the keys under which tables in Inductor's form list the problem."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Answer:
     between_us: tuple[float, float] | None = None
     caveat: str | None = None
     fusion: str | None = None
-    """What is expected of fusing what follows the multiplication, in words."""
+    """How long the epilogue is expected to take, fused or not, in words."""
 
 
 class Heuristic(Protocol):
@@ -64,7 +64,7 @@ class Heuristic(Protocol):
     source: str
 
     def answer(self, request: Request) -> Answer | None:
-        """Candidates for a request; ``None`` leaves it to the next heuristic."""
+        """Candidates for a request. ``None`` leaves it to the next heuristic."""
 
     def digest(self) -> str:
-        """Changes whenever answers may change: it is part of the key of Inductor's graph cache."""
+        """A text that changes whenever answers may change. It is part of the key of Inductor's graph cache."""

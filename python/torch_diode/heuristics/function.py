@@ -1,4 +1,4 @@
-"""Picks by a user's function."""
+"""Picks with a user's function."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from . import Answer, Candidate, Heuristic, Request
 
 
 class FunctionHeuristic:
-    """Calls a function: it gets the problem and returns a config, a list of them, or None to leave it to the next."""
+    """Calls a function of the problem. It returns a config, a list of configs, or None to leave the problem to the next."""
 
     source = "function"
 
@@ -41,7 +41,7 @@ class FunctionHeuristic:
 
 
 def _digest_of(function: Callable[..., Any]) -> str:
-    """The digest of a function's code and of what it closes over. What cannot be pickled counts as new every time."""
+    """The digest of a function's code and of the values it closes over. It is new each time if they cannot be pickled."""
     code = getattr(function, "__code__", None)
     try:
         closure = [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
@@ -53,7 +53,7 @@ def _digest_of(function: Callable[..., Any]) -> str:
 
 
 def as_heuristic(value: Any) -> Heuristic:
-    """A heuristic as ``install`` takes it: one of ours, or a function of the problem."""
+    """A heuristic as ``install`` accepts it: an object of this package, or a function of the problem."""
     if hasattr(value, "answer") and hasattr(value, "digest"):
         return value
     return FunctionHeuristic(value)

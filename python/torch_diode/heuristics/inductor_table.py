@@ -1,4 +1,4 @@
-"""Picks by lookup tables of Inductor's own form."""
+"""Picks with lookup tables in Inductor's form."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .watched_file import WatchedFile
 
 
 class InductorTableHeuristic:
-    """Looks problems up in a table of Inductor's own form, by Inductor's own keys."""
+    """Looks problems up in a table in Inductor's form, by Inductor's keys."""
 
     source = "table"
 
@@ -40,7 +40,7 @@ class InductorTableHeuristic:
 
 
 def is_inductor_table(content: Any) -> bool:
-    """Whether JSON looks like Inductor's form and not ours."""
+    """Whether JSON looks like Inductor's form of a table and not like Diode's."""
     return isinstance(content, Mapping) and all("+" in key and isinstance(value, list) for key, value in content.items())
 
 

@@ -1,4 +1,4 @@
-"""Picks by models, one for each hardware."""
+"""Picks with models, one for each hardware."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from ..epilogue import in_words
 from . import Answer, Candidate, Request
 
 _WORTH_TIMING = 1.25
-"""Of several picks, those predicted to take longer than the fastest by this factor are not benchmarked.
+"""If there are several picks, those predicted to be slower than the fastest by this factor are not benchmarked.
 
-None of them was missed on 246 problems that the model was judged by. Where the library is so far ahead, Inductor's
-benchmark has taken far slower kernels for faster."""
+That lost none of the best picks on 246 problems that the model was judged by. If the library is so far ahead, Inductor's
+benchmark has mistaken far slower kernels for faster ones."""
 
 _SECTOR_BYTES = 32
 
 _NEAR = 6
-"""So many others are told."""
+"""How many configs that were not picked are named as near."""
 
 
 class ModelHeuristic:
-    """Ranks every config by a model of the request's hardware."""
+    """Ranks every config with the model for the request's hardware."""
 
     source = "model"
 
@@ -38,7 +38,7 @@ class ModelHeuristic:
         return list(self._models.values())
 
     def model_for(self, hardware: Hardware | None) -> Model | None:
-        """The hardware's own model. Another one's stands in only where it was asked for by name."""
+        """The model for a hardware: its own one. Another hardware's model stands in only if the user asked for it by name."""
         if hardware is not None and hardware.slug in self._models:
             return self._models[hardware.slug]
         other = self._models.get(self._asked_for or "")
@@ -54,7 +54,7 @@ class ModelHeuristic:
         if model is None:
             return None
         threshold = request.performance_threshold
-        # How many picks reach a probability was measured without a threshold.
+        # How many picks reach a probability was measured without a threshold, so none is set then.
         if threshold is None and request.min_confidence is None and model.kind == "ranking":
             threshold = _WORTH_TIMING
         choice = model.choose(
@@ -88,13 +88,14 @@ class ModelHeuristic:
         return _weighed(answer, model, request, choice) if is_judged_alone else answer
 
     def _unjudged(self, model: Model, request: Request, choice: Choice) -> str | None:
-        """Why it is unknown how good a model's picks are for a problem; ``None`` if that was measured or does not matter."""
+        """Why nobody knows how good a model's picks are for a problem. ``None`` if that was measured or does not matter."""
         problem = request.problem
         if request.pick_unjudged or model.kind != "ranking":
             return None
         if request.tf32:
             return f"the file of the model of {model.hardware.slug} does not say whether it was judged on TF32"
-        # One that stands in was asked for by name: it is trusted with the kinds of problems that it was judged on at home.
+        # A model that stands in was asked for by name. It is trusted with the kinds of problems that it was judged on
+        # for its own hardware.
         stands_in = model is not self._models.get(model.hardware.slug)
         judged = problem.op in model.ops and problem.dtype in model.dtypes if stands_in else choice.caveat is None
         if judged and problem.op == "addmm" and _rows_begin_off_a_sector(problem):
@@ -106,21 +107,21 @@ class ModelHeuristic:
 
 
 def _rows_begin_off_a_sector(problem: Problem) -> bool:
-    """Whether tiles read B across the sectors of memory. On an H200 they then take up to 1.3 times as long."""
+    """Whether rows of B begin inside a sector of memory. On an H200, tiles then take up to 1.3 times as long."""
     return problem.b_layout == "column" and problem.k * (4 if problem.b_dtype == "float32" else 2) % _SECTOR_BYTES != 0
 
 
 def _is_taken_untried(request: Request) -> bool:
-    """Whether the first pick is compiled without being compared with the library by a benchmark."""
+    """Whether the first pick is compiled without a benchmark that compares it with the library."""
     return request.top_k == 1 and request.min_confidence is None
 
 
 def _weighed(answer: Answer, model: Model, request: Request, choice: Choice) -> Answer:
-    """The answer for a single pick: against the library with what is known less well, and with what a tile does besides."""
+    """The answer for a single pick. It weighs tiles against the library with their doubt and with the epilogue's costs."""
     costs = Costs.of(request.hardware) if request.hardware else None
     epilogue = request.epilogue if costs is not None else None
     considered = choice
-    # A tile that is picked first may be near the library without the library being among what is near.
+    # The first pick may be a tile and the library be almost as fast, without being among the near configs.
     if epilogue is not None or not answer.candidates[0].config.is_library:
         considered = model.choose(
             request.problem,

@@ -1,4 +1,4 @@
-"""Picks by tables of Diode or torch-diode, and tells the forms of tables apart."""
+"""Picks with tables of Diode or torch-diode, and tells the forms of tables apart."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .watched_file import WatchedFile
 
 
 class TableHeuristic:
-    """Looks problems up in a table of Diode or torch-diode; an edit of its file takes effect at the next compile."""
+    """Looks problems up in a table of Diode or torch-diode. If its file is edited, that takes effect at the next compile."""
 
     source = "table"
 
@@ -49,7 +49,7 @@ class TableHeuristic:
 
 
 def table_heuristic(table: Any, *, nearest: bool = False) -> Heuristic:
-    """A heuristic of a table, whichever of the forms it has."""
+    """A heuristic for a table in any of the forms."""
     if isinstance(table, Table):
         return TableHeuristic(table, nearest=nearest)
     if isinstance(table, Mapping):

@@ -1,4 +1,4 @@
-"""A file whose edits take effect without a new installation."""
+"""Files whose edits take effect without installing again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .._core import DiodeError
 
 
 class WatchedFile:
-    """A file that is read again when it changed. A broken edit keeps the last good content."""
+    """A file that is read again after it has changed. If the new content is broken, the last good content stays."""
 
     def __init__(self, path: str | os.PathLike[str], read: Callable[[str], Any]) -> None:
         self._path = os.fspath(path)

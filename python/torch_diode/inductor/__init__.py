@@ -1,7 +1,7 @@
-"""All that touches Inductor's insides; nothing else does.
+"""All code that uses Inductor's internals. No other module does.
 
-It serves torch 2.10 to 2.15. It looks for what a torch has, never at its version. `check` names what a torch lacks, and
-the plug-in is not installed then.
+It serves torch 2.10 to 2.15. It looks for what a torch has, and never at its version. `check` names what a torch lacks; then
+the plug-in is not installed.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 Undo: TypeAlias = Callable[[], None]
-"""Takes back one change."""
+"""Undoes one change."""
 
 OPS = ("mm", "addmm", "bmm", "baddbmm")
 
 TORCH_TRIED = ("2.10.0", "2.11.0", "2.12.1", "2.13.0", "2.14.1", "2.15.0")
-"""The versions of torch that the tests were run with."""
+"""The versions of torch with which the tests were run."""

@@ -1,4 +1,4 @@
-"""Whether this torch has what the plug-in needs."""
+"""Checks that this torch has what the plug-in needs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .kernels import size_hints
 
 
 def lacking() -> str | None:
-    """What this torch lacks, in one line; ``None`` if it has all that is needed."""
+    """What this torch lacks, in one line. ``None`` if it has everything."""
     wanted = {
         InductorChoices._finalize_template_configs: [
             "self", "template_choices", "kernel_inputs", "templates", "op_name", "kwarg_overrides"

@@ -1,4 +1,4 @@
-"""Inductor's config: entries of ours in it, and what of it we read or change for a while."""
+"""Inductor's config: the plug-in's own settings, and Inductor's settings that it reads or changes for a while."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from . import Undo
 
 
 def entry(name: str, default: Any, value_type: Any) -> Any:
-    """A setting, to be put into a config module."""
+    """A setting that can be put into a config module."""
     setting = Config(default=default, value_type=value_type)
-    # Where threads set values of their own, a variable is named after it.
+    # If threads can have values of their own, a variable gets this name.
     named = "name" in inspect.signature(_ConfigEntry.__init__).parameters
     return _ConfigEntry(setting, name) if named else _ConfigEntry(setting)
 
 
 def add_settings(entries: Mapping[str, tuple[Any, Any]]) -> Undo:
-    """Adds settings, by name with their default and type, to Inductor's config."""
+    """Adds settings to Inductor's config. Each has a name, a default and a type."""
     for name, (default, value_type) in entries.items():
         config._config[name] = entry(name, default, value_type)
     _entries_changed()
@@ -42,14 +42,14 @@ def _entries_changed() -> None:
     if not hasattr(config, "_get_dict_dirty_keys_var"):
         config._is_dirty = True
         return
-    # Each thread keeps what was changed in it. New variables are unset in all threads.
+    # Each thread keeps its own changed values. New variables discard them in all threads.
     config._hash_dirty_var = ContextVar("torch_diode._hash_dirty", default=True)
     config._get_dict_dirty_keys_var = ContextVar("torch_diode._get_dict_dirty_keys", default=None)
     config._get_dict_cache_var = ContextVar("torch_diode._get_dict_cache", default=None)
 
 
 def setting(name: str) -> Any:
-    """A setting's value now, in this thread."""
+    """The current value of a setting in this thread."""
     return getattr(config, name)
 
 
@@ -58,27 +58,27 @@ def has_setting(name: str) -> bool:
 
 
 def autotunes() -> bool:
-    """Whether GEMMs are autotuned now."""
+    """Whether GEMMs are autotuned at the moment."""
     return bool(config.max_autotune or config.max_autotune_gemm)
 
 
 def autotuning(on: bool) -> contextlib.AbstractContextManager[Any]:
-    """While GEMMs are lowered with or without templates, whatever the user has set."""
+    """Lets GEMMs be lowered with or without templates meanwhile, whatever the user has set."""
     return config.patch(max_autotune_gemm=True) if on else config.patch(max_autotune=False, max_autotune_gemm=False)
 
 
 def is_deterministic() -> bool:
-    """Whether Inductor may not benchmark."""
+    """Whether Inductor must not benchmark."""
     return bool(config.deterministic)
 
 
 def names_backend(backend: str) -> bool:
-    """Whether ``max_autotune_gemm_backends`` names a backend of ours."""
+    """Whether ``max_autotune_gemm_backends`` names this backend."""
     return backend in (token.strip() for token in config.max_autotune_gemm_backends.upper().split(","))
 
 
 def add_backend(backend: str) -> Undo:
-    """Lets a backend's token stand for Inductor's own two, among which we pick."""
+    """Lets the name of a backend stand for Inductor's own two, among which the plug-in picks."""
     original: Callable[[str], bool] = utils._use_autotune_backend
 
     @functools.wraps(original)

@@ -1,7 +1,7 @@
-"""What of a graph becomes part of a multiplication's kernel, if that is a tile.
+"""Reads from a graph what becomes part of a multiplication's kernel, if that is a tile.
 
-The graph is read before anything is fused, by the rules that the scheduler follows afterwards. Where they are not known, or
-depend on what is decided later, nothing is expected to be fused.
+The graph is read before anything is fused, by the rules that the scheduler follows later. If a rule is not known, or depends
+on a later decision, nothing is expected to be fused.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from .kernels import hints
 
 _VIEWS = ("view", "reshape", "_unsafe_view", "unsqueeze", "squeeze", "permute", "transpose", "t", "expand", "slice", "select")
 _RESHAPES = ("view", "reshape", "_unsafe_view", "unsqueeze", "squeeze")
-# Kernels of a library, which read what they are given from memory.
+# Kernels of a library. They read their inputs from memory.
 _LIBRARIES = (*OPS, "convolution")
 _ATTENTION = "_scaled_dot_product"
 
 
 class _Unfused(Exception):
-    """Something that keeps what follows out of the tile, or may do so."""
+    """Something keeps an operation out of the tile's kernel, or may do so."""
 
 
 def epilogue_of(op: str) -> Epilogue | None:
-    """What follows the multiplication that is being lowered and would be fused with its tile; ``None`` if nothing would."""
+    """The epilogue that would be fused with the tile of the multiplication that is being lowered. ``None`` if nothing would."""
     product = V.graph.current_node
     if name_of(product) != op or not config.epilogue_fusion or not _is_tensor(product):
         return None
@@ -42,7 +42,7 @@ def epilogue_of(op: str) -> Epilogue | None:
 
 
 class _Reading:
-    """A product, what follows it point by point, and what of it is stored."""
+    """A product, what follows it point by point, and which of these values are stored."""
 
     def __init__(self, product: Any) -> None:
         self._product = product
@@ -71,7 +71,7 @@ class _Reading:
         )
 
     def _users_of(self, value: Any, seen: Any) -> Iterator[Any]:
-        """What uses a value, or a view of it, point by point."""
+        """The operations that use a value, or a view of it, point by point."""
         for user in _living_users(seen):
             name = name_of(user)
             if user.op == "output" or name in _LIBRARIES or name.startswith(_ATTENTION):
@@ -83,11 +83,11 @@ class _Reading:
                     self._only_stored(value, user)
             elif _is_pointwise(user) and _elements(user) == self._elements:
                 yield user
-            else:  # A reduction, for one, takes what is before it into its own kernel.
+            else:  # A reduction, for example, takes what comes before it into its own kernel.
                 raise _Unfused
 
     def _only_stored(self, value: Any, view: Any) -> None:
-        """A view that nothing but libraries reads: the value is stored. Any other reader computes it anew in its own order."""
+        """A view that only libraries read: the value is stored. Other readers would compute it again in their own order."""
         for user in _living_users(view):
             name = name_of(user)
             if name in _VIEWS:
@@ -98,7 +98,7 @@ class _Reading:
                 raise _Unfused
 
     def _others(self, following: Any) -> Iterator[Any]:
-        """What is read besides the product. It must be there before the product is."""
+        """The other tensors that an operation reads. They must exist before the product does."""
         for node in following.all_input_nodes:
             base = _base(node)
             if base is self._product or base in self._following:
@@ -116,7 +116,7 @@ def _living_users(node: Any) -> list[Any]:
 
 
 def _base(node: Any) -> Any:
-    """What a view is a view of."""
+    """The tensor behind a view."""
     while node.op == "call_function" and name_of(node) in _VIEWS:
         node = node.args[0]
     return node

@@ -1,4 +1,4 @@
-"""What a kernel is, seen before Inductor lowers it."""
+"""Describes a kernel before Inductor lowers it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from torch._inductor.virtualized import V
 
 
 def inputs_of(op: str, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
-    """A kernel's inputs before it is lowered; ``None`` for one that is none of ours.
+    """A kernel's inputs before it is lowered. ``None`` for a kernel that the plug-in does not pick.
 
-    Looking changes nothing: no operand is computed, no layout fixed, no size specialised. So a lowering that is left to
-    Inductor afterwards makes the same code as without the plug-in. Where a layout is not decided yet, it is taken to be
-    what the traced graph says.
+    Looking changes nothing: no operand is computed, no layout fixed, no size specialised. So if the lowering is then left to
+    Inductor, the code is the same as without the plug-in. A layout that is not decided yet is assumed to be the one in the
+    traced graph.
     """
     is_sum = op in ("addmm", "baddbmm")
     out_dtype = named.get("out_dtype") if is_sum or len(arguments) < 3 else arguments[2]
@@ -24,7 +24,7 @@ def inputs_of(op: str, arguments: Sequence[Any], named: Mapping[str, Any]) -> An
     if out_dtype is not None or len(operands) < 2 or any(one.get_device().type != "cuda" for one in operands[-2:]):
         return None
     scalars = {name: named.get(name, 1) for name in ("alpha", "beta")} if is_sum else None
-    # Such a sum may be lowered as a product: it is left to Inductor.
+    # A sum with beta = 0 may be lowered as a product, so it is left to Inductor.
     if scalars is not None and scalars["beta"] == 0:
         return None
     nodes = [_standing_for(operand, at) for at, operand in enumerate(operands)]
@@ -34,7 +34,7 @@ def inputs_of(op: str, arguments: Sequence[Any], named: Mapping[str, Any]) -> An
 
 
 def may_be_tiled(inputs: Any) -> bool:
-    """Whether Inductor offers tiles for a kernel when it is told to tune."""
+    """Whether Inductor offers tiles for a kernel when it is asked to tune."""
     layout = _output(inputs.nodes())
     if config.triton.native_matmul or getattr(config, "batch_invariant", False) or 0 in layout.size:
         return False
@@ -43,9 +43,9 @@ def may_be_tiled(inputs: Any) -> bool:
 
 
 def followers(op: str) -> tuple[str, ...]:
-    """The operators that use the result of what is being lowered, through views, as the traced graph says."""
+    """The operators that use the result of what is being lowered, also through views, according to the traced graph."""
     node = V.graph.current_node
-    if name_of(node) != op:  # What is lowered as a multiplication is another operator's.
+    if name_of(node) != op:  # Another operator is lowered as a multiplication here.
         return (name_of(node),)
     names: list[str] = []
     waiting = list(node.users)
@@ -89,7 +89,7 @@ def _traced_stride(at: int, dimensions: int) -> list[Any] | None:
 
 
 def _expanded(node: Any, size: Sequence[Any]) -> Any:
-    """A bias as Inductor expands it to the output."""
+    """A bias, expanded to the shape of the output like in Inductor."""
     missing = len(size) - len(node.get_size())
     own = zip(node.get_size(), node.get_stride(), size[missing:], strict=True)
     stride = [0] * missing + [0 if one == 1 and other != 1 else step for one, step, other in own]

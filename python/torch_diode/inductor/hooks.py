@@ -1,4 +1,4 @@
-"""Where the plug-in is put into Inductor, and taken out again."""
+"""Puts the plug-in into Inductor and takes it out again."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from . import OPS, Undo
 
 
 def wrap_method(owner: Any, name: str, wrapper: Callable[[Any], Any]) -> Undo:
-    """Replaces a method by its wrapper, which keeps its name and signature."""
+    """Replaces a method by its wrapper, which keeps the method's name and signature."""
     original = getattr(owner, name)
     setattr(owner, name, functools.wraps(original)(wrapper(original)))
     return lambda: setattr(owner, name, original)
 
 
 def wrap_finalizing(finalize: Callable[..., Any]) -> Undo:
-    """Puts ``finalize(original, handler, choices by template, inputs, templates, operator, overrides)`` in the place of
-    the method that decides which choices are compiled, for the handlers of every thread, old and new."""
+    """Replaces the method that decides which choices are compiled by ``finalize(original, handler, choices by template,
+    inputs, templates, operator, overrides)``. It applies to the handlers of every thread, existing and new ones."""
 
     def wrapper(original: Callable[..., Any]) -> Callable[..., Any]:
         def finalized(
@@ -39,7 +39,7 @@ def wrap_finalizing(finalize: Callable[..., Any]) -> Undo:
 
 
 def wrap_lowerings(lower: Callable[..., Any]) -> Undo:
-    """Puts ``lower(operator, original, arguments, named)`` in the place of the four operators' lowerings, and of no others."""
+    """Replaces the lowerings of the four operators, and no others, by ``lower(operator, original, arguments, named)``."""
     replaced: dict[Any, Any] = {}
     for op in OPS:
         packet = getattr(torch.ops.aten, op)
@@ -59,14 +59,14 @@ def _lowering(op: str, lower: Callable[..., Any], original: Callable[..., Any]) 
 
 
 def add_last_word(cut: Callable[[list[Any]], list[Any]]) -> Undo:
-    """Calls ``cut`` with a kernel's choices before Inductor benchmarks more than one; it returns those that stay."""
+    """Calls ``cut`` with a kernel's choices before Inductor benchmarks several of them. It returns the choices that stay."""
     functions = get_algorithm_selector_cache().preprocessing_fns
     functions.append(cut)
     return lambda: functions.remove(cut) if cut in functions else None
 
 
 def salt_graph_keys(salt: Callable[[], Any]) -> Undo:
-    """Adds ``salt()`` to the key of Inductor's caches of graphs, in every thread."""
+    """Adds ``salt()`` to the keys of Inductor's graph caches, in every thread."""
 
     def wrapper(original: Callable[..., None]) -> Callable[..., None]:
         def init(self: Any, *arguments: Any, **named: Any) -> None:
@@ -79,18 +79,18 @@ def salt_graph_keys(salt: Callable[[], Any]) -> Undo:
 
 
 def handler() -> Any:
-    """The handler of choices of this thread."""
+    """This thread's handler of choices."""
     return V.choices
 
 
 def decides_itself(handler: Any) -> bool:
-    """Whether a handler, which then is the user's, has its own way to finalize choices."""
+    """Whether a handler has its own way to finalize choices. Then it is a user's handler."""
     method = handler._finalize_template_configs
     return getattr(method, "__func__", None) is not InductorChoices._finalize_template_configs
 
 
 def set_handler(new: Any) -> Undo:
-    """Sets the handler of choices of this thread."""
+    """Sets this thread's handler of choices."""
     before = V.choices
     V.set_choices_handler(new)
 

@@ -1,4 +1,4 @@
-"""Inductor's templates and the choices that are made of them."""
+"""Inductor's templates, and the choices that are made from them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch._inductor.kernel_template_choice import KernelTemplateChoice
 from torch._inductor.lookup_table import LookupTableChoices
 from torch._inductor.virtualized import V
 
-try:  # The newer name: the older one is to go.
+try:  # The newer name. The older one will go.
     from torch._inductor.heuristics.template import get_template_heuristic
     from torch._inductor.heuristics.template.params import DictKernelTemplateParams
 except ImportError:
@@ -22,7 +22,7 @@ LIBRARY = "aten::"
 DECOMPOSE_K = "decompose_k"
 TMA = "triton::mm_persistent_tma"
 LIBRARY_WITHOUT_CPP = "aten::bias_addmm"
-"""A Python function of Inductor's, which compiled C++ code cannot call."""
+"""A Python function of Inductor. Compiled C++ code cannot call it."""
 
 
 def is_library(template: Any) -> bool:
@@ -30,22 +30,22 @@ def is_library(template: Any) -> bool:
 
 
 def is_kernel(template: Any) -> bool:
-    """Whether it is a tile or a split of K: neither the library nor a rewrite of the operands."""
+    """Whether a template gives tiles or splits of K, and neither the library nor a rewrite of the operands."""
     return bool(template.uid.startswith("triton::") or template.uid == DECOMPOSE_K)
 
 
 def offers_library() -> bool:
-    """Whether the user has left the library among what Inductor may choose from when it tunes."""
+    """Whether the user lets Inductor choose the library when it tunes."""
     return bool(utils._use_autotune_backend("ATEN"))
 
 
 def ktc_of(choice: Any) -> Any:
-    """What a rendered choice was made of; ``None`` for those that no template made."""
+    """The template choice that a rendered choice was made from. ``None`` if no template made it."""
     return getattr(choice, "annotations", {}).get("ktc")
 
 
 def build(template: Any, inputs: Any, op: str, params: Mapping[str, Any]) -> Any:
-    """A choice of a template by its parameters; all else is as Inductor has it."""
+    """A choice from a template with these parameters. Everything else is as in Inductor."""
     heuristic = get_template_heuristic(template.uid, inputs.device_type, op)
     return KernelTemplateChoice(
         template=template,
@@ -57,7 +57,7 @@ def build(template: Any, inputs: Any, op: str, params: Mapping[str, Any]) -> Any
 
 
 def table_entry(choice: Any) -> dict[str, Any]:
-    """A choice as Inductor's lookup table lists it."""
+    """A choice in the form of Inductor's lookup table."""
     template = choice.template
     digest = getattr(template, "src_hash", None)
     hashed = {} if digest is None else {"template_hash": digest}
@@ -65,7 +65,7 @@ def table_entry(choice: Any) -> dict[str, Any]:
 
 
 def left_out_tile(inputs: Any) -> Any:
-    """The template of tiles where Inductor leaves it out, for sizes at which it seldom wins."""
+    """The template of tiles, if Inductor leaves it out because tiles seldom win for these sizes."""
     if not utils.use_triton_template(inputs.output_layout(), check_max_autotune=False):
         return None
     from torch._inductor.kernel.mm import mm_template
@@ -74,19 +74,19 @@ def left_out_tile(inputs: Any) -> Any:
 
 
 def tiles_use_tf32(inputs: Any, op: str) -> bool:
-    """Whether Inductor's tiles compute a product of fp32 in TF32. Newer ones leave it out for small sizes, where the library does not."""
+    """Whether Inductor's tiles compute fp32 products in TF32. Newer versions do not for small sizes, where the library does."""
     uid = "triton::bmm" if op in ("bmm", "baddbmm") else "triton::mm"
     extra = get_template_heuristic(uid, inputs.device_type, op).get_extra_kwargs(inputs, op)
     return bool(extra.get("ALLOW_TF32", False))
 
 
 def library_uses_tf32() -> bool:
-    """Whether the user lets products of fp32 be computed in TF32."""
+    """Whether the user lets fp32 products be computed in TF32."""
     return bool(torch.backends.cuda.matmul.fp32_precision == "tf32")
 
 
 def divides(size: Any, by: int) -> bool:
-    """Whether a size is known to be a multiple, not just is one now."""
+    """Whether a size is known to be a multiple. It is not enough that it is one now."""
     return bool(V.graph.sizevars.statically_known_true((size % by) == 0))
 
 
@@ -95,20 +95,20 @@ def writes_cpp() -> bool:
 
 
 def lookup_keys(inputs: Any, op: str) -> list[str]:
-    """The keys of Inductor's lookup table, the device's own first."""
+    """The keys of Inductor's lookup table. The key with the device's name comes first."""
     keys = LookupTableChoices().make_lookup_key_variants(inputs, op)
     return [key for key in keys if key is not None]
 
 
 def size_hints() -> Callable[..., Any] | None:
-    """The method that says what sizes that may change are taken to be."""
+    """The method that returns assumed values for sizes that may change."""
     from torch._inductor.sizevars import SizeVarAllocator
 
     return getattr(SizeVarAllocator, "optimization_hints", None) or getattr(SizeVarAllocator, "size_hints", None)
 
 
 def hints(sizes: Sequence[Any]) -> Sequence[int]:
-    """What sizes that may change are taken to be."""
+    """The assumed values for sizes that may change."""
     ask = size_hints()
     assert ask is not None
     hinted: Sequence[int] = ask(V.graph.sizevars, sizes, fallback=config.unbacked_symint_fallback)
@@ -116,5 +116,5 @@ def hints(sizes: Sequence[Any]) -> Sequence[int]:
 
 
 def compile_id() -> str:
-    """The id of the compile that runs in this thread; a frame's forward and backward share it."""
+    """The id of the compile in this thread. Forward and backward of a frame have the same id."""
     return str(torch._guards.CompileContext.current_compile_id())

@@ -1,4 +1,4 @@
-"""Inductor's own measurements, for those who keep them."""
+"""Inductor's own measurements, for code that keeps them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from . import Undo
 
 
 def inputs_of(nodes: Sequence[Any]) -> Any:
-    """The inputs of a kernel that was benchmarked. In all four operators the output has the type of A."""
+    """The inputs of a kernel that was benchmarked. In all four operators, the output has the type of A."""
     return MMKernelInputs(list(nodes))
 
 
 def add_feedback_saver(saver: Callable[[Mapping[Any, float], str, Sequence[Any]], None]) -> Undo:
-    """Calls ``saver(milliseconds by choice, operator, inputs)`` with what was measured. Inductor gives more, by version."""
+    """Calls ``saver(milliseconds by choice, operator, inputs)`` with measured times. Some versions of Inductor pass more."""
     savers = get_algorithm_selector_cache().feedback_saver_fns
 
     def save(timings: Mapping[Any, float], name: str, input_nodes: Sequence[Any], *rest: Any) -> None:
@@ -30,15 +30,15 @@ def add_feedback_saver(saver: Callable[[Mapping[Any, float], str, Sequence[Any]]
 
 
 def uncached() -> contextlib.AbstractContextManager[Any]:
-    """While this thread compiles every graph anew."""
+    """Lets this thread compile every graph anew meanwhile."""
     return config.patch(force_disable_caches=True)
 
 
 @contextlib.contextmanager
 def measuring(search_space: str | None) -> Iterator[None]:
-    """While this thread benchmarks every GEMM afresh."""
+    """Lets this thread benchmark every GEMM anew meanwhile."""
     changes: dict[str, Any] = {"max_autotune_gemm": True, "force_disable_caches": True, "autotune_local_cache": False}
-    # With this setting on, Inductor calls no savers.
+    # If this setting is on, Inductor calls no savers.
     changes.update({name: False for name in ("pipeline_max_autotune_gemm",) if name in config._config})
     if search_space is not None:
         changes["max_autotune_gemm_search_space"] = search_space

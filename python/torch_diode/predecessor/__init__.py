@@ -1,1 +1,1 @@
-"""The names and forms of torch-diode's own package, so that programs written for it go on working."""
+"""The names and forms of torch-diode's own package, so that programs that were written for it still work."""

@@ -15,9 +15,9 @@ from ..selection import Selector
 class DiodeInductorChoices(hooks.InductorChoices):
     """Picks the kernels of matrix multiplications; everything else is Inductor's own.
 
-    Without arguments it picks as ``torch_diode.install`` was told to, and is Inductor's own handler while nothing is
-    installed. With arguments, those of torch-diode, it picks by one model and stands alone; where nothing is installed it
-    picks under max-autotune. ``device`` changes nothing: models run on the CPU, in a millisecond.
+    Without arguments it picks with the installed selector, and is Inductor's own handler while nothing is installed. With
+    arguments, which are those of torch-diode, it picks with one model of its own. If nothing is installed, it then picks
+    only under max-autotune. ``device`` changes nothing: models run on the CPU, in a millisecond.
     """
 
     def __init__(
@@ -46,16 +46,16 @@ class DiodeInductorChoices(hooks.InductorChoices):
             installation.put_hooks()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # A process that compiles for this one makes a handler of its own from the same arguments.
+        # A process that compiles for this one makes its own handler from the same arguments.
         return (DiodeInductorChoices, self._arguments)
 
     @property
     def selector(self) -> Selector | None:
-        """The selector that decides; ``None`` while nothing is installed."""
+        """The selector that decides. ``None`` while nothing is installed."""
         return self._own or choices.active_selector()
 
     def decider(self) -> choices.Decider | None:
-        """What decides, if that is not what was installed."""
+        """The handler's own selector and settings. ``None`` if the installed selector decides."""
         if self._own is None:
             return None
         chosen = {name: value for name, value in self._chosen.items() if value is not None}
@@ -64,7 +64,7 @@ class DiodeInductorChoices(hooks.InductorChoices):
         return choices.Decider(self._own, now, asked_for, self._enable_fallback)
 
     def uuid(self) -> Any:
-        """What Inductor keys its caches of graphs by, where it is told to make handlers of this class."""
+        """The handler's part of the keys of Inductor's graph caches, if Inductor is told to make handlers of this class."""
         return (type(self).__qualname__, self._own.digest() if self._own else "")
 
     def get_stats(self) -> dict[str, Any]:
@@ -84,7 +84,7 @@ def create_diode_choices(
     enable_fallback: bool = True,
     performance_threshold: float | None = None,
 ) -> DiodeInductorChoices:
-    """A handler with the parameters of torch-diode, for ``torch._inductor.virtualized.V.set_choices_handler``."""
+    """A handler with torch-diode's parameters, for ``torch._inductor.virtualized.V.set_choices_handler``."""
     return DiodeInductorChoices(model_path, device, top_k_configs, enable_fallback, performance_threshold)
 
 
@@ -95,7 +95,7 @@ def install_diode_choices(
     enable_fallback: bool = True,
     performance_threshold: float | None = None,
 ) -> Any:
-    """Sets a handler with the parameters of torch-diode for this thread, installs for the others, and returns the handler."""
+    """Sets a handler with torch-diode's parameters for this thread, installs for all other threads, and returns the handler."""
     if not installation.is_installed():
         installation.install(model=model_path, top_k=top_k_configs, performance_threshold=performance_threshold)
     handler = DiodeInductorChoices(model_path, device, top_k_configs, enable_fallback, performance_threshold)

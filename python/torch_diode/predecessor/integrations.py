@@ -1,4 +1,4 @@
-"""torch-diode's installation and status, which report what its users look for."""
+"""torch-diode's functions for installation and status, with the results that its users expect."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _INTEGRATION = "matmul_kernel_prediction"
 
 
 def get_integration_info() -> dict[str, Any]:
-    """The state of the one integration, under torch-diode's names."""
+    """The state of the only integration, under torch-diode's names."""
     from .. import models
 
     installed = status.is_installed()
@@ -31,7 +31,7 @@ def get_integration_info() -> dict[str, Any]:
 
 
 def get_model_info() -> dict[str, Any]:
-    """The models that there are."""
+    """The available models."""
     from .. import models
 
     listed = models.available()
@@ -54,7 +54,7 @@ def get_model_info() -> dict[str, Any]:
 
 
 def install_diode_integrations(enable_fallback: bool = True) -> dict[str, bool]:
-    """Installs with every model there is. Says whether it worked instead of raising, as torch-diode did."""
+    """Installs with every available model. Like torch-diode, it returns whether that worked and does not raise."""
     if not status.torch_available():
         status.set_outcome("interface_unavailable", "there is no torch; pip install torch", logging.WARNING)
         return {_INTEGRATION: False}
@@ -70,5 +70,5 @@ def install_diode_integrations(enable_fallback: bool = True) -> dict[str, bool]:
 
 
 def get_diode_status() -> dict[str, Any]:
-    """Everything in one: import, integration, models."""
+    """The whole status: import, integration and models."""
     return {"import": status.get_import_status(), "integrations": get_integration_info(), "models": get_model_info()}

@@ -59,7 +59,7 @@ def count(longer, ratio, limit):
 
 
 def times(diode, path):
-    """By problem and config, in nanoseconds."""
+    """Times in nanoseconds, by problem and config."""
     found: dict[tuple[str, ...], dict[tuple[str, ...], int]] = {}
     with tempfile.TemporaryDirectory() as folder:
         table = pathlib.Path(folder) / "table.csv"

@@ -19,7 +19,7 @@ import random
 SEED = 20261122
 LIMIT = 2**31 - 1
 BYTES_PER_SECOND = 2.8e12
-# What a good kernel reaches, roughly: enough to aim at a range of times.
+# Roughly the rate of a good kernel, enough to aim at a range of times.
 FLOPS = {"bfloat16": 600e12, "float16": 600e12, "float32": 35e12, "tf32": 250e12}
 TINY_US, SHORT_US, LONG_US = 5, 110, 450
 SHARE_OF_TINY, SHARE_OF_LONG = 0.3, 0.3
@@ -49,7 +49,7 @@ DLRM = [(512, 13), (256, 512), (128, 256), (64, 256), (1024, 479), (1024, 1024),
 
 
 def tokens_of(name, rng):
-    """Rows of a layer: prompts and sequences of decoders, images, sound and sentences of the others."""
+    """The rows of a layer's input. Decoders process prompts and sequences; other networks process images, sound and sentences."""
     if name.startswith("vit"):
         return rng.choice([1, 4, 8, 16, 32]) * (257 if "huge" in name else 197)
     if name.startswith("whisper"):
@@ -60,7 +60,7 @@ def tokens_of(name, rng):
 
 
 def layer(rng, names):
-    """M, N and K of a linear layer; large networks are split over up to eight devices."""
+    """M, N and K of a linear layer. Large networks are split over up to eight devices."""
     name = rng.choice(names)
     hidden, heads, groups, size, wide, gated, vocabulary = NETWORKS[name]
     split = rng.choice([1, 2, 4, 8]) if hidden >= 4096 else 1
@@ -68,7 +68,7 @@ def layer(rng, names):
     m = tokens_of(name, rng)
     layers = [((heads + 2 * groups) * size, hidden), (hidden, heads * size), (wide * (2 if gated else 1), hidden), (hidden, wide)]
     if name == "mixtral-8x7b":
-        m = max(m // 4, 1)  # two of eight experts see a token
+        m = max(m // 4, 1)  # each token goes to two of eight experts
         layers = [(2 * wide, hidden), (hidden, wide), (wide, hidden), *layers[:2]]
     if m <= 32:
         layers.append((vocabulary, hidden))
@@ -80,7 +80,7 @@ def dlrm(rng):
 
 
 def gradient(rng):
-    """The gradient of a weight: columns of two activations, summed over tokens."""
+    """The gradient of a weight: a product of the columns of two activations, summed over tokens."""
     m, n, k = layer(rng, list(NETWORKS))
     return n, k, max(m, 64)
 
@@ -101,7 +101,7 @@ def squarish(rng):
 
 
 def unaligned(rng):
-    """Rows of A or B that are no multiple of 16 bytes."""
+    """Problems in which rows of A or B are no multiple of 16 bytes."""
     m, n, k = (round(math.exp(rng.uniform(math.log(64), math.log(5000)))) for _ in range(3))
     which = rng.choice(["n", "k", "both"])
     return m, (n | 1 if which != "k" else n // 8 * 8), (k | 1 if which != "n" else k // 8 * 8)
@@ -119,7 +119,7 @@ def real_unaligned(rng):
 
 
 def attention(rng, part=None):
-    """B, M, N, K and layout of one of the two products of attention, in prefill or decode, also with grouped heads."""
+    """B, M, N, K and layout of one of attention's two products, in prefill or decode, also with grouped heads."""
     name = rng.choice(list(NETWORKS))
     _, heads, groups, size, *_ = NETWORKS[name]
     batch = rng.choice([1, 1, 2, 4, 8, 16, 32])
@@ -136,7 +136,7 @@ def attention(rng, part=None):
 
 
 def batched(rng):
-    """Experts, small products of many samples, and sizes that are drawn."""
+    """Products of experts, small products of many samples, and products of drawn sizes."""
     kind = rng.choice(["experts", "experts", "interaction", "drawn", "drawn", "drawn"])
     if kind == "experts":
         n, k = rng.choice([(3584, 4096), (4096, 1792), (1792, 4096), (1408, 2048), (2048, 1408), (1536, 2048), (2048, 768)])
@@ -159,7 +159,7 @@ def micros(b, m, n, k, dtype):
 
 
 def role(m, n, k):
-    """Of sizes that the H200 was not timed with: a fifth is for validation."""
+    """The role of a size that the H200 was not timed with. A fifth of these sizes is for validation."""
     return "validation" if hashlib.sha256(f"{m}x{n}x{k}".encode()).digest()[0] % 5 == 0 else "train"
 
 
@@ -171,7 +171,7 @@ def is_aligned(m, n, k, layout, size):
 class Lists:
     def __init__(self, reuse):
         self.rows, self.seen, self.known, self.reuse = {}, set(), {}, reuse
-        self.added = {}  # lists that only hold added problems to train on, and the role of these
+        self.added = {}  # lists that only hold added problems, and their role
         for entry in reuse:
             self.known[entry["m"], entry["n"], entry["k"]] = entry["role"]
 
@@ -190,7 +190,7 @@ class Lists:
         rows.append(problem)
 
     def add_to(self, name, role, number, op, layouts, dtype, makers, **options):
-        """Adds problems to train on to a list that has been drawn; shorter ones, since many are wanted."""
+        """Adds problems to train on to a list that has been drawn. They are short ones, because many are wanted."""
         self.added[f"{name} {role}"] = role
         self.draw(f"{name} {role}", op, layouts, dtype, 0, 0, makers, added=number, longest=SHORT_US, **options)
 
@@ -211,7 +211,7 @@ class Lists:
         added=0,
         longest=LONG_US,
     ):
-        """Fills one list of each role, first with what the H200 was timed with."""
+        """Fills one list for each role. Problems that the H200 was timed with come first."""
         rng = random.Random(f"{SEED} {name}")
         roles = [self.added[name]] if added else ["train", "validation"]
         self.rows[name], speed = {which: [] for which in roles}, "tf32" if tf32 else dtype
@@ -234,7 +234,8 @@ class Lists:
 
         def fits(b, m, n, k, layout):
             size = 4 if dtype == "float32" else 2
-            # Few kinds of K, so that a list of configs serves many problems: no block of 16 or 32 but by chance.
+            # Problems are grouped by the power of two that divides K. Without 16 and 32 there are fewer groups,
+            # so that one list of configs serves many problems.
             if name.split()[0] not in ("mm-bf16-nn", "bmm-bf16") and math.gcd(k, 64) in (16, 32):
                 return False
             if not aligned and math.gcd(k, 256) in (16, 32, 64, 128):
@@ -314,10 +315,10 @@ def main():
     lists.draw("mm-fp32", "mm", ["nn", "nt"], "float32", 75, 24, [*plain, dlrm], reused=0.35)
     lists.draw("mm-tf32", "mm", ["nn", "nt"], "float32", 75, 24, [*plain, dlrm], tf32=True)
     lists.draw("mm-bf16-unaligned", "mm", ["nn"], bf, 80, 26, odd, aligned=False, reused=0.4)
-    # Of these kinds the first picks were the worst.
+    # First picks were worst for these kinds.
     lists.add_to("mm-fp32", "more", 120, "mm", ["nn", "nt"], "float32", [*plain, few_rows, dlrm])
     lists.add_to("mm-bf16-unaligned", "more", 120, "mm", ["nn"], bf, odd, aligned=False)
-    # Still more of these, and some of all others.
+    # Still more problems of these kinds, and some of all other kinds.
     lists.add_to("mm-bf16-unaligned", "further", 250, "mm", ["nn"], bf, [unaligned], aligned=False)
     lists.add_to("mm-fp32", "further", 150, "mm", ["nn", "nt"], "float32", [*plain, few_rows, dlrm])
     lists.add_to("mm-tf32", "further", 250, "mm", ["nn", "nt"], "float32", [*plain, few_rows, dlrm], tf32=True)

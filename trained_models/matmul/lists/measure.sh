@@ -1,18 +1,19 @@
 #!/bin/bash
-# Builds the packs of all lists and has `diode` measure them meanwhile, validation first.
+# Builds the packs of all lists. Meanwhile, `diode` measures with the packs that are ready, validation first.
 #
 #   trained_models/matmul/lists/measure.sh h100 FOLDER SECONDS
 #
-# FOLDER/spaces is what `spaces.py expand` wrote; timings go to FOLDER/out. Started again, it goes on.
-# DIODE, PYTHON (with triton 3.6.0), LIBRARY (the folder of cuBLAS), PROCESSES, DEVICE (as of `diode collect`) and ROLES may be
-# set; with BUILD_FIRST, nothing is measured before all packs are there, so that compilers do not disturb it.
+# FOLDER/spaces is the output of `spaces.py expand`. Timings go to FOLDER/out. If the script is started again, it goes
+# on. These variables may be set: DIODE, PYTHON (with triton 3.6.0), LIBRARY (the folder of cuBLAS), PROCESSES, DEVICE
+# (as for `diode collect`) and ROLES. With BUILD_FIRST, all packs are built before anything is measured, so that
+# compilers do not disturb it.
 set -u
 name=$1 folder=$2 end=$(($(date +%s) + $3))
 diode=${DIODE:-diode} processes=${PROCESSES:-$(nproc)}
 python=${PYTHON:+--python=$PYTHON} library=${LIBRARY:+--library=$LIBRARY} device=${DEVICE:+--device=$DEVICE}
 roles=${ROLES:-validation train more further}
 packs="addmm-bf16-vector mm-bf16-nn bmm-bf16 baddbmm-bf16 mm-bf16-nt mm-fp16 mm-tf32 bmm-fp16 addmm-bf16-matrix mm-bf16-tn addmm-fp16-vector"
-# Some kernels of these take minutes to compile, so they are built beside the others.
+# Some kernels of these packs take minutes to compile, so these packs are built beside the others.
 slow="mm-fp32 mm-bf16-unaligned.1 mm-bf16-unaligned.256"
 mkdir -p "$folder/packs" "$folder/out"
 spaces=$folder/spaces

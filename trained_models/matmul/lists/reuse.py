@@ -1,8 +1,8 @@
-"""Writes the problems of some datasets, and what they are for: input of `draw.py`.
+"""Writes the problems of some datasets with their roles. `draw.py` reads this.
 
     python3 trained_models/matmul/lists/reuse.py trained_models/matmul/nvidia-h200/data > H200.json
 
-Takes `.msgpack.zst` files but those of the lists themselves; those under `validation/` are for validation. Needs the
+Takes `.msgpack.zst` files, except those of the lists themselves. Files under `validation/` are for validation. Needs the
 packages msgpack and zstandard.
 """
 

@@ -19,11 +19,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 SEED = 20261122
-# How many configs: of the defaults all, then of the ranked ones, then at random.
+# How many configs a list has: all default ones, then this many ranked ones, then this many at
+# random.
 RANKED, AT_RANDOM = {"validation": 370, "train": 170}, {"validation": 110, "train": 70}
-# Of kernels that take long to compile, or to run.
+# The same for kernels that take long to compile or to run.
 RANKED_OF_SLOW, AT_RANDOM_OF_SLOW = {"validation": 270, "train": 130}, {"validation": 70, "train": 40}
-# Problems that were added to train on, timed with the configs of the training list.
+# The roles of problems that were added to train on. They are timed with the configs of the training
+# list.
 ADDED = ("more", "further")
 SLOW = {"mm-fp32", "mm-bf16-unaligned"}
 # fmt: off
@@ -46,7 +48,7 @@ def read(lists, role, name):
 
 
 def scaled(tile, problem):
-    """A default config as Inductor shrinks it to small sizes."""
+    """A default config, shrunk to small sizes like in Inductor."""
     m, n, k, stages, warps = tile
     clip = lambda size: max(16, 1 << (size - 1).bit_length())
     m, n, k = min(m, clip(problem["m"])), min(n, clip(problem["n"])), min(k, clip(problem["k"]))
@@ -84,7 +86,7 @@ def choose(options):
     for name in names(options.lists):
         both = {role: read(options.lists, role, name) for role in ("train", "validation")}
         size = 4 if "32" in name else 2
-        # TF32 runs where 16-bit types run, and the model has not seen it.
+        # TF32 uses the same units as 16-bit types, and the model was not trained on it.
         dtype = "bfloat16" if "tf32" in name else both["train"][0]["a_dtype"]
         problems = both["train"] + both["validation"]
         with ThreadPoolExecutor(2) as pool:
@@ -171,7 +173,8 @@ def expand(options):
             for power in sorted({divisor(p["k"]) for p in problems}):
                 space = configs(roles[role], power, name)
                 part = [p for p in problems if divisor(p["k"]) == power]
-                # Where K is not aligned no kernel has EVEN_K, so there are packs of their own.
+                # If K is not aligned, no kernel has EVEN_K, so these problems have packs of their
+                # own.
                 pack = f"{name}.{power}" if "unaligned" in name else name
                 kernels.setdefault(pack, {}).update({json.dumps(config): config for config in space})
                 every.setdefault(pack, []).extend(part)
