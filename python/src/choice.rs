@@ -59,8 +59,8 @@ impl PyChoice {
         self.group
     }
 
-    /// How the problem differs from all that the model was trained on. If so, the prediction is a
-    /// guess.
+    /// How the problem differs from all that the model was trained on. `None` if it does not.
+    /// Otherwise the prediction is a guess.
     #[getter]
     fn caveat(&self) -> Option<&str> {
         self.caveat.as_deref()

@@ -9,11 +9,11 @@ use crate::node::available_memory;
 /// The most memory that a problem's operands may take on any GPU. Larger problems take too long.
 const GPU_BYTES: u64 = 8 << 30;
 
-/// The share of a CPU's free memory that operands may take. Others use the node, too.
+/// The share of a CPU's free memory that operands may take. Other programs use the node, too.
 const CPU_SHARE: f64 = 0.25;
 
-/// What the server is told that a device can measure. Where `--ops` or `--dtypes` names none, it is told all operators
-/// or all the usual types.
+/// What a device can measure, for the server. If `--ops` or `--dtypes` names nothing, this is all operators or all the
+/// usual types.
 pub(crate) fn ability(hardware: &Hardware, allowed: &Allowed) -> Ability {
     let or_all = |given: &[Op]| if given.is_empty() { Op::ALL.to_vec() } else { given.to_vec() };
     let usual = [DType::BFloat16, DType::Float16, DType::Float32];

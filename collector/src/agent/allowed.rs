@@ -3,7 +3,7 @@ use diode_core::{Alignment, Bias, DType, Layout, Op};
 
 use crate::kernels::{Held, Plan};
 
-/// What an operator lets an agent measure by `--ops` and `--dtypes`. An empty list allows all.
+/// What `--ops` and `--dtypes` let an agent measure. An empty list allows all.
 #[derive(Debug, Clone)]
 pub(crate) struct Allowed {
     pub(crate) ops: Vec<Op>,
@@ -11,7 +11,7 @@ pub(crate) struct Allowed {
 }
 
 impl Allowed {
-    /// The variants in a pack that the operator allows.
+    /// The variants of a pack that these lists allow.
     pub(super) fn of(&self, held: Vec<Held>) -> Vec<Held> {
         let admits = |Held { variant, .. }: &Held| {
             (self.ops.is_empty() || self.ops.contains(&variant.op()))

@@ -9,7 +9,7 @@ use diode_model::{Model, Ranker};
 
 use crate::input::shipped;
 
-/// How many configs of a sample are those that the model expects to be the fastest.
+/// How many configs of a sample are the fastest by the model's prediction.
 const EXPECTED: usize = 200;
 /// How many further configs of a sample are drawn from the full space. The default configs come on top.
 const DRAWN: usize = 100;

@@ -38,7 +38,7 @@ struct Document<'a> {
     devices: &'a BTreeMap<String, Device>,
 }
 
-/// The least time between two writes of the file. More frequent ones would tell a supervisor nothing
+/// The least time between two writes of the file. More frequent writes would tell a supervisor nothing
 /// more.
 const EVERY: Duration = Duration::from_secs(1);
 

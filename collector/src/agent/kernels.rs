@@ -171,8 +171,8 @@ fn is_due(age: Duration, lacking: bool) -> bool {
     age >= if lacking { LIST_AGAIN } else { LIST_EVERY }
 }
 
-/// What can be used of the packs that the server lists and of the packs that were built on this node.
-/// Prints how many there are.
+/// The offers from packs that the server lists and from packs that were built on this node. Prints how
+/// many packs these are.
 fn offered(
     arch: &str,
     listed: Vec<PackSummary>,
@@ -197,7 +197,7 @@ fn offered(
     Ok(offers)
 }
 
-/// What can be used of packs on this node.
+/// The offers from packs on this node.
 fn here(packs: Vec<(PathBuf, Pack)>, allowed: &Allowed) -> anyhow::Result<Vec<Offer>> {
     let mut offers = Vec::new();
     for (path, pack) in packs.into_iter().filter(|(_, pack)| !pack.is_exact()) {

@@ -104,7 +104,7 @@ impl Hindrance {
         matches!(self, Self::Hot(_) | Self::Slowed)
     }
 
-    /// What supervisors are told that the device does meanwhile.
+    /// What the device does meanwhile, in words for supervisors.
     pub(super) fn doing(self) -> &'static str {
         match self {
             Self::Hours(_) => "waiting for its hours",
@@ -158,7 +158,7 @@ mod tests {
         assert_eq!(hindrance(&limits, at(81)), Some(Hindrance::Hot(81)));
         let cooling = |celsius| limits.hindrance(at(celsius), time(12, 0, 0, 0), true);
         assert_eq!((cooling(71), cooling(70)), (Some(Hindrance::Hot(71)), None));
-        // Where the user sets no limit of heat, the driver's limit counts.
+        // If the user sets no limit of temperature, the driver's limit counts.
         let slowed = Surroundings { slowed: true, ..at(95) };
         assert_eq!(hindrance(&Limits::default(), slowed), Some(Hindrance::Slowed));
         assert_eq!(hindrance(&Limits::default(), at(95)), None);

@@ -43,9 +43,9 @@ pub(super) fn needed(chooser: &mut ConfigChooser, work: &[LeasedProblem]) -> Nee
     needed
 }
 
-/// The places of the offers that a lease needs. For each variant this is the smallest pack that surely has all
-/// kernels; a pack on this node goes before one on the server. If no pack surely has all, every pack with the
-/// variant is chosen.
+/// The indexes of the offers that a lease needs. For each variant it chooses the smallest pack that surely has
+/// all kernels, and prefers packs on this node. If no pack surely has all kernels, it chooses every pack with
+/// the variant.
 pub(super) fn choose(offers: &[Offer], needed: &Needed, cache: Option<&PackCache>) -> BTreeSet<usize> {
     let mut chosen = BTreeSet::new();
     for (variant, kernels) in needed {

@@ -10,7 +10,7 @@ use diode_formats::Format;
 use super::service::{Answered, Identity, Service, Trouble};
 use crate::collect::journal::Journal;
 
-/// The entry among a dataset's facts of the node that names the lease it was measured for.
+/// The name of the node fact that states which lease a dataset was measured for.
 const LEASE: &str = "lease";
 
 /// What a device has measured and the server has not acknowledged yet. It is in a journal on disk.
@@ -77,8 +77,8 @@ impl Outbox {
             self.contents().waiting.pop_front();
         }
         let mut contents = self.contents();
-        // A journal is only emptied as a whole, so not before all is sent. A result that is sent twice is
-        // stored once.
+        // A journal can only be emptied as a whole, so this waits until all results are sent. A result that
+        // is sent twice is stored once.
         if contents.waiting.is_empty() {
             contents.journal.clear()?;
         }

@@ -32,7 +32,7 @@ impl<'scope> Sending<'scope> {
 
     /// Notes that the outbox has a new result.
     pub(super) fn added(&self) {
-        // The thread receives nothing any more if it has failed. `finish` tells why.
+        // If the thread has failed, it receives nothing any more, and `finish` tells why.
         let _ = self.added.send(());
     }
 

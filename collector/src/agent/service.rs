@@ -147,7 +147,7 @@ fn judged<T: DeserializeOwned>(answer: Result<Answer, ureq::Error>) -> Answered<
 }
 
 /// A connection may break off within an answer, and a proxy may answer instead of the server. Both pass, so
-/// asking again helps. It does not help where a whole JSON document has other fields.
+/// asking again helps. It does not help if the answer is a whole JSON document with other fields.
 fn not_understood(error: ureq::Error) -> Trouble {
     let is_another = matches!(&error, ureq::Error::Json(error) if error.is_data());
     let error = anyhow::Error::new(error);

@@ -305,7 +305,7 @@ impl<'a> Worker<'a> {
                 break;
             }
             self.note("measuring");
-            // Only measuring counts as work that asks for a rest, not waiting for the server.
+            // Only measuring counts as work that needs a rest. Waiting for the server does not.
             let began = Instant::now();
             let refusal = self.measure(lease, work)?;
             self.worked = began.elapsed();

@@ -17,7 +17,7 @@ use crate::devices::measured::MeasuredConfigs;
 
 /// The least time between two savings. The journal holds what was measured since the last saving.
 const SAVE_EVERY: Duration = Duration::from_secs(2);
-/// Saving rewrites the whole file, so it may take at most one part in this many of the time.
+/// Saving rewrites the whole file, so it may take one twentieth of the time at most.
 const SAVING_SHARE: u32 = 20;
 
 pub(crate) struct Collection {
@@ -45,8 +45,8 @@ pub(crate) struct Chunk {
 }
 
 impl Collection {
-    /// Starts a new file. With `resume` it goes on with the existing files, and with what their last process
-    /// had left in the journal, in any order.
+    /// Starts a new file. With `resume` it goes on with the existing files and with the problems that their
+    /// last process left in the journal. Those may be in any order.
     pub(crate) fn open(
         output: Output,
         resume: bool,

@@ -21,7 +21,7 @@ pub(super) struct Wanted<'a> {
     pub(super) configs: &'a dyn Fn(&Problem) -> anyhow::Result<Vec<Config>>,
 }
 
-/// Packs with the wanted kernels, as far as there are any. Prints which packs they are.
+/// Packs that together have the wanted kernels, as far as there are such packs. Prints which packs they are.
 pub(super) fn find(
     wanted: &Wanted<'_>,
     server: &PackServerArgs,

@@ -100,8 +100,7 @@ fn hours(text: &str) -> Result<Duration, String> {
 impl Agent {
     pub(crate) fn run(self) -> anyhow::Result<()> {
         log::write_as(self.log_format);
-        // The terms may have to be agreed to here, by a question. Only after that, Ctrl-C means to finish the problem
-        // in hand.
+        // This may ask the user to agree to the terms. Only afterwards does Ctrl-C mean to finish the problem in hand.
         let service = Service::new(self.terms.contribute(self.server.client()?)?);
         let interrupt = Interrupt::install()?;
         match self.work(&service, &interrupt) {
@@ -227,8 +226,8 @@ impl Agent {
     }
 }
 
-/// Prints what was done. If a device failed, or did not even start, this returns its error, after all other devices
-/// have ended.
+/// Prints what was done. If a device failed or did not even start, this returns its error. All other devices have
+/// ended by then.
 fn report(
     ended: Vec<anyhow::Result<Tally>>,
     mut failures: Vec<anyhow::Error>,

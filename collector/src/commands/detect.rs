@@ -84,7 +84,7 @@ fn in_words(report: &Report) -> String {
     rows.iter().map(|(name, value)| format!("{name:<10} {value}\n")).collect()
 }
 
-/// The size in the largest binary unit of which there is at least one.
+/// The size in the largest binary unit that gives at least 1.
 fn size(bytes: u64) -> String {
     let (unit, name) = match bytes {
         b if b >= 1 << 30 => (1_u64 << 30, "GiB"),

@@ -142,7 +142,7 @@ impl Evaluate {
         self.publish(&document, || metrics(&document.report))
     }
 
-    /// Ways to choose without a model. Problems that are judged are left out of their training data.
+    /// Ways to choose without a model. The training data leaves out problems that are judged.
     fn baselines(&self, model: &AnyModel, set: &TrainingSet, judged: &[Judged]) -> anyhow::Result<Baselines> {
         if self.train_data.is_empty() {
             return Ok(without_a_model(judged, set, None)?);

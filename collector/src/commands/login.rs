@@ -81,7 +81,7 @@ impl Login {
     /// Waits until the user has allowed the token in the browser.
     fn ask(&self) -> anyhow::Result<String> {
         let client = self.server.stranger()?;
-        // An open connection is refused here, before the user opens a page.
+        // A connection that others could read is refused here, before the user opens a page.
         client.refuse_open_way()?;
         let request = DeviceRequest {
             name: self.name.clone().unwrap_or_else(default_name),

@@ -49,7 +49,7 @@ impl MeasuringProcess {
         Ok(())
     }
 
-    /// Sends one line. Waiting for the reply shows if the process is gone.
+    /// Sends one line. If the process is gone, waiting for the reply shows it.
     pub(crate) fn send(&mut self, request: &impl Serialize) -> anyhow::Result<()> {
         self.start()?;
         let line = serde_json::to_string(request).context("cannot encode a request")?;

@@ -19,9 +19,9 @@ pub(crate) struct Document {
     pub(crate) worst: Vec<Worst>,
     /// Ways to choose without a model.
     pub(crate) baselines: Baselines,
-    /// Further models, and torch-diode's `v1` as its plug-in fed it.
+    /// Further models, and torch-diode's `v1` with the inputs of torch-diode's plug-in.
     pub(crate) compared: Vec<Contender>,
-    /// The picks against the configs of a solution, if one was given. Times are in ms.
+    /// The picks compared with reference configs, if a file with some was given. Times are in ms.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) max_autotune: Option<Speedups>,
 }

@@ -1,4 +1,4 @@
-//! The tables of an evaluation. Its text and its page show the same ones.
+//! The tables of an evaluation. The text and the page show the same tables.
 
 use diode_core::api::TopK;
 

@@ -50,7 +50,7 @@ pub(crate) fn probability(text: &str) -> Result<f64, String> {
     }
 }
 
-/// The largest value of a type of whole numbers.
+/// A type of whole numbers, with its largest value.
 pub(crate) trait Bounded {
     const MAX: Self;
 }

@@ -98,7 +98,7 @@ impl Variant {
 
     /// The name of the kernel for a tile. Packs store kernels under this name, and launches find them by it.
     ///
-    /// A tile's `ALLOW_TF32` means nothing for 16-bit types, so it is left out of their names.
+    /// A tile's `ALLOW_TF32` means nothing for 16-bit types, so the names of their kernels leave it out.
     pub(crate) fn key(&self, tile: &Tile, fits: bool) -> String {
         let (general, precision) = (self.general(), self.precision(tile));
         let rocm = tile.rocm.map_or_else(String::new, |rocm| {

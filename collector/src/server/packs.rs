@@ -104,8 +104,8 @@ fn judged(answer: Result<Answer, Error>) -> Result<Answer, NoPack> {
     }
 }
 
-/// Tells an answer that broke off, which may pass, from an answer that says something else, which does
-/// not.
+/// Another attempt may help if the answer broke off. It does not help if the answer says something
+/// else.
 fn not_understood(error: Error) -> NoPack {
     let breaks_off = match &error {
         Error::Io(_) | Error::Timeout(_) => true,

@@ -24,7 +24,7 @@ pub(crate) struct SolutionGroup {
     /// The highest share of the roofline over the problems: the roofline's time / the best time.
     /// null if the hardware's peaks are not known.
     pub(crate) best_roofline_share: Option<f64>,
-    /// The median over near-best times of interquartile range / time, where known.
+    /// The median of (interquartile range / time) over near-best times, where known.
     pub(crate) noise: Option<f64>,
     /// The comparison with the vendor's library, over the problems on which both were timed.
     pub(crate) library: Option<Library>,

@@ -41,7 +41,7 @@ pub(crate) struct Multiply {
     pub(crate) divisors: [u64; 3],
     pub(crate) block: [u64; 3],
     pub(crate) even_k: bool,
-    /// Whether the tile fits, where that matters.
+    /// Whether the tile fits into the matrices, where that matters.
     pub(crate) fits: bool,
     pub(crate) sizes: Option<[u64; 3]>,
 }

@@ -183,7 +183,7 @@ impl Node {
         })
     }
 
-    /// The outcome of a launch. Effects that concern its kernel are returned.
+    /// Decides the outcome of a launch. Returns the effect, if it concerns the launch's kernel.
     pub(crate) fn effect_of_launch(&mut self, key: &str) -> Result<Option<Effect>, i32> {
         match self.effect("launch", key) {
             Some(Effect::Return(code)) => {

@@ -148,6 +148,6 @@ pub enum Effect {
     Wrong,
     /// A kernel takes this many times as long.
     Slow(f64),
-    /// A value that the call asks for is this one.
+    /// The value that the call asks for is this one.
     Value(u64),
 }

@@ -264,7 +264,7 @@ fn an_epilogue_is_fused_where_that_is_better() {
     let json = |size, epilogue| -> Value {
         serde_json::from_str(&ask(size, "nvidia-h200", epilogue, &["--json"])).unwrap()
     };
-    // The output is 64 MiB and K is small. A kernel of its own for ReLU would read and write the
+    // The output is 64 MiB and K is small. A separate kernel for ReLU would read and write the
     // whole output again.
     let fused = json("8192x4096x256", "relu");
     assert_eq!(fused["epilogue"]["fuse"], true, "{fused}");

@@ -19,7 +19,7 @@ fn geomean(shares: &[f64]) -> f64 {
     (shares.iter().map(|share| share.ln()).sum::<f64>() / shares.len() as f64).exp()
 }
 
-/// For each problem of a table, how good the advice is that a table of the other folds gives.
+/// How well a table of the other folds advises for each problem: the shares that its picks reach.
 fn picks(table: &Table, measured: &Table, advise: impl Fn(&Table, &Problem) -> TableConfig) -> Vec<f64> {
     let mut shares = Vec::new();
     for fold in 0..FOLDS {

@@ -18,7 +18,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 impl Worker<'_> {
     /// Waits until the device may be used. `false` if the agent is to stop before that. While it waits, it holds
-    /// nothing of the GPU.
+    /// no part of the GPU.
     pub(super) fn wait_until_allowed(&mut self) -> anyhow::Result<bool> {
         self.rest();
         let mut waits_for: Option<Hindrance> = None;

@@ -9,7 +9,7 @@ use diode_formats::limits::MAX_OBJECT;
 const MAX_ENTRY: u64 = MAX_OBJECT;
 /// How many bytes hold an entry's length.
 const LENGTH: usize = 4;
-/// The first bytes of an entry's columnar file, as of every zstd frame.
+/// The first bytes of an entry's columnar file. Every zstd frame begins with them.
 const START: [u8; 4] = 0xFD2F_B528_u32.to_le_bytes();
 
 /// The bytes of an entry, as they stand in the journal.

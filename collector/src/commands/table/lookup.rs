@@ -45,7 +45,7 @@ struct Answer {
     exact: bool,
     /// The configs, best first.
     configs: Vec<Listed>,
-    /// The problems whose configs are advised, nearest first. Empty for an exact answer.
+    /// The problems that the advice comes from, nearest first. Empty for an exact answer.
     neighbours: Vec<Near>,
 }
 
@@ -56,7 +56,7 @@ struct Listed {
     /// The measured time of exactly this problem.
     #[serde(skip_serializing_if = "Option::is_none")]
     time_us: Option<f64>,
-    /// The logarithm of the expected time divided by the best time.
+    /// The logarithm of (expected time / best time).
     #[serde(skip_serializing_if = "Option::is_none")]
     expected_loss: Option<f64>,
 }

@@ -175,7 +175,7 @@ impl Table {
         })
     }
 
-    /// Keeps what is of the hardware that was asked for. If none was asked for, all must be of one
+    /// Keeps the items of the requested hardware. If none was requested, all items must be of one
     /// hardware.
     fn of_one_hardware<T>(&self, mut all: Vec<T>, of: impl Fn(&T) -> &Hardware) -> anyhow::Result<Vec<T>> {
         let slugs: BTreeSet<String> = all.iter().map(|one| of(one).slug.to_string()).collect();

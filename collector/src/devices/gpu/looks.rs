@@ -125,7 +125,7 @@ impl MeasuredProblem<'_> {
         Ok(())
     }
 
-    /// Launches configs that are not far slower than the best twice more. The others keep their first time.
+    /// Launches a config twice more if it is not far slower than the best. The others keep their first time.
     pub(super) fn look_again(&mut self, rest: &[(usize, u64)], best: u64) -> Result<(), SessionError> {
         let (again, settled): (Vec<_>, Vec<_>) =
             rest.iter().partition(|&&(_, nanos)| !self.grouped && policy::worth_a_look(nanos, best));
@@ -155,7 +155,7 @@ impl MeasuredProblem<'_> {
     }
 }
 
-/// An error if a kernel was refused that was loaded before: then something has broken.
+/// Fails if a kernel was refused. It was loaded before, so something has broken.
 fn loaded_again(refused: Vec<(KernelSlot, FailureReason)>) -> Result<(), SessionError> {
     match refused.first() {
         None => Ok(()),

@@ -1,8 +1,8 @@
 //! Measuring on GPUs, with nothing but the driver. Kernels come from a pack, and times from events. The meter
 //! and its process are the parent's side; all other modules run in the measuring process.
 //!
-//! NVIDIA's and AMD's GPUs share all code except in the [`driver`], the [`library`] and the [`management`]
-//! library.
+//! NVIDIA's and AMD's GPUs need different code mainly in the [`driver`], the [`library`] and the
+//! [`management`] library.
 
 mod arguments;
 pub(crate) mod choice;

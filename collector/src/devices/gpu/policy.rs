@@ -8,7 +8,7 @@ use super::store::MOST_LOADED;
 pub(super) const NEAR_BEST: usize = 100;
 // The near-best configs and the library are loaded at once.
 const _: () = assert!(NEAR_BEST < MOST_LOADED);
-/// How many rounds the near-best configs get. What disturbs the GPU for a moment then disturbs all alike.
+/// How many rounds the near-best configs get. A short disturbance of the GPU then affects all of them alike.
 pub(super) const ROUNDS: usize = 4;
 /// Launches of a config in one round. They follow one another, so that the kernel's code stays at hand.
 const PER_ROUND: u64 = 5;

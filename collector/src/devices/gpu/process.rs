@@ -39,7 +39,8 @@ pub(super) enum Attempt {
     Refused(String),
     OutOfMemory,
     Abandoned,
-    /// The process is gone. `at` is the configs that it was about to launch, if it reported any.
+    /// The process is gone. `at` names the first and the last config that it was about to launch, if it
+    /// reported them.
     Lost {
         why: Lost,
         at: Option<(usize, usize)>,

@@ -26,7 +26,7 @@ pub(crate) struct Measure {
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Message {
     Ready {
-        /// The GPU's name and the node's facts.
+        /// The GPU's name.
         name: String,
         /// The architecture that packs must be for.
         arch: String,
@@ -41,7 +41,7 @@ pub(crate) enum Message {
         warnings: Vec<String>,
     },
     /// The process is about to launch some configs for the first time. These are the places of the first and
-    /// the last config in the request; of a single config, both.
+    /// the last config in the request. For a single config, both are its place.
     At {
         first: usize,
         last: usize,

@@ -8,7 +8,7 @@ pub(crate) enum Vendor {
 }
 
 impl Vendor {
-    /// The vendor of the GPUs that packs for this architecture are for.
+    /// The vendor of the GPUs with this architecture.
     pub(crate) fn of_arch(arch: &str) -> Self {
         if arch.starts_with("gfx") { Self::Amd } else { Self::Nvidia }
     }
@@ -27,7 +27,7 @@ impl Vendor {
         named.ok_or_else(|| "expected cuda or hip".to_owned())
     }
 
-    /// What to install on a node that lacks it.
+    /// The vendor's driver, in words that say what to install.
     pub(super) fn driver(self) -> &'static str {
         match self {
             Self::Nvidia => "NVIDIA driver",
@@ -35,7 +35,7 @@ impl Vendor {
         }
     }
 
-    /// What may hide GPUs from a process, with its verb.
+    /// What may hide GPUs from a process, in words for a message.
     pub(super) fn hiding(self) -> &'static str {
         match self {
             Self::Nvidia => "CUDA_VISIBLE_DEVICES hides",

@@ -16,8 +16,8 @@ use diode_core::Dataset;
 use crate::datasets::DATASET;
 use crate::sandbox::{Sandbox, stderr};
 
-/// The limit of the command's address space in KiB. It is larger than the memory that the command
-/// may use.
+/// The limit of the command's address space in KiB. An address space is at least as large as the
+/// memory in use.
 const MEMORY: u32 = 256 << 10;
 
 /// A file's name, its bytes, and words in the error that it must lead to.

@@ -6,7 +6,7 @@ use diode_core::DType;
 use super::inputs::Uniform;
 use super::{Inputs, Output};
 
-/// Outputs of up to this many elements are checked wholly; of larger ones, samples.
+/// Outputs of up to this many elements are checked completely. In larger ones, samples are checked.
 const CHECK_ALL: usize = 1024;
 /// How many elements are sampled. Enough to find almost surely any hole as large as a tile, and few
 /// enough to cost little beside the multiplication.

@@ -16,7 +16,7 @@ pub(crate) struct Operand {
 }
 
 impl Operand {
-    /// The element at an outer position and a depth of one batch.
+    /// The element of a batch at a position in the outer dimension and a depth.
     pub(crate) fn get(&self, batch: usize, outer: usize, depth: usize) -> f32 {
         let offset =
             if self.outer_contiguous { depth * self.outer + outer } else { outer * self.depth + depth };

@@ -57,7 +57,7 @@ impl Gpu {
     /// Queues filling the memory with a byte.
     pub(crate) fn fill(&self, memory: &Memory, byte: u8) -> Result<()> {
         let call = &self.driver.0.api.fill_async;
-        // SAFETY: the range is the allocation.
+        // SAFETY: the range is the whole allocation.
         let code = unsafe { (call.function)(memory.pointer, byte, memory.bytes as usize, ptr::null_mut()) };
         self.check(call.name, code)
     }

@@ -16,7 +16,7 @@ use crate::devices::gpu::operands::Matrices;
 const LIBRARIES: [&str; 3] = ["libcublas.so.13", "libcublas.so.12", "libcublas.so.11"];
 /// The size of the workspace that torch gives cuBLAS on Hopper.
 const WORKSPACE_BYTES: u64 = 32 << 20;
-/// Sums in fp32, and no TF32, as is torch's default.
+/// Sums are in fp32, and there is no TF32. That is torch's default.
 const COMPUTE_32F: c_int = 68;
 const DEFAULT_ALGORITHM: c_int = 99;
 

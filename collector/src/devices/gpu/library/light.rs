@@ -51,9 +51,9 @@ functions! {
 
 /// The constants of one of the libraries.
 struct Numbers {
-    /// The constants for an operand as it is, and transposed.
+    /// The constants for an operand that is taken as it is, and for a transposed one.
     operations: [c_int; 2],
-    /// Sums in fp32, and no TF32, as is torch's default.
+    /// Sums are in fp32, and there is no TF32. That is torch's default.
     compute: c_int,
     transpose_a: c_int,
     transpose_b: c_int,
@@ -94,8 +94,8 @@ const ADD_BIAS: u32 = 4;
 const MAX_WORKSPACE: c_int = 1;
 const NOT_SUPPORTED: c_int = 15;
 
-/// A library's answer about an algorithm, which begins with the algorithm. It is larger than the answers of both
-/// libraries.
+/// Room for a library's answer about an algorithm, which begins with the algorithm. The answers of both libraries
+/// are smaller.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub(super) struct Choice([u64; 16]);

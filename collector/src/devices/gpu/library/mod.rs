@@ -38,8 +38,8 @@ fn check(call: &'static str, status: c_int) -> Result<(), LibraryError> {
 pub(crate) struct VendorLibrary {
     /// cuBLASLt or hipBLASLt.
     light: Light,
-    /// cuBLAS, which torch calls on NVIDIA GPUs if no row is added. On AMD GPUs torch calls hipBLASLt for
-    /// everything.
+    /// cuBLAS, which torch calls on NVIDIA GPUs if no bias row is added. On AMD GPUs torch calls
+    /// hipBLASLt for everything.
     plain: Option<Cublas>,
 }
 
@@ -65,7 +65,7 @@ impl VendorLibrary {
         small && Gemm::of(problem).is_some()
     }
 
-    /// Queues one multiplication, in the way of `aten::mm`, `addmm`, `bmm` or `baddbmm`.
+    /// Queues one multiplication, like `aten::mm`, `addmm`, `bmm` or `baddbmm`.
     pub(crate) fn multiply(
         &self,
         gpu: &Gpu,

@@ -21,8 +21,8 @@ pub(crate) struct State {
     pub(crate) throttled: Option<Throttled>,
 }
 
-/// Why clocks are lower than they could be. NVIDIA's library states what is so now, AMD's what was
-/// so at some time since the last question.
+/// Why clocks are lower than they could be. NVIDIA's library states the present reasons. AMD's
+/// states all reasons since the last question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Throttled {
     /// Heat or the power supply: something is wrong with the node.
@@ -37,9 +37,10 @@ pub(crate) struct Settings {
     pub(crate) driver: Option<String>,
     pub(crate) power_limit_mw: Option<u32>,
     pub(crate) default_power_limit_mw: Option<u32>,
-    /// Whether it is one of several parts of a GPU (MIG, or a compute partition other than SPX).
+    /// Whether the device is one of several parts of a GPU (MIG, or a compute partition other than
+    /// SPX).
     pub(crate) divided: bool,
-    /// How many other processes compute on it.
+    /// How many other processes compute on the device.
     pub(crate) others: usize,
 }
 

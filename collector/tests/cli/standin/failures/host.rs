@@ -1,5 +1,5 @@
-//! Faults on the host, and one of two GPUs that breaks: a full disk, a killed process, a damaged
-//! pack.
+//! Faults on the host: a full disk, a killed process, a damaged pack. Also one of two GPUs that
+//! breaks.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
