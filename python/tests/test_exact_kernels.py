@@ -68,7 +68,7 @@ def options(tile: tuple[int, ...]) -> dict[str, Any]:
 
 
 def follows_another_template(op: str) -> bool:
-    """Whether packs follow another template than this torch's. The one of batches has changed in almost every version."""
+    """Whether packs follow another template than this torch's. That for batches has changed in almost every version."""
     from torch._inductor.kernel.bmm import bmm_template
 
     of_torch_2_11 = "1635ad519a2790c283e0cd308d03f44e1673a8289810f371093fbdcba6ec4f6a"

@@ -40,7 +40,7 @@ def activate(selector: Selector | None) -> None:
 
 @contextlib.contextmanager
 def paused() -> Iterator[None]:
-    """Leaves this thread to Inductor meanwhile."""
+    """A context in which this thread is left to Inductor."""
     before = getattr(_thread, "paused", False)
     _thread.paused = True
     try:

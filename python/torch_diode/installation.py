@@ -124,7 +124,7 @@ def put_hooks() -> None:
 
 @contextlib.contextmanager
 def hooked() -> Iterator[None]:
-    """Keeps the hooks in Inductor meanwhile, whether or not anything is installed."""
+    """A context in which the hooks are in Inductor, whether or not anything is installed."""
     had = bool(_hooks)
     put_hooks()
     try:

@@ -12,14 +12,14 @@ from .recording import Recording, added
 
 @contextlib.contextmanager
 def record() -> Iterator[Recording]:
-    """Records every multiplication that is compiled meanwhile, in any thread, whatever decides its kernel.
+    """Records every multiplication that is compiled in this context, in any thread, whatever decides its kernel.
 
         with torch_diode.record() as recording:
             torch.compile(model)(x)
         recording.save_problems("problems.json")
 
-    Meanwhile, this thread does not use Inductor's caches, because a graph from a cache is not compiled. What the process has
-    compiled before is not compiled again. So begin with the recording, or call ``torch.compiler.reset()`` first.
+    In the context, this thread does not use Inductor's caches, because a graph from a cache is not compiled. What the
+    process has compiled before is not compiled again. So begin with the recording, or call ``torch.compiler.reset()`` first.
     """
     installation.check_torch()
     recording = Recording()

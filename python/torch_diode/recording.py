@@ -85,7 +85,7 @@ class Recording:
 
 @contextlib.contextmanager
 def added(recording: Recording) -> Iterator[None]:
-    """Keeps a recording active meanwhile."""
+    """A context in which a recording is active."""
     with _lock:
         _recordings.append(recording)
     try:

@@ -119,7 +119,7 @@ impl Predict {
     }
 }
 
-/// How many picks reach this probability. The model states it for problems like this one, as it was measured.
+/// How many picks reach this probability on problems like this one, as the model's file states.
 fn picks_for(model: &AnyModel, problem: &Problem, probability: f64) -> anyhow::Result<usize> {
     let Some(model) = model.as_ranking() else {
         anyhow::bail!("--confidence: this kind of model does not say how sure it is; use --top");

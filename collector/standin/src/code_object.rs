@@ -54,8 +54,8 @@ fn note(file: &[u8]) -> Option<&[u8]> {
     })
 }
 
-/// The offsets and sizes of arguments with these sizes. Each is at its natural alignment, and
-/// nothing else is between them.
+/// The offset and the size of each argument, for arguments of these sizes. Each lies at its natural
+/// alignment, without further gaps.
 pub(crate) fn laid_out(sizes: &[u64]) -> Vec<[u64; 2]> {
     let place = |end: &mut u64, &size: &u64| {
         let offset = end.next_multiple_of(size);

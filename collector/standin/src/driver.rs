@@ -262,7 +262,7 @@ fn run(node: &mut Node, key: &str, task: Task, effect: Option<Effect>) -> Result
             let off = (0..count).filter(|&element| {
                 let given = number.read(&values[0], element);
                 let expected = number.sum().read(&values[1], element);
-                // A value that is not a number is not right.
+                // Written so that NaN counts as wrong.
                 let right = (given - expected).abs() <= absolute + relative * expected.abs();
                 !right
             });

@@ -137,7 +137,7 @@ impl Node {
         path.into()
     }
 
-    /// Notes for other processes that this process computes on a GPU from now on.
+    /// Tells other processes that this process computes on a GPU from now on.
     pub(crate) fn hold(&mut self, number: usize) {
         self.current = number;
         if let Err(error) = self.append(Script::HOLDERS, &format!("{number} {}\n", std::process::id())) {

@@ -63,7 +63,7 @@ def autotunes() -> bool:
 
 
 def autotuning(on: bool) -> contextlib.AbstractContextManager[Any]:
-    """Lets GEMMs be lowered with or without templates meanwhile, whatever the user has set."""
+    """A context in which GEMMs are lowered with or without templates, whatever the user has set."""
     return config.patch(max_autotune_gemm=True) if on else config.patch(max_autotune=False, max_autotune_gemm=False)
 
 

@@ -30,13 +30,13 @@ def add_feedback_saver(saver: Callable[[Mapping[Any, float], str, Sequence[Any]]
 
 
 def uncached() -> contextlib.AbstractContextManager[Any]:
-    """Lets this thread compile every graph anew meanwhile."""
+    """A context in which this thread compiles every graph anew."""
     return config.patch(force_disable_caches=True)
 
 
 @contextlib.contextmanager
 def measuring(search_space: str | None) -> Iterator[None]:
-    """Lets this thread benchmark every GEMM anew meanwhile."""
+    """A context in which this thread benchmarks every GEMM anew."""
     changes: dict[str, Any] = {"max_autotune_gemm": True, "force_disable_caches": True, "autotune_local_cache": False}
     # If this setting is on, Inductor calls no savers.
     changes.update({name: False for name in ("pipeline_max_autotune_gemm",) if name in config._config})

@@ -86,7 +86,8 @@ def choose(options):
     for name in names(options.lists):
         both = {role: read(options.lists, role, name) for role in ("train", "validation")}
         size = 4 if "32" in name else 2
-        # TF32 uses the same units as 16-bit types, and the model was not trained on it.
+        # TF32 runs on the same cores as 16-bit types, and the model was not trained on it. So its
+        # problems are ranked as bf16.
         dtype = "bfloat16" if "tf32" in name else both["train"][0]["a_dtype"]
         problems = both["train"] + both["validation"]
         with ThreadPoolExecutor(2) as pool:

@@ -181,7 +181,7 @@ impl GpuProcess {
 /// How long the kernels themselves may take while the process is silent.
 fn slowest(problem: &Problem, configs: usize) -> Duration {
     let kernel = problem.flops() / SLOWEST_FLOPS_PER_SECOND + problem.bytes() / SLOWEST_BYTES_PER_SECOND;
-    // A chunk may have more launches, but nearly all of them are far from the slowest.
+    // A chunk may have more than 16 launches, but nearly all of them are far from the slowest.
     let launches = configs.clamp(1, 16) as f64;
     Duration::try_from_secs_f64(kernel * launches).unwrap_or(Duration::MAX)
 }

@@ -121,8 +121,8 @@ impl Gpu {
         let [x, y] = grid;
         let call = &self.driver.0.api.launch;
         let mut pointers = arguments.pointers();
-        // SAFETY: every pointer leads to a value that lives across the call. Number and sizes of the values are
-        // those that the kernels of this layout take.
+        // SAFETY: every pointer leads to a value that lives across the call. The kernels of this layout take this
+        // number of values and these sizes.
         let code = unsafe {
             (call.function)(
                 function.handle,

@@ -264,7 +264,7 @@ struct Prepared {
     choice: Choice,
 }
 
-/// Declares the owner of a handle. One function frees the handle.
+/// Declares a type that owns a handle and frees it with the function `$destroy`.
 macro_rules! owner {
     ($name:ident, $destroy:ident) => {
         struct $name {
