@@ -204,7 +204,7 @@ fn drawing(name: &str, height: f64, body: &str) -> String {
     format!("<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{name}\">{body}</svg>")
 }
 
-/// A number beside an axis, without zeros at its end.
+/// A number beside an axis, without needless zeros after the point.
 fn number(value: f64) -> String {
     match value.abs() {
         size if size >= 1e6 => format!("{}M", plain(value / 1e6)),

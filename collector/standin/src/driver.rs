@@ -203,7 +203,7 @@ fn launch(
     shared: u32,
     arguments: *mut *mut c_void,
 ) -> c_int {
-    /// Only more than this must be allowed for each kernel.
+    /// A kernel that needs more bytes than this must be allowed to use them.
     const ORDINARY_SHARED: u32 = 48 << 10;
     perform("launch any", |node, _| {
         let (kernel, allowed) = node.loaded(function)?.clone();

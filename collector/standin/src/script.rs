@@ -17,13 +17,13 @@ pub struct Script {
 impl Script {
     /// The environment variable that names the script's file.
     pub const VARIABLE: &str = "DIODE_STANDIN";
-    /// Added to the script's name for a file with one byte for every process that has started the driver.
+    /// The file beside the script with this ending has one byte for every process that has started the
+    /// driver.
     pub const STARTS: &str = ".starts";
-    /// Added to the script's name for a file with a line for each GPU that a process opened. The line has the
-    /// GPU and the process's id.
+    /// The file beside the script with this ending has a line for each GPU that a process opened: the GPU and
+    /// the process's id.
     pub const HOLDERS: &str = ".holders";
-    /// Added to the script's name for a file that lists launches with arguments that do not match their
-    /// kernel.
+    /// The file beside the script with this ending lists launches whose arguments do not match their kernel.
     pub const VIOLATIONS: &str = ".violations";
 }
 

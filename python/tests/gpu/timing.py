@@ -29,7 +29,7 @@ Graphs = Sequence[torch.cuda.CUDAGraph]
 def compiled_cold(
     function: Callable[..., Any], inputs: Sequence[torch.Tensor], *, training: bool = False, **options: Any
 ) -> tuple[float, Graphs]:
-    """The seconds of the first call, with empty caches and warm compilers, and CUDA graphs of the compiled function."""
+    """The seconds of the first call (with empty caches and warm compilers), and CUDA graphs of the compiled function."""
     for listed in models.available():
         listed.model.clear_cache()
     AsyncCompile.wait_pool_ready()

@@ -24,8 +24,8 @@ def wrap_method(owner: Any, name: str, wrapper: Callable[[Any], Any]) -> Undo:
 
 
 def wrap_finalizing(finalize: Callable[..., Any]) -> Undo:
-    """Replaces the method that decides which choices are compiled by ``finalize(original, handler, choices by template,
-    inputs, templates, operator, overrides)``. It applies to the handlers of every thread, existing and new ones."""
+    """Puts ``finalize(original, handler, choices by template, inputs, templates, operator, overrides)`` in place of the
+    method that decides which choices are compiled. It applies to the handlers of every thread, existing and new ones."""
 
     def wrapper(original: Callable[..., Any]) -> Callable[..., Any]:
         def finalized(

@@ -12,8 +12,8 @@ const _: () = assert!(NEAR_BEST < MOST_LOADED);
 pub(super) const ROUNDS: usize = 4;
 /// Launches of a config in one round. They follow one another, so that the kernel's code stays at hand.
 const PER_ROUND: u64 = 5;
-/// The same number for short kernels, which are noisier and cost little. In four rounds, every copy of the
-/// inputs is used twice.
+/// Launches of a short kernel in one round. Short kernels are noisier and cost little. In four rounds, every
+/// copy of the inputs is used twice.
 const PER_ROUND_SHORT: u64 = 8;
 const SHORT_NS: u64 = 50_000;
 /// The most nanoseconds that the near-best configs of one problem may take. Beyond it, they get fewer

@@ -73,7 +73,7 @@ impl Cuda {
 
     /// Allows launches of a kernel with `shared` bytes of dynamic shared memory.
     pub(super) fn allow_shared(&self, driver: &Driver, function: Handle, shared: u32) -> Result<()> {
-        /// Only more than this must be allowed for each kernel.
+        /// A kernel that needs more bytes than this must be allowed to use them.
         const ORDINARY_SHARED: u32 = 48 << 10;
         const MAX_DYNAMIC_SHARED: c_int = 8;
         if shared <= ORDINARY_SHARED {
