@@ -1,6 +1,6 @@
 //! How long it takes to plan a day of a thousand agents: `cargo run --release -p diode-server --example plan_day`.
 //!
-//! All measure the same hardware without a pause, each for as long as the server expects of its problems.
+//! All agents measure the same hardware without a pause. Each problem takes as long as the server expects.
 
 use std::time::Instant;
 
@@ -11,7 +11,7 @@ use diode_server::agents::plan::{KnownProblems, Order, Planner};
 
 const AGENTS: f64 = 1000.0;
 const DAY_SECONDS: f64 = 24.0 * 60.0 * 60.0;
-/// The longest that one problem may take, which is the length of a lease.
+/// The longest that one problem may take, in seconds. A lease is as long.
 const MOST_SECONDS: f64 = 120.0;
 
 fn main() {

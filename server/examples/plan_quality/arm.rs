@@ -10,10 +10,10 @@ use crate::judge::Judge;
 use crate::measuring::{Device, Task};
 use crate::shapes;
 
-/// The longest that one problem may take, which is the length of a lease.
+/// The longest that one problem may take, in seconds. A lease is as long.
 pub(crate) const MOST_SECONDS: f64 = 120.0;
 
-/// What operands may take.
+/// The most memory that the operands of a problem may take.
 pub(crate) const MOST_BYTES: u64 = 8 << 30;
 
 /// What is measured.
@@ -28,7 +28,7 @@ pub(crate) enum Arm {
 }
 
 impl Arm {
-    /// What the device has measured after each of so many hours, without what is kept for judging.
+    /// What the device has measured after each number of hours. It never measures the problems of the judges.
     pub(crate) fn measured(
         self,
         device: &Device,
@@ -63,8 +63,8 @@ impl Arm {
     }
 }
 
-/// A problem with the first of two breadths that a lease has time for; `None` if it is too much for a lease or the
-/// device.
+/// A problem with the first of two breadths that fits in a lease. `None` if neither fits, or if the device has too
+/// little memory for the operands.
 fn task(device: &Device, problem: Problem, breadths: [Breadth; 2]) -> Option<Task> {
     let cost = |breadth| (breadth, expected_seconds(&device.hardware, &problem, breadth));
     let (breadth, seconds) = breadths.map(cost).into_iter().find(|(_, seconds)| *seconds <= MOST_SECONDS)?;

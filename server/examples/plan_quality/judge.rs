@@ -12,20 +12,21 @@ use crate::measuring::{Device, add};
 use crate::shapes;
 use crate::table::mean_and_error;
 
-/// How many random shapes judge, before those are left out that are too much for a lease.
+/// How many random shapes are drawn for a judge. Shapes that are too much for a lease are left out
+/// afterwards.
 const ANYWHERE: usize = 600;
 
 /// Problems by which models are judged, with the times of all configs. The times have no noise.
 pub(crate) struct Judge {
     name: &'static str,
     set: TrainingSet,
-    /// What a model reaches that has learnt everything but what each problem alone shows.
+    /// The quality of a model that has learnt everything but the peculiarities of single problems.
     most: Quality,
-    /// What the model that comes with `diode` reaches before anything is measured.
+    /// The quality of the model that comes with `diode`, before anything is measured.
     least: Quality,
 }
 
-/// First picks' share of the best in percent, and its standard error over the problems.
+/// The first picks' share of the best speed in percent, and its standard error over the problems.
 #[derive(Clone, Copy)]
 pub(crate) struct Quality {
     pub(crate) percent: f64,
@@ -33,7 +34,7 @@ pub(crate) struct Quality {
 }
 
 impl Judge {
-    /// The layers of transformers, and shapes that are drawn as the random ones are.
+    /// One judge of the layers of transformers, and one of shapes drawn in the way of the random arm.
     pub(crate) fn both(device: &Device) -> anyhow::Result<[Self; 2]> {
         let anywhere = shapes::anywhere(1000 + device.seed).take(ANYWHERE);
         Ok([Self::new("layers", device, shapes::layers()?)?, Self::new("anywhere", device, anywhere)?])
@@ -80,7 +81,7 @@ fn quality(set: &TrainingSet, model: &dyn Predictor) -> anyhow::Result<Quality> 
 }
 
 impl Quality {
-    /// The geometric mean of the shares of problems.
+    /// The geometric mean of the shares that single problems reach.
     fn of(shares: &[f64]) -> Self {
         let logs: Vec<f64> = shares.iter().map(|share| share.ln()).collect();
         let (mean, error) = mean_and_error(&logs);

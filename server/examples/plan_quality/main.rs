@@ -1,10 +1,10 @@
-//! How soon the plan makes a useful model of a GPU that nobody has described, beside shapes drawn at random:
+//! How soon the plan makes a useful model of a GPU that nobody has described, compared with shapes drawn at random:
 //! `cargo run --release -p diode-server --example plan_quality`.
 //!
-//! One simulated device measures for hours, in the time that the server expects. A model of what it has measured is
-//! trained and judged by problems that nobody has measured. The goal: the plan is as good as random shapes in half of
-//! the time. Each seed draws another plan, other shapes and other first weights, since one training may differ from the
-//! next by half a percent.
+//! One simulated device measures for hours; each problem takes as long as the server expects. A model is trained on the
+//! timings. It is judged by problems that nobody has measured. The goal: the plan needs half the time of random shapes
+//! for an equally good model. Each seed draws another plan, other shapes and other first weights, because two trainings
+//! may differ by half a percent.
 
 mod arm;
 mod judge;
@@ -69,7 +69,7 @@ fn main() -> anyhow::Result<()> {
         }))
     })?;
     let mut trainings: Vec<Training<'_>> = measured.into_iter().flatten().collect();
-    // The longest first, so that no thread is left alone with it.
+    // The longest training goes first. Last, it would run alone while the other threads have no work.
     trainings.sort_by_key(|training| std::cmp::Reverse(training.set.problems()));
     let results = side_by_side(threads, trainings, |training| {
         let result = training.run()?;

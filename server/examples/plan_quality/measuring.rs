@@ -9,15 +9,16 @@ use diode_core::{Config, ConfigDictionary, Dataset, Method, Problem, Provenance,
 use diode_model::{Model, Ranker};
 use diode_train::TrainingSet;
 
-/// The model that comes with `diode`, by which agents choose the configs of a sample.
+/// The model that comes with `diode`. Agents choose the configs of a sample by it.
 const SHIPPED: &[u8] =
     include_bytes!("../../../trained_models/matmul/nvidia-h200/matmul-nvidia-h200.safetensors");
 
-/// Configs in a sample that this model expects to be the fastest, and others of the full space: as many as agents time.
+/// A sample has as many configs as an agent's: those that this model expects to be the fastest, and others of the full
+/// space.
 const EXPECTED: usize = 200;
 const DRAWN: usize = 100;
 
-/// A device that measures in no time what would take hours.
+/// A simulated device. It measures within seconds what would take a GPU hours.
 pub(crate) struct Device {
     pub(crate) hardware: Hardware,
     pub(crate) times: SimulatedDevice,
@@ -47,8 +48,8 @@ impl Device {
         Dataset { hardware, provenance, configs, solutions }
     }
 
-    /// Measures one problem after the other, as agents do. What there is after each of so many hours, without what is
-    /// kept for judging.
+    /// Measures one problem after the other, as agents do. Returns what has been measured after each number of hours,
+    /// without the problems that are kept for judging.
     pub(crate) fn measure(
         &self,
         mut tasks: impl Iterator<Item = Task>,
@@ -73,7 +74,7 @@ impl Device {
         Ok(sets)
     }
 
-    /// The configs that an agent times, but for which of the full space are drawn.
+    /// The configs that an agent would time. Only the draw from the full space differs from an agent's.
     fn configs(&self, task: &Task, ranker: &mut Ranker<Box<Model>>) -> anyhow::Result<Vec<Config>> {
         let problem = &task.problem;
         let space = |name| Space::Named(name).configs(&self.hardware, problem);
@@ -98,7 +99,7 @@ impl Device {
     }
 }
 
-/// Adds what was measured of one problem.
+/// Adds the times of one problem.
 pub(crate) fn add(
     problem: Problem,
     configs: &[Config],

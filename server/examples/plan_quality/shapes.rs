@@ -11,7 +11,7 @@ const TRANSFORMERS: [&str; 6] = [
     "hidden=8192,intermediate=28672,heads=64,kv_heads=8,vocab=128256",
 ];
 
-/// What programs compute: the linear layers of some transformers.
+/// Problems of real programs: the linear layers of some transformers.
 pub(crate) fn layers() -> anyhow::Result<Vec<Problem>> {
     let workload = Workload {
         prefill_tokens: vec![512, 1024, 2048, 4096, 8192],
@@ -25,8 +25,8 @@ pub(crate) fn layers() -> anyhow::Result<Vec<Problem>> {
     Ok(problems)
 }
 
-/// Shapes without a plan: any operator, type and layout, half of them aligned, and each ratio of sizes as frequent as
-/// any other, within the limits of the plan.
+/// Shapes without a plan, within the limits of the plan: any operator, type and layout, half of them aligned. Every
+/// doubling of a size is equally likely.
 pub(crate) fn anywhere(seed: u64) -> impl Iterator<Item = Problem> {
     (0..).filter_map(move |number| {
         let mut state = hash([seed, number]);

@@ -2,7 +2,7 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-/// Does the same to all on so many threads. The results are in the order of what was given.
+/// Does the same work for each input, on `threads` threads. The results have the order of the inputs.
 pub(crate) fn side_by_side<I: Send, O: Send>(
     threads: usize,
     inputs: Vec<I>,

@@ -1,7 +1,7 @@
 use crate::arm::Arm;
 use crate::training::Trained;
 
-/// What all arms reach, and the plan beside random shapes in twice the time.
+/// Prints the quality that each arm reaches. Compares the plan with the other arms after twice the time.
 pub(crate) fn print(arms: &[Arm], hours: &[f64], results: &[Trained]) {
     for (set, name) in ["layers of transformers", "anywhere"].into_iter().enumerate() {
         println!("\n{name}: first picks' share of the best in percent, mean ± standard error over seeds");
@@ -28,7 +28,8 @@ pub(crate) fn print(arms: &[Arm], hours: &[f64], results: &[Trained]) {
     }
 }
 
-/// For each seed, how much more the plan reaches after some hours than another arm after twice as many.
+/// For each seed: the quality of the plan after some hours, less the quality of another arm after twice the
+/// hours.
 fn gains(set: usize, hours: f64, other: Arm, results: &[Trained]) -> Vec<f64> {
     let of = |arm: Arm, hours: f64| results.iter().filter(move |r| r.arm == arm && r.hours == hours);
     let gain = |plan: &Trained| {
@@ -46,7 +47,7 @@ fn text(values: &[f64]) -> String {
     format!("{mean:.2} ± {error:.2}")
 }
 
-/// The mean, and its standard error, which one value alone does not show.
+/// The mean and its standard error. The error of a single value is not a number.
 pub(crate) fn mean_and_error(values: &[f64]) -> (f64, f64) {
     let count = values.len() as f64;
     let mean = values.iter().sum::<f64>() / count;

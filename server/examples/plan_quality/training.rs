@@ -7,21 +7,21 @@ use diode_train::{TrainOptions, TrainingSet, train};
 use crate::arm::Arm;
 use crate::judge::{Judge, Quality};
 
-/// The same for sets of all sizes, so that as many problems seen are as many steps.
+/// The same for all training sets: then equally many problems seen are equally many steps.
 const PROBLEMS_PER_STEP: usize = 8;
 
-/// A training of what an arm has measured after some hours.
+/// A training on what an arm has measured after some hours.
 pub(crate) struct Training<'a> {
     pub(crate) arm: Arm,
     pub(crate) seed: u64,
     pub(crate) hours: f64,
     pub(crate) set: TrainingSet,
-    /// How many problems it sees; `None` for as many as on a server.
+    /// How many problems the training sees; `None` for as many as on a server.
     pub(crate) seen: Option<usize>,
     pub(crate) by: &'a [Judge; 2],
 }
 
-/// What its model reaches on layers and anywhere.
+/// The quality of the trained model on layers and anywhere.
 pub(crate) struct Trained {
     pub(crate) arm: Arm,
     pub(crate) seed: u64,

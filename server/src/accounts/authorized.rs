@@ -9,21 +9,22 @@ use super::{Anonymous, Policy};
 use crate::app::App;
 use crate::http::{ApiFault, ApiResult};
 
-/// Admits requests that may do what `R` names.
+/// Admits the requests that have the right `R`.
 pub(crate) struct Authorized<R> {
-    /// `None` if this server needs no account for it, and the request has none.
+    /// `None` if the request has no account and this server needs none for the right.
     pub(crate) account: Option<Account>,
     right: PhantomData<R>,
 }
 
 impl Authorized<Admin> {
-    /// The name that the log keeps. Looking after the server is never free, so there is an account.
+    /// The name that the log keeps. There always is an account, because no server gives this right without
+    /// one.
     pub(crate) fn who(&self) -> &str {
         self.account.as_ref().map_or("nobody", |account| account.name.as_str())
     }
 }
 
-/// What a route does, and what a request needs for it.
+/// A right that routes ask for: what it allows, and what a request needs to have it.
 pub(crate) trait Right {
     /// The scope that a token must have.
     const SCOPE: Scope;
@@ -31,21 +32,21 @@ pub(crate) trait Right {
     /// The start of the message "`WHAT` needs an account".
     const WHAT: &'static str;
 
-    /// Whether it needs no account at all.
+    /// Whether a request has the right without an account.
     fn is_free(policy: &Policy) -> bool;
 }
 
-/// Storing datasets.
+/// The right to store datasets.
 pub(crate) struct Upload;
-/// Contributing models, and looking at one's own.
+/// The right to contribute models, and to see one's own contributions.
 pub(crate) struct Contribute;
-/// Telling administrators of a bad upload.
+/// The right to tell administrators of a bad upload.
 pub(crate) struct Report;
-/// Measuring what the server asks for.
+/// The right to measure what the server asks for.
 pub(crate) struct Measure;
-/// Asking for trainings.
+/// The right to ask for trainings.
 pub(crate) struct Train;
-/// Looking after the server.
+/// The right to look after the server.
 pub(crate) struct Admin;
 
 impl Right for Upload {
@@ -61,7 +62,7 @@ impl Right for Contribute {
     const SCOPE: Scope = Scope::Upload;
     const WHAT: &'static str = "contributing models to this server";
 
-    /// An administrator decides on them, and their contributor is named.
+    /// Never free: an administrator decides on contributed models, which name their contributor.
     fn is_free(_: &Policy) -> bool {
         false
     }

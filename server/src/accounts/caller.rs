@@ -12,7 +12,7 @@ use crate::app::App;
 use crate::http::{ApiFault, ApiResult};
 use crate::store::Now;
 
-/// The account that makes a request, and how that is known.
+/// The account that makes a request, and how the request showed it.
 #[derive(Clone)]
 pub(crate) struct Caller {
     pub(crate) account: Account,
@@ -21,18 +21,18 @@ pub(crate) struct Caller {
 
 #[derive(Clone)]
 pub(crate) enum By {
-    /// A session, by the digest of its secret.
+    /// By a session. The digest is of the session's secret.
     Session(Digest),
     Token(Token),
 }
 
-/// The caller of a request, once known, so that the database is asked once.
+/// The caller of a request, kept with the request so that the database is asked only once.
 #[derive(Clone)]
 pub(crate) struct Identified(pub(crate) Option<Caller>);
 
 impl Caller {
-    /// `None` if the request has neither token nor session. A token that does not work is an error: otherwise
-    /// its owner's upload would belong to nobody. A session that has ended counts as none.
+    /// `None` if the request has neither token nor session. A session that has ended counts as none. A token
+    /// that does not work is an error: otherwise its owner's upload would be stored as anonymous.
     pub(crate) async fn identify(parts: &Parts, app: &App) -> ApiResult<Option<Self>> {
         if let Some(Identified(caller)) = parts.extensions.get() {
             return Ok(caller.clone());
@@ -53,7 +53,8 @@ impl Caller {
     }
 }
 
-/// Whether the request says which page made it, as browsers do. The layer around all routes has checked it.
+/// Whether the request says which page made it, as browsers do. The layer around all routes has checked the
+/// page.
 fn says_where_from(headers: &HeaderMap) -> bool {
     headers.contains_key(header::ORIGIN) || headers.contains_key("sec-fetch-site")
 }
@@ -84,7 +85,7 @@ impl FromRequestParts<App> for Caller {
     }
 }
 
-/// Admits people, not tokens: a stolen token must not allow more than its scopes.
+/// Admits sessions and no tokens: a stolen token must not allow more than its scopes.
 pub(crate) struct SignedIn {
     pub(crate) account: Account,
     pub(crate) session: Digest,

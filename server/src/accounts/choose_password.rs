@@ -5,13 +5,13 @@ use crate::app::App;
 use crate::http::{ApiFault, ApiResult};
 use crate::store::{LinkFor, Now, PasswordReset};
 
-/// Sets the password of the account that a link is for, ends its sessions and takes off what somebody else may have
-/// added to it.
+/// Sets the password of the account that a link is for. It also ends the account's sessions and removes what
+/// somebody else may have added to the account.
 pub(crate) async fn choose_password(app: &App, link: &str, password: Password) -> ApiResult<PasswordReset> {
     let broken =
         || ApiFault::forbidden("this link does not work: it has been used or has expired; ask for another");
     let secret = digest_of(link);
-    // Looked at first, because hashing for a link that does not work would cost for nothing.
+    // The link is looked up before the password is hashed: a link that does not work must not cost a hash.
     let account = match app.backend.store.link(&secret, Now::read()).await? {
         Some(LinkFor::Password(account) | LinkFor::MailedPassword(account, _)) => account,
         _ => return Err(broken()),

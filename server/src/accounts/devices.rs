@@ -1,5 +1,6 @@
-//! How a program gets a token with the help of a browser, after RFC 8628: it asks, its user opens a
-//! page, compares the code and allows it, and the program's next question is answered with a token.
+//! How a program gets a token with the help of a browser, after RFC 8628. The program asks for a code and
+//! shows it. Its user opens a page, compares the code and allows the program. The program's next question is
+//! answered with a token.
 
 use std::time::Duration;
 
@@ -14,13 +15,13 @@ use crate::http::{ApiFault, ApiResult};
 use crate::limits::admit;
 use crate::store::{DeviceAnswer, Now, WaitingDevice};
 
-/// Long enough to make an account on the way.
+/// How long a code works: long enough for its user to make an account first.
 const LASTS: Duration = Duration::from_secs(15 * 60);
 /// How often a program should ask.
 const INTERVAL: Duration = Duration::from_secs(2);
-/// Consonants, so that no words come of it, without those that look like others.
+/// Consonants alone, so that no code spells a word. RFC 8628 suggests this set.
 const LETTERS: &[u8; 20] = b"BCDFGHJKLMNPQRSTVWXZ";
-/// 20⁸ codes: with the limits on tries, none can be guessed before it expires.
+/// 20⁸ codes: with the limits on tries, nobody guesses one before it expires.
 const CODE_LENGTH: usize = 8;
 
 /// Begins the wait of a program for a token.
@@ -50,7 +51,8 @@ fn verification_uri(policy: &Policy, user_code: &str) -> String {
     format!("{}/device?code={user_code}", policy.public_url)
 }
 
-/// Answers a waiting program: with a token if its user has allowed it. It gets the token once.
+/// Answers a waiting program. If its user has allowed it, the answer is a token, which the program gets only
+/// once.
 pub(crate) async fn poll(app: &App, request: DevicePoll) -> ApiResult<IssuedToken> {
     let secret = digest_of(&request.device_code);
     match app.backend.store.poll_device(&secret, Now::read()).await? {
@@ -65,14 +67,14 @@ pub(crate) async fn poll(app: &App, request: DevicePoll) -> ApiResult<IssuedToke
     }
 }
 
-/// The program that shows a code. Any signed-in account may look for one.
+/// The program that shows a code. Any signed-in account may look it up.
 pub(crate) async fn find(app: &App, account: &Account, code: &str) -> ApiResult<WaitingDevice> {
     admit(app, &format!("codes of {}", account.id), &CODES_OF_ACCOUNT).await?;
     let found = app.backend.store.waiting_device(&normal(code), Now::read()).await?;
     found.ok_or_else(unknown)
 }
 
-/// Takes the user's answer: allowed or refused.
+/// Stores the user's answer: allowed or refused.
 pub(crate) async fn answer(
     app: &App,
     account: &Account,
@@ -96,7 +98,7 @@ fn unknown() -> ApiFault {
 }
 
 fn draw_code() -> Result<String, getrandom::Error> {
-    // Random bytes below the largest multiple of 20, so that all letters are equally likely.
+    // Bytes from 240 on are left out. The others are a multiple of 20, so all letters are equally likely.
     let mut code = String::new();
     while code.len() < CODE_LENGTH + 1 {
         for byte in random()?.into_iter().filter(|byte| *byte < 240) {
@@ -111,7 +113,7 @@ fn draw_code() -> Result<String, getrandom::Error> {
     Ok(code)
 }
 
-/// The code as it was drawn, however it was typed.
+/// The code as it was drawn, whatever case and separators its user typed.
 fn normal(code: &str) -> String {
     let letters: Vec<char> = code
         .chars()

@@ -1,5 +1,5 @@
-//! The address of an account. It is given with the password, and counts once a link that was sent there has been
-//! followed, signed in: a mistyped address lets nobody else into the account.
+//! The e-mail address of an account. Its owner gives it together with the password. It counts once the owner,
+//! signed in, has followed a link that was sent there. So a mistyped address lets nobody else into the account.
 
 use diode_core::api::Password;
 use diode_core::ids::Digest;
@@ -14,7 +14,7 @@ use crate::limits::admit;
 use crate::mail::{EmailAddress, Mailer};
 use crate::store::{MailKind, Now};
 
-/// Sends a link to an address, by which the owner of an account shows that mails arrive there.
+/// Sends a link to an address. By following it the owner of an account shows that mails arrive there.
 pub(crate) async fn ask_to_confirm(
     app: &App,
     peer: &Peer,
@@ -26,7 +26,8 @@ pub(crate) async fn ask_to_confirm(
     let account = &caller.account;
     confirm(app, peer, caller, password).await?;
     admit(app, &format!("confirmations of {}", account.id), &CONFIRMATIONS).await?;
-    // However many accounts a stranger makes. As a digest: the table of tries holds nobody's address.
+    // A limit for each address, since a stranger may make many accounts. The table of tries holds its digest,
+    // not the address.
     let address = Digest::of(email.as_str().to_ascii_lowercase().as_bytes());
     admit(app, &format!("confirmations to {address}"), &CONFIRMATIONS).await?;
     if !mailer.post(MailKind::Confirmation, &account.id, email).await? {
@@ -35,7 +36,7 @@ pub(crate) async fn ask_to_confirm(
     Ok(())
 }
 
-/// Gives an account the address that a link was sent to, and tells the one that it had before.
+/// Gives an account the address that a link was sent to. A mail tells the account's previous address.
 pub(crate) async fn confirm_email(app: &App, caller: &SignedIn, link: &str) -> ApiResult<EmailAddress> {
     let account = &caller.account.id;
     let (store, tells) = (&app.backend.store, app.mailer.is_some());
@@ -49,7 +50,7 @@ pub(crate) async fn confirm_email(app: &App, caller: &SignedIn, link: &str) -> A
     })
 }
 
-/// Takes the address off an account, and tells the address.
+/// Takes the address off an account. A mail tells that address.
 pub(crate) async fn remove_email(
     app: &App,
     peer: &Peer,
@@ -63,14 +64,14 @@ pub(crate) async fn remove_email(
     Ok(())
 }
 
-/// A mail may wait since a moment ago.
+/// Makes the mailer look at once for mails that wait.
 fn send_soon(app: &App) {
     if let Some(mailer) = &app.mailer {
         mailer.look();
     }
 }
 
-/// By what mails are sent.
+/// What sends mails, or an error if this server sends none.
 pub(super) fn mailer(app: &App) -> ApiResult<&Mailer> {
     app.mailer.as_ref().ok_or_else(|| {
         ApiFault::not_found("this server sends no mails; ask whoever runs it for a link to choose a password")

@@ -1,7 +1,7 @@
-//! A new password for those who have lost theirs, by mail.
+//! A new password by mail, for people who have lost theirs.
 //!
-//! Nobody learns here who has an account, or which address: what is looked up and sent comes after the answer,
-//! which is the same for all.
+//! Nobody learns here who has an account or which address it has. The answer is the same for everybody. It is
+//! given before accounts are looked up and mails are sent.
 
 use diode_core::ids::Digest;
 
@@ -14,11 +14,11 @@ use crate::limits::admit;
 use crate::mail::{EmailAddress, Mailer};
 use crate::store::{Credentials, MailKind, StoreResult};
 
-/// Longer than every name and address.
+/// The most bytes of a name or an address. No valid one is longer.
 const MAX_BYTES: usize = 254;
 
-/// Sends a link to the address of the account that somebody names, or to the accounts with the address that
-/// somebody gives, if there are any.
+/// Takes the name of an account or an e-mail address. Sends a link to the address of that account, or to all
+/// accounts with that address, if there are any.
 pub(crate) async fn forgotten(app: &App, peer: &Peer, given: &str) -> ApiResult<()> {
     let mailer = mailer(app)?.clone();
     let given = given.trim().to_ascii_lowercase();
@@ -26,7 +26,7 @@ pub(crate) async fn forgotten(app: &App, peer: &Peer, given: &str) -> ApiResult<
         return Err(ApiFault::invalid("expected the name of an account or an e-mail address"));
     }
     admit(app, &format!("resets from {}", peer.0), &RESETS_OF_ADDRESS).await?;
-    // As a digest: the table of tries holds nobody's address.
+    // The table of tries holds a digest, so that it has nobody's address.
     let subject = format!("reset of {} from {}", Digest::of(given.as_bytes()), peer.0);
     admit(app, &subject, &RESETS).await?;
     let app = app.clone();
@@ -51,7 +51,7 @@ async fn send(app: &App, mailer: &Mailer, given: &str) -> StoreResult<()> {
     Ok(())
 }
 
-/// The accounts that somebody may mean.
+/// The accounts with a name or an e-mail address.
 async fn meant(app: &App, given: &str) -> StoreResult<Vec<Credentials>> {
     let store = &app.backend.store;
     if let Ok(email) = given.parse::<EmailAddress>() {

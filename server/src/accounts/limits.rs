@@ -12,38 +12,39 @@ use crate::store::LONGEST_WINDOW;
 const MINUTE: u64 = 60;
 const QUARTER: Duration = Duration::from_secs(15 * MINUTE);
 
-/// A password has at least ten characters, so it cannot be guessed at this speed.
+/// A password has at least ten characters, so nobody guesses it at this speed.
 pub(super) const SIGN_IN: Rate = Rate { name: "sign-ins", quota: 10, window: QUARTER };
 
-/// Each costs 20 ms of a core. A university or company may share one address.
+/// Each try takes a core for 20 ms. A university or a company may share one address, so the quota is high.
 pub(super) const SIGN_INS_OF_ADDRESS: Rate = Rate { name: "sign-ins", quota: 200, window: QUARTER };
 
-/// Each leaves a row for good.
+/// Each sign-up leaves a row for good.
 pub(super) const SIGN_UPS_OF_ADDRESS: Rate =
     Rate { name: "sign-ups", quota: 20, window: Duration::from_secs(60 * MINUTE) };
 
-/// Each leaves a row for a while.
+/// Each request leaves a row for a while.
 pub(super) const DEVICES_OF_ADDRESS: Rate = Rate { name: "devices", quota: 60, window: QUARTER };
 
-/// A signed-in account could otherwise allow a stranger's program by guessing its code.
+/// Without a limit, a signed-in account could guess the code of a stranger's program and allow it.
 pub(super) const CODES_OF_ACCOUNT: Rate = Rate { name: "codes", quota: 20, window: QUARTER };
 
-/// Each leads to a mail or to none, which nobody is told.
+/// Each reset may send a mail. Whether it did is told to nobody.
 pub(super) const RESETS: Rate = Rate { name: "resets", quota: 5, window: QUARTER };
 
-/// Each leaves a row for a while, and costs a look for an account. A company may share one address.
+/// Each reset leaves a row for a while and looks for an account. A company may share one address.
 pub(super) const RESETS_OF_ADDRESS: Rate = Rate { name: "resets", quota: 30, window: QUARTER };
 
-/// Beyond it none are sent, wherever they are asked for. Nobody is told that either.
+/// The mails that one account gets, whoever asks for them. Whoever asks for more is not told that none is
+/// sent.
 pub(super) const RESETS_OF_ACCOUNT: Rate = Rate { name: "resets", quota: 5, window: MAILED_PASSWORD_LASTS };
 
-/// They go to any address that an account gives, also a stranger's.
+/// Confirmations go to any address that an account gives, also to a stranger's.
 pub(super) const CONFIRMATIONS: Rate = Rate { name: "confirmations", quota: 5, window: LONGEST_WINDOW };
 
-/// Each leaves a row, and costs an administrator time.
+/// Each report leaves a row and takes an administrator's time.
 const REPORTS: Rate = Rate { name: "reports", quota: 20, window: LONGEST_WINDOW };
 
-/// Counts a report of an account or, without one, of an address.
+/// Counts a report against its account or, without one, against its address.
 pub(crate) async fn admit_report(app: &App, account: Option<&Account>, peer: &Peer) -> ApiResult<()> {
     let whose = account.map_or_else(|| peer.0.clone(), |account| account.id.to_string());
     admit(app, &format!("reports of {whose}"), &REPORTS).await?;

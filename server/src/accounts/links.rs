@@ -1,4 +1,4 @@
-//! Links that work once. With one, an account can be made or a password chosen.
+//! Links that work once. With a link, somebody makes an account or chooses a password.
 
 use std::time::Duration;
 
@@ -11,30 +11,30 @@ use crate::store::{AccountStore, LinkFor, Now};
 
 const HOUR: u64 = 60 * 60;
 
-/// Long enough for a mail to be read.
+/// How long an invitation works: long enough for its mail to be read.
 const INVITATION_LASTS: Duration = Duration::from_secs(7 * 24 * HOUR);
-/// Shorter, because it opens an account that exists.
+/// Shorter than an invitation, because this link opens an account that exists.
 const PASSWORD_LASTS: Duration = Duration::from_secs(24 * HOUR);
 
-/// A mail is read at once by whoever has asked for it. As long as the mails of an account are counted, so that
-/// a stranger who has used them up leaves its owner with a link that works.
+/// Short, since people read at once a mail that they have asked for. As long as the window in which the mails
+/// of an account are counted: if a stranger has used up the quota, the owner still has a link that works.
 pub(super) const MAILED_PASSWORD_LASTS: Duration = Duration::from_secs(HOUR);
-/// It opens nothing by itself.
+/// A day, because this link opens no account.
 const EMAIL_LASTS: Duration = Duration::from_secs(24 * HOUR);
 
-/// A link, and until when it works.
+/// A link, and when it expires.
 #[derive(Debug)]
 pub struct Link {
     pub url: String,
     pub expires: jiff::Timestamp,
 }
 
-/// The link for the first account of a server, an administrator.
+/// The link for the first account of a server, which is an administrator's.
 pub async fn first_account_link(store: &dyn AccountStore, policy: &Policy) -> anyhow::Result<Link> {
     make(store, policy, &LinkFor::FirstAccount).await
 }
 
-/// A link by which one account can be made.
+/// A link to make one account.
 pub async fn invitation_link(store: &dyn AccountStore, policy: &Policy) -> anyhow::Result<Link> {
     make(store, policy, &LinkFor::Account).await
 }
@@ -48,7 +48,7 @@ pub async fn password_link(
     make(store, policy, &LinkFor::Password(account)).await
 }
 
-/// The same, for the address of the account.
+/// A link to choose the password of an account, which is mailed to the account's address.
 pub(crate) async fn mailed_password_link(
     store: &dyn AccountStore,
     policy: &Policy,
@@ -58,7 +58,7 @@ pub(crate) async fn mailed_password_link(
     make(store, policy, &LinkFor::MailedPassword(account, email)).await
 }
 
-/// For showing that mails to an address arrive.
+/// A link that is mailed to an address. Following it shows that mails arrive there.
 pub(crate) async fn email_link(
     store: &dyn AccountStore,
     policy: &Policy,

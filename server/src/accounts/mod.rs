@@ -1,7 +1,8 @@
 //! Who asks, and what they may do: accounts, sessions, API tokens.
 //!
-//! `Authorized` and `SignedIn` are the extractors by which a route says whom it admits. Pages of other
-//! sites are kept away by the layer around all routes. Secrets are random, and stored as digests only.
+//! A route names the requests that it admits by one of the extractors `Authorized` and `SignedIn`. The layer
+//! around all routes refuses requests of other sites' pages. Secrets are random; only their digests are
+//! stored.
 
 mod authorized;
 mod caller;

@@ -1,4 +1,4 @@
-//! What only an owner who is there may do.
+//! Actions that an account's owner must confirm.
 
 use axum::http::HeaderValue;
 use diode_core::api::{DeleteAccount, NewPassword};
@@ -9,7 +9,8 @@ use super::{Peer, SignedIn};
 use crate::app::App;
 use crate::http::ApiResult;
 
-/// Replaces the password, or chooses the first; all sessions but this one end. Tokens go on working: they were not made of it.
+/// Replaces the password, or sets the first one. Ends all sessions but this one. Tokens go on working: they do not come
+/// from the password.
 pub(crate) async fn change_password(
     app: &App,
     peer: &Peer,

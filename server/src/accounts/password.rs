@@ -8,14 +8,15 @@ use tokio::sync::Semaphore;
 
 use crate::http::{ApiFault, ApiResult};
 
-/// Each takes 19 MiB and a core for some 20 ms, so a crowd that signs in waits in a queue.
+/// Each hash takes 19 MiB and a core for some 20 ms. If many people sign in at once, they wait in a queue.
 const AT_ONCE: usize = 2;
 
-/// Checked where there is no account, so that this takes as long as with one. No password has this hash.
+/// Checked where there is no account, so that the answer takes as long as with an account. No password has
+/// this hash.
 const NOBODY: &str =
     "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
-/// Hashes and checks passwords by argon2id, away from the async threads.
+/// Hashes and checks passwords with argon2id, away from the async threads.
 #[derive(Clone)]
 pub(crate) struct Passwords {
     turns: Arc<Semaphore>,
@@ -28,7 +29,7 @@ impl Default for Passwords {
 }
 
 impl Passwords {
-    /// The hash of a password as a PHC string, with a salt of its own.
+    /// The hash of a password as a PHC string, with its own salt.
     pub(super) async fn hash(&self, password: Password) -> ApiResult<String> {
         let hash: Result<PasswordHash, _> =
             self.run(move || Argon2::default().hash_password(password.as_bytes())).await?;

@@ -6,17 +6,18 @@ use axum::http::request::Parts;
 
 use crate::app::App;
 
-/// Bits of an IPv6 address that name a subscriber; the others are the subscriber's to choose.
+/// How many bits of an IPv6 address name a subscriber. The subscriber chooses the other bits.
 const SUBSCRIBER_BITS: u32 = 64;
 
-/// The address of the client, as text; of IPv6 its network. Attempts are counted by it; it proves nothing.
+/// The address of the client as text; for IPv6, its network. Tries are counted by it. It does not prove who
+/// asks.
 pub(crate) struct Peer(pub(crate) String);
 
 impl FromRequestParts<App> for Peer {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Infallible> {
-        // A proxy adds the address that it saw at the end; what stands before came from the client.
+        // A proxy appends the address that it saw. The client itself may have sent what stands before.
         let forwarded = parts.headers.get_all("x-forwarded-for").iter().next_back();
         let forwarded =
             forwarded.and_then(|value| value.to_str().ok()).and_then(|list| list.rsplit(',').next());

@@ -27,7 +27,7 @@ pub enum Anonymous {
     All,
 }
 
-/// The name of a choice, as it is given.
+/// The name of a choice, as the user writes it in the settings.
 fn name(choice: &impl ValueEnum) -> String {
     choice.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
@@ -51,7 +51,7 @@ pub struct Policy {
     pub anonymous: Anonymous,
     /// Where browsers find the server, such as `https://diode.example.org`, without a slash at the end.
     pub public_url: String,
-    /// Whether a proxy stands in front, which then states the client's address.
+    /// Whether a proxy in front of the server states the client's address.
     pub behind_proxy: bool,
     /// Whether the server itself speaks TLS.
     pub tls: bool,
@@ -65,19 +65,19 @@ impl Policy {
         url.host().map(str::to_owned)
     }
 
-    /// Whether contributions need somebody's agreement to the terms. Where everything is free, those who contribute run
-    /// the server.
+    /// Whether contributions need an agreement to the terms. They need none where everything may be done without an
+    /// account: there, the contributors run the server themselves.
     pub(crate) fn asks_for_terms(&self) -> bool {
         self.anonymous != Anonymous::All
     }
 
-    /// Whether browsers come over TLS, so that cookies may be held to it.
+    /// Whether browsers come over TLS. If so, cookies are sent over TLS alone.
     pub(crate) fn is_secure(&self) -> bool {
         self.public_url.starts_with("https://")
     }
 
-    /// Whether browsers are to come over TLS alone from now on. Not to `localhost`: that would shut them out of
-    /// whatever else this machine serves under that name.
+    /// Whether browsers are told to use TLS alone from now on. On `localhost` they are not told: it would keep them
+    /// from all other servers under that name on this machine.
     pub(crate) fn is_strict(&self) -> bool {
         let is_local = self.host().is_none_or(|host| host == "localhost" || host.ends_with(".localhost"));
         self.is_secure() && (self.tls || self.behind_proxy) && !is_local
@@ -99,7 +99,7 @@ mod tests {
         assert!(is_strict("https://diode.example.org:8443", true, false));
         assert!(!is_strict("http://diode.example.org", false, true));
         assert!(!is_strict("http://127.0.0.1:8080", false, false));
-        // Some other program makes the TLS, and may end.
+        // Another program does the TLS, and may stop.
         assert!(!is_strict("https://diode.example.org", false, false));
         assert!(!is_strict("https://localhost:8443", true, false));
     }

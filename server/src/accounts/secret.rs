@@ -1,10 +1,10 @@
 use diode_core::ids::{AccountId, Digest, LeaseId, TokenId};
 
-/// What every API token begins with, so that people and scanners recognise one.
+/// The start of every API token, by which people and scanners recognise a token.
 pub(crate) const TOKEN_PREFIX: &str = "diode_";
 
-/// 256 random bits as text. It is shown once and stored as a digest; a plain digest is enough for what
-/// cannot be guessed.
+/// 256 random bits as text. It is shown once; only its digest is stored. The digest needs no salt, because
+/// nobody can guess the secret.
 #[derive(Clone)]
 pub(super) struct Secret(String);
 
@@ -40,7 +40,7 @@ pub(super) fn new_token_id() -> Result<TokenId, getrandom::Error> {
     Ok(TokenId::of(&random()?))
 }
 
-/// From the operating system.
+/// Random bytes from the operating system.
 pub(super) fn random() -> Result<[u8; 32], getrandom::Error> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes)?;

@@ -13,7 +13,7 @@ use crate::http::{ApiFault, ApiResult};
 use crate::limits::admit;
 use crate::store::Now;
 
-/// Begins a session. Returns whose, and the header that makes the browser keep it.
+/// Begins a session. Returns its account, and the header that makes the browser keep it.
 pub(crate) async fn sign_in(
     app: &App,
     peer: &Peer,
@@ -25,7 +25,7 @@ pub(crate) async fn sign_in(
     Ok((account, cookie))
 }
 
-/// The account of a name and its password. A wrong name is answered as a wrong password is, after the
+/// The account with a name and a password. A wrong name gets the same answer as a wrong password, after the
 /// same work.
 pub(super) async fn check(
     app: &App,
@@ -49,7 +49,7 @@ pub(super) async fn check(
     Ok(found.account)
 }
 
-/// A new secret each time: one that somebody else put into the browser is of no use to them.
+/// Draws a new secret each time. Whoever has put another secret into the browser gains nothing.
 pub(super) async fn begin_session(
     app: &App,
     headers: &HeaderMap,

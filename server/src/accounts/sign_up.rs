@@ -41,7 +41,7 @@ pub(crate) async fn sign_up(
     }
 }
 
-/// Fails where an account needs an invitation, or nobody gets one.
+/// Fails if this server makes accounts by invitation only, or makes none.
 pub(super) fn admits_strangers(policy: &Policy) -> ApiResult<()> {
     match policy.sign_ups {
         SignUps::Open => Ok(()),
@@ -52,10 +52,10 @@ pub(super) fn admits_strangers(policy: &Policy) -> ApiResult<()> {
     }
 }
 
-/// Why no account was made.
+/// The error that says why no account was made.
 pub(super) fn no_account(refused: Created, name: &AccountName) -> ApiFault {
     match refused {
-        // Names are public, so this tells nobody more than the list of contributors does.
+        // Names are public, so the answer reveals no more than the list of contributors does.
         Created::NameTaken | Created::Done(_) => {
             ApiFault::taken(format!("the name `{name}` is taken; choose another"))
         }

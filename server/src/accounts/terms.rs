@@ -1,4 +1,4 @@
-//! The terms of contributing: who has agreed to them, and under which licence an upload comes.
+//! The terms of contributing: who has agreed to them, and which licence an upload has.
 
 use axum::http::HeaderMap;
 use diode_core::api::{Account, Agree, DATA_LICENCE, Scope, TERMS_HEADER, TERMS_VERSION, UploadLicence};
@@ -8,20 +8,19 @@ use crate::app::App;
 use crate::http::{ApiFault, ApiResult};
 use crate::store::Now;
 
-/// The text, of version [`TERMS_VERSION`].
+/// The text of version [`TERMS_VERSION`].
 pub(crate) const TERMS_TEXT: &str = include_str!("../../../docs/terms.md");
 
-/// Which version somebody must have agreed to.
+/// The version that a contributor must have agreed to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Needed {
-    /// The one in force: something begins.
+    /// The one in force, because a contribution begins.
     Current,
-    /// Any: what is sent was begun before.
+    /// Any version, because the contribution began earlier.
     Any,
 }
 
-/// Under which licence a contribution comes. A request may agree to the terms by a header; for an account, that holds
-/// from then on.
+/// The licence of a contribution. A request may agree to the terms by a header. For an account, that agreement lasts.
 pub(crate) async fn licence_of(
     app: &App,
     headers: &HeaderMap,
@@ -48,14 +47,14 @@ pub(crate) async fn licence_of(
     }
 }
 
-/// Whether a contribution of an account, or without one, would be refused for want of an agreement. Where it needs an
-/// account, that is asked for first.
+/// Whether a contribution would be refused because nobody has agreed to the terms. A server that needs an account
+/// asks for the account first.
 pub(crate) fn is_asked(policy: &Policy, account: Option<&Account>) -> bool {
     let Some(account) = account else { return policy.anonymous == Anonymous::Uploads };
     policy.asks_for_terms() && account.terms.as_ref().is_none_or(|terms| terms.version < TERMS_VERSION)
 }
 
-/// Notes that whoever asks agrees to the terms in force. A token may do this if it may contribute.
+/// Stores that the caller agrees to the terms in force. A token may do this if it may contribute.
 pub(crate) async fn agree(app: &App, caller: &Caller, Agree { version }: Agree) -> ApiResult<()> {
     if let By::Token(token) = &caller.by
         && !token.scopes.iter().any(|scope| matches!(scope, Scope::Upload | Scope::Agent))
@@ -82,12 +81,12 @@ pub(super) fn check(policy: &Policy, place: &str, version: u32, needed: Needed) 
     )))
 }
 
-/// Where people read the terms.
+/// The address of the terms, for people.
 pub(crate) fn terms_address(policy: &Policy) -> String {
     format!("{}/terms", policy.public_url)
 }
 
-/// The version that a request agrees to.
+/// The version in a request's header.
 fn named(headers: &HeaderMap) -> ApiResult<Option<u32>> {
     let Some(given) = headers.get(TERMS_HEADER) else { return Ok(None) };
     let version = given.to_str().ok().and_then(|text| text.parse().ok());
@@ -114,7 +113,7 @@ mod tests {
 
     use super::*;
 
-    /// Whoever agreed to a version agreed to this text. Another text is another version.
+    /// People who agreed to a version agreed to this text. A changed text needs a new version.
     #[test]
     fn each_version_has_one_text() {
         let digest = Digest::of(TERMS_TEXT.as_bytes());

@@ -5,7 +5,7 @@ use crate::app::App;
 use crate::http::{ApiFault, ApiResult};
 use crate::store::{NewTokenRow, Now};
 
-/// More are a sign of a program that asks for one each time.
+/// An account with more has a program that asks for a new token each time.
 const MAX_TOKENS: usize = 100;
 
 /// Makes a token of an account.
@@ -31,7 +31,7 @@ pub(crate) async fn issue(app: &App, account: &Account, request: NewToken) -> Ap
     Ok(IssuedToken { secret: secret.into_text(), token })
 }
 
-/// A token can do no more than its owner.
+/// A token may do no more than its owner.
 pub(super) fn check_scopes(account: &Account, scopes: &[Scope]) -> ApiResult<()> {
     if scopes.contains(&Scope::Admin) && !account.admin {
         return Err(ApiFault::forbidden(

@@ -1,4 +1,4 @@
-//! Accounts, as the server's operator looks after them.
+//! Commands about accounts, for the operator of the server.
 
 use std::io::Write as _;
 
@@ -11,7 +11,7 @@ use crate::accounts::{Link, Policy, invitation_link, new_account_id, password_li
 use crate::settings::{DataArgs, ServingArgs, Settings};
 use crate::store::{self, Created, Credentials, NewAccount, Now, Store};
 
-/// Who the log says it was.
+/// The name under which the log keeps these actions.
 const WHO: &str = "command line";
 
 #[derive(Debug, Subcommand)]
@@ -142,7 +142,7 @@ pub fn print(text: &str) -> std::io::Result<()> {
     std::io::stdout().write_all(text.as_bytes())
 }
 
-/// Writes down what no reason is asked for.
+/// Writes an action to the log that asks for no reason.
 async fn write_down(store: &dyn Store, what: &str) -> anyhow::Result<()> {
     Ok(store.write_down(what, "by diode-server admin", WHO, Now::read()).await?)
 }
@@ -225,7 +225,7 @@ fn account_line(found: &Credentials) -> String {
     let mut notes = vec![format!("since {}", account.created_at)];
     notes.extend(account.admin.then(|| "administrator".to_owned()));
     notes.extend(password.is_none().then(|| "no password".to_owned()));
-    // Which it is, is its owner's business.
+    // Only the owner may know the address itself.
     notes.extend(email.is_some().then(|| "can get a new password by mail".to_owned()));
     notes.extend(disabled.then(|| "disabled".to_owned()));
     format!("{}: {}\n", account.name, notes.join(", "))

@@ -1,4 +1,4 @@
-//! What an operator does to the data, outside of the HTTP API.
+//! Commands by which an operator changes the data, outside of the HTTP API.
 
 mod accounts;
 pub mod backup;

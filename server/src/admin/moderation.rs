@@ -1,4 +1,4 @@
-//! Uploads, looked after by whoever runs the server.
+//! Commands about uploads, for the operator of the server.
 
 use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand};
@@ -13,10 +13,10 @@ use crate::confirming::confirm;
 use crate::settings::{DataArgs, ServingArgs, Settings};
 use crate::store::{Now, UploadFilter};
 
-/// Who the log says it was.
+/// The name under which the log keeps these actions.
 const WHO: &str = "command line";
 
-/// At most so many lines are printed.
+/// How many lines a list prints at most.
 const MAX_LISTED: u32 = 1000;
 
 #[derive(Debug, Subcommand)]

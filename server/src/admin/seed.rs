@@ -15,7 +15,7 @@ use crate::worker::summarise;
 
 const MODEL: &str = ".safetensors";
 
-/// How much of a folder was new.
+/// What a folder holds, and how much of it was new.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Seeded {
     pub datasets: usize,
@@ -34,9 +34,8 @@ impl std::fmt::Display for Seeded {
     }
 }
 
-/// Imports `FOLDER/HEURISTIC/HARDWARE/data/*` as uploads and
-/// `FOLDER/HEURISTIC/HARDWARE/*.safetensors` as shipped models. What is there
-/// already is left as it is.
+/// Imports `FOLDER/HEURISTIC/HARDWARE/data/*` as uploads and `FOLDER/HEURISTIC/HARDWARE/*.safetensors` as
+/// shipped models. Leaves out what the server has already.
 pub async fn seed(backend: &Backend, folder: &Path) -> anyhow::Result<Seeded> {
     let datasets_end_in: Vec<&str> = Format::travelling().map(Format::ending).collect();
     let mut seeded = Seeded::default();
@@ -89,8 +88,7 @@ fn read(file: &Path) -> anyhow::Result<Bytes> {
     Ok(Bytes::from(bytes))
 }
 
-/// The folders whose names are of the kind expected at this level. Others, such
-/// as one for notes, are left out.
+/// The folders at one level whose names parse as `T`. Other folders, such as one for notes, are left out.
 fn named_folders<T: std::str::FromStr>(folder: &Path) -> anyhow::Result<Vec<(T, PathBuf)>> {
     let named = |path: PathBuf| Some((path.file_name()?.to_str()?.parse().ok()?, path));
     Ok(entries(folder)?.into_iter().filter(|path| path.is_dir()).filter_map(named).collect())
@@ -104,7 +102,7 @@ fn files(folder: &Path, extensions: &[&str]) -> anyhow::Result<Vec<PathBuf>> {
     Ok(entries(folder)?.into_iter().filter(wanted).collect())
 }
 
-/// Sorted, so that the same folder always gives the same database.
+/// The entries of a folder, sorted, so that the same folder always gives the same database.
 fn entries(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let read = || -> std::io::Result<Vec<PathBuf>> {
         std::fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect()

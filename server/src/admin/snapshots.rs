@@ -1,4 +1,4 @@
-//! Snapshots, looked after by whoever runs the server.
+//! Commands about snapshots, for the operator of the server.
 
 use anyhow::bail;
 use clap::Subcommand;
@@ -11,10 +11,10 @@ use crate::settings::{DataArgs, ServingArgs, Settings};
 use crate::store::{MAX_WAITING_JOBS, Now, Queued};
 use crate::trainings;
 
-/// Who the log says it was.
+/// The name under which the log keeps these actions.
 const WHO: &str = "command line";
 
-/// At most so many snapshots are listed, the newest.
+/// How many snapshots a list has at most: the newest.
 const MAX_LISTED: u32 = 1000;
 
 #[derive(Debug, Subcommand)]

@@ -7,10 +7,10 @@ use jiff::SignedDuration;
 use crate::backend::Backend;
 use crate::store::{NamedBlobs, Now};
 
-/// A blob is stored before the row that names it. Younger ones may be about to get theirs.
+/// A blob is stored before the row that names it, so a younger blob may still get its row.
 const MIN_AGE: SignedDuration = SignedDuration::from_hours(1);
 
-/// What was removed.
+/// How many blobs were removed and kept.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Swept {
     pub removed: usize,
@@ -25,10 +25,11 @@ impl std::fmt::Display for Swept {
     }
 }
 
-/// Removes the blobs of uploads and trainings that ended before their row was written.
-/// With `young`, those that may be about to get theirs, too.
+/// Removes blobs that no row names: their uploads and trainings ended before the row was written. With
+/// `young`, also removes young blobs, which may still get a row.
 pub async fn sweep(backend: &Backend, young: bool, now: Now) -> anyhow::Result<Swept> {
-    // The blobs first: a row that is written meanwhile then names none of them, or is seen below.
+    // Blobs are listed before rows. So a row that is written meanwhile either names no listed blob, or is
+    // read below.
     let there: Vec<_> = backend.blobs.list().try_collect().await?;
     let NamedBlobs { named, damaged } = backend.store.blobs().await?;
     if !damaged.is_empty() {

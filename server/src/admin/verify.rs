@@ -6,7 +6,7 @@ use crate::backend::Backend;
 use crate::consensus::{BoardEntry, Computed, ConfigCache, compute};
 use crate::store::{NamedBlob, NamedBlobs, Store, StoreError, StoreResult, View};
 
-/// A stored board entry that differs from what its solutions give.
+/// A stored board entry that differs from the one that its solutions give.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Difference {
     pub view: View,
@@ -15,32 +15,32 @@ pub struct Difference {
     pub computed: Option<BoardEntry>,
 }
 
-/// What verification found.
+/// The result of a verification.
 #[derive(Debug, Default)]
 pub struct Verified {
     pub entries: usize,
-    /// Entries that wait to be recomputed; they are not compared.
+    /// Entries that wait to be recomputed. They are not compared.
     pub stale: usize,
     pub differences: Vec<Difference>,
     pub uploads: usize,
-    /// Uploads that wait to be judged anew; they are not compared.
+    /// Uploads that wait to be judged anew. They are not compared.
     pub to_judge: usize,
     /// Deviations, fences and owners that do not follow from the timings, in words.
     pub misjudged: Vec<String>,
-    /// Jobs, agents, leases and pieces of work that were read.
+    /// How many jobs, agents, leases and pieces of work were read.
     pub rows: usize,
     /// Rows that cannot be read, in words.
     pub damaged: Vec<String>,
-    /// Blobs that a row names and that are not there, or not of their size.
+    /// Blobs that a row names and that do not exist, or have another size.
     pub missing: Vec<NamedBlob>,
-    /// Blobs whose bytes are no longer those that their name says.
+    /// Blobs whose bytes no longer have the digest in their name.
     pub changed: Vec<NamedBlob>,
     /// Blobs that no row names.
     pub orphans: usize,
 }
 
 impl Verified {
-    /// Whether something has to be mended. Orphans only take space.
+    /// Whether there is nothing to mend. Orphans do not count: they only take space.
     pub fn is_clean(&self) -> bool {
         self.differences.is_empty()
             && self.misjudged.is_empty()
@@ -79,13 +79,13 @@ impl std::fmt::Display for Verified {
     }
 }
 
-/// Recomputes every board entry and every standing from the solutions, reads every blob, and goes on
-/// after what is wrong.
+/// Recomputes every board entry and every standing from the solutions, and reads every blob. Goes on after a
+/// fault.
 pub async fn verify(backend: &Backend) -> anyhow::Result<Verified> {
     let mut verified = verify_entries(backend.store.as_ref()).await?;
     let NamedBlobs { named, damaged } = backend.store.blobs().await?;
     for words in damaged {
-        // The check of uploads may have found it, too.
+        // The check of uploads may have found the same row.
         if !verified.damaged.contains(&words) {
             verified.damaged.push(words);
         }
@@ -104,7 +104,7 @@ pub async fn verify(backend: &Backend) -> anyhow::Result<Verified> {
     Ok(verified)
 }
 
-/// The part of it that needs the database alone.
+/// The checks that read only the database.
 pub async fn verify_entries(store: &dyn Store) -> StoreResult<Verified> {
     let stale: BTreeSet<View> = store.stale_entries().await?.into_iter().collect();
     let mut verified = Verified { stale: stale.len(), ..Verified::default() };

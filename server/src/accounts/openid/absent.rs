@@ -1,4 +1,4 @@
-//! In the place of the provider, in a program that was built without OpenID Connect.
+//! Takes the place of `provider` in a program that was built without OpenID Connect.
 
 use anyhow::bail;
 
@@ -7,10 +7,10 @@ use crate::http::ApiResult;
 use crate::settings::OpenId;
 use crate::store::Identity;
 
-/// There is none.
+/// No value of this type exists.
 pub enum Provider {}
 
-/// Whom it would vouch for.
+/// The same fields as with OpenID Connect. It is never made.
 pub(super) struct Vouched {
     pub(super) identity: Identity,
     pub(super) suggestion: Option<String>,

@@ -11,18 +11,19 @@ use crate::http::{ApiFault, ApiResult};
 use crate::limits::admit;
 use crate::store::{Now, OpenIdSignIn};
 
-/// What a browser is sent to the provider for.
+/// Why a browser is sent to the provider.
 #[derive(Default)]
 pub(crate) struct Wish {
-    /// The page of ours that is gone on to.
+    /// The page of this server that the browser goes to afterwards.
     pub(crate) next: Option<String>,
-    /// What stands at the end of an invitation's link.
+    /// The secret at the end of an invitation's link.
     pub(crate) invitation: Option<String>,
-    /// Whose account is to be linked; `None` to sign in.
+    /// Who wants to link an account; `None` to sign in.
     pub(crate) link: Option<SignedIn>,
 }
 
-/// Returns the provider's address for this browser, and the header that makes the browser known again.
+/// Returns the provider's address for this browser, and the header with the cookie by which the browser is
+/// known again.
 pub(crate) async fn begin(app: &App, peer: &Peer, wish: Wish) -> ApiResult<(String, HeaderValue)> {
     let provider = provider(app)?;
     admit(app, &format!("sign-ins from {}", peer.0), &SIGN_INS_OF_ADDRESS).await?;

@@ -12,17 +12,17 @@ use crate::app::App;
 use crate::http::{ApiFault, ApiResult};
 use crate::store::Now;
 
-/// What a browser brings back from the provider. Providers add parameters of their own.
+/// The parameters that a browser brings back from the provider. Providers add others, which are ignored.
 #[derive(Deserialize)]
 pub(crate) struct Answer {
     state: Option<String>,
     code: Option<String>,
     error: Option<String>,
-    /// Who answers, after RFC 9207.
+    /// The issuer that answers, after RFC 9207.
     iss: Option<String>,
 }
 
-/// What came of it.
+/// The result of an answer.
 pub(crate) enum Finished {
     /// A session has begun.
     SignedIn { cookie: HeaderValue, next: Option<String> },
@@ -73,7 +73,7 @@ pub(crate) async fn finish(
     }
 }
 
-/// The code of an answer that says yes and comes from the right provider.
+/// The code in an answer. Fails if the answer says no or comes from another provider.
 fn code(provider: &Provider, answer: Answer) -> ApiResult<String> {
     let label = provider.label();
     if answer.iss.is_some_and(|iss| iss != provider.issuer()) {
@@ -85,7 +85,8 @@ fn code(provider: &Provider, answer: Answer) -> ApiResult<String> {
             "{label} was not allowed to say who you are, so nobody was signed in"
         ))),
         (Some(error), _) => {
-            // The provider's word, but it came through the browser.
+            // Shortened and filtered: the provider sends this word, but by way of the browser, which may
+            // change it.
             let error: String =
                 error.chars().filter(|c| c.is_ascii_lowercase() || *c == '_').take(40).collect();
             Err(ApiFault::forbidden(format!("{label} signed nobody in: it says `{error}`; begin again")))

@@ -2,15 +2,15 @@ use diode_core::ids::Digest;
 
 use crate::accounts::secret::digest_of;
 
-/// What goes to the provider on behalf of one browser. All of it follows from the secret in the browser's
-/// cookie, so the database need not hold it.
+/// The secrets that the provider gets on behalf of one browser. All are derived from the secret in the
+/// browser's cookie, so the database holds none of them.
 #[cfg_attr(not(feature = "openid"), expect(dead_code, reason = "only a provider reads all of it"))]
 pub(super) struct Keys {
     /// Shows that an answer belongs to this browser.
     pub(super) state: Digest,
     /// Shows that an ID token was made for this sign-in.
     pub(super) nonce: Digest,
-    /// Shows that whoever redeems a code is who asked for it (PKCE).
+    /// Shows that whoever redeems a code also asked for it (PKCE).
     pub(super) verifier: Digest,
 }
 

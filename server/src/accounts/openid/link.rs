@@ -8,8 +8,8 @@ use crate::app::App;
 use crate::http::{ApiFault, ApiResult};
 use crate::store::{Identity, Linked, Now, Unlinked};
 
-/// Checks that an owner may link an account. An open session is not enough: a link opens the account for
-/// good.
+/// Checks that an account's owner asks for the link. An open session is not enough, because the provider
+/// opens a linked account for good.
 pub(crate) async fn link_first(
     app: &App,
     peer: &Peer,
@@ -19,7 +19,7 @@ pub(crate) async fn link_first(
     confirm(app, peer, caller, password).await
 }
 
-/// Links the account that asked for it, if it is still the one that is signed in.
+/// Links the account that asked for it, if the same account is still signed in.
 pub(super) async fn link(
     app: &App,
     caller: Option<SignedIn>,
@@ -45,7 +45,7 @@ pub(super) async fn link(
     }
 }
 
-/// Takes the provider off an account.
+/// Unlinks an account from the provider.
 pub(crate) async fn unlink(
     app: &App,
     peer: &Peer,

@@ -1,8 +1,8 @@
 //! Signing in by an OpenID Connect provider, with the authorization code flow and PKCE.
 //!
-//! A browser gets a secret in a cookie and goes to the provider with what is derived from it
-//! ([`keys`]). What comes back counts once, and only together with the cookie. The provider's issuer and
-//! its name for somebody are the identity, never an e-mail address.
+//! A browser gets a secret in a cookie. It goes to the provider with values that are derived from the secret
+//! ([`keys`]). The answer counts once, and only together with the cookie. An identity is the provider's
+//! issuer and its name for somebody, never an e-mail address.
 
 mod begin;
 mod finish;

@@ -1,7 +1,7 @@
-//! The provider, as it is asked over the network.
+//! The provider, asked over the network.
 //!
-//! The HTTP client blocks, so all questions are asked away from the async threads, a few at a time: a
-//! provider that is slow holds up those who sign in by it, and nobody else.
+//! The HTTP client blocks, so questions are asked away from the async threads, a few at a time. A slow
+//! provider thus delays only people who sign in by it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -26,24 +26,24 @@ use crate::http::{ApiFault, ApiResult};
 use crate::settings::OpenId;
 use crate::store::Identity;
 
-/// Questions to the provider at a time; each holds a thread.
+/// Questions to the provider at a time. Each takes a thread.
 const AT_ONCE: usize = 8;
-/// How long a sign-in waits to be among them.
+/// How long a sign-in waits for its turn.
 const WAIT: Duration = Duration::from_secs(10);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// For a whole question and its answer.
+/// Includes the connection, the question and the whole answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// No answer of a provider is near it.
+/// Far more than any provider answers.
 const MAX_ANSWER: u64 = 1 << 20;
-/// How long the provider's description and keys are taken to be the same.
+/// How long the provider's description and keys are used before they are read again.
 const LASTS: Duration = Duration::from_secs(60 * 60);
-/// An unknown key makes them be read anew, but not more often than this.
+/// A key that is not known makes the server read them again, but not more often than this.
 const LASTS_AT_LEAST: Duration = Duration::from_secs(1);
-/// OpenID Connect allows no longer ones.
+/// The longest subject that OpenID Connect allows.
 const MAX_SUBJECT: usize = 255;
 
-/// What an ID token may be signed by: what needs the provider's private key. A token without a signature
-/// is not among it, nor one signed by the secret that the provider and this server share.
+/// The signatures that an ID token may have. Each needs the provider's private key. A token is refused
+/// without a signature, and also with one made by the secret that the provider and this server share.
 const ALGORITHMS: [CoreJwsSigningAlgorithm; 9] = [
     CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha256,
     CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha384,
@@ -65,26 +65,27 @@ type Client = CoreClient<
     EndpointMaybeSet,
 >;
 
-/// A provider by which people sign in.
+/// The provider by which people sign in.
 pub struct Provider {
     label: String,
     asked: Arc<Asked>,
     turns: Arc<Semaphore>,
 }
 
-/// Whom the provider vouches for.
+/// The person that the provider vouches for.
 pub(super) struct Vouched {
     pub(super) identity: Identity,
-    /// A name for an account, made of the one that the provider knows them by.
+    /// A name for the account, made from the name that the provider has for the person.
     pub(super) suggestion: Option<String>,
 }
 
 impl Provider {
-    /// Asks nothing yet: a server starts also while its provider is away.
+    /// Sends no question, so that a server starts even while its provider is away.
     pub fn new(settings: &OpenId, public_url: &str) -> anyhow::Result<Self> {
         let agent = Agent::config_builder()
             .http_status_as_error(false)
-            // The provider's description says where things are; whoever sends elsewhere is not the provider.
+            // The provider's description says where its services are. A redirect elsewhere would not be the
+            // provider's.
             .max_redirects(0)
             .https_only(settings.issuer.starts_with("https://"))
             .timeout_connect(Some(CONNECT_TIMEOUT))
@@ -103,7 +104,7 @@ impl Provider {
         Ok(Self { label: settings.label.clone(), asked: Arc::new(asked), turns })
     }
 
-    /// What people call it.
+    /// The provider's name, for people.
     pub(crate) fn label(&self) -> &str {
         &self.label
     }
@@ -112,12 +113,12 @@ impl Provider {
         self.asked.issuer.as_str()
     }
 
-    /// Where a browser is sent.
+    /// The address that a browser is sent to.
     pub(super) async fn address(&self, keys: Keys) -> ApiResult<String> {
         self.ask(move |asked| asked.address(&keys)).await
     }
 
-    /// Redeems a code, and checks what comes for it.
+    /// Redeems a code, and checks the ID token that comes for it.
     pub(super) async fn vouched(&self, code: String, keys: Keys) -> ApiResult<Vouched> {
         self.ask(move |asked| asked.vouched(code, &keys)).await
     }
@@ -152,15 +153,15 @@ impl Provider {
     }
 }
 
-/// Why the provider was of no use.
+/// Why no answer of the provider can be used.
 enum Trouble {
-    /// It does not answer, or not as a provider does.
+    /// The provider does not answer, or its answer is no valid one.
     Away(anyhow::Error),
-    /// It refused the code, or what came for the code is not what it should be.
+    /// The provider refused the code, or its ID token did not pass the checks.
     Untrusted(anyhow::Error),
 }
 
-/// What the provider says of itself, and since when that is known.
+/// The provider's description of itself, and when it was read.
 #[derive(Clone)]
 struct Known {
     metadata: CoreProviderMetadata,
@@ -206,7 +207,7 @@ impl Asked {
         let nonce = Nonce::new(keys.nonce.to_string());
         match checked(&client, id_token, &nonce) {
             Ok(claims) => vouched(claims).map_err(Trouble::Untrusted),
-            // Providers change their keys from time to time.
+            // Providers change their keys from time to time. Then the keys are read again.
             Err(ClaimsVerificationError::SignatureVerification(
                 SignatureVerificationError::NoMatchingKey,
             )) => {
@@ -218,7 +219,7 @@ impl Asked {
         }
     }
 
-    /// What the provider says of itself, not older than this.
+    /// The provider's description of itself, at most this old.
     fn metadata(&self, lasts: Duration) -> anyhow::Result<CoreProviderMetadata> {
         // Nothing panics while it holds the lock.
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -247,8 +248,7 @@ impl Asked {
             .set_auth_type(auth_type)
     }
 
-    /// Asks the provider one thing. An answer that the provider itself calls a failure of its own counts
-    /// as none.
+    /// Sends one request to the provider. An answer with a status from 500 on counts as no answer.
     fn fetch(&self, request: HttpRequest) -> Result<HttpResponse, ureq::Error> {
         let answer = if request.body().is_empty() {
             self.agent.run(request.map(|_| ()))
@@ -264,7 +264,7 @@ impl Asked {
     }
 }
 
-/// The claims of an ID token that the provider signed, for this server and this sign-in, a moment ago.
+/// The claims of an ID token, if the provider signed it just now, for this server and this sign-in.
 fn checked<'a>(
     client: &Client,
     id_token: &'a CoreIdToken,
@@ -283,9 +283,9 @@ fn vouched(claims: &CoreIdTokenClaims) -> anyhow::Result<Vouched> {
     Ok(Vouched { identity, suggestion: known_as.and_then(suggestion) })
 }
 
-/// The name of an account that is most like a given one.
+/// The account name that is most like a given name.
 fn suggestion(known_as: &str) -> Option<String> {
-    /// As long as an account's name may be.
+    /// The most characters of an account's name.
     const LONGEST: usize = 32;
     let name = known_as.split('@').next().unwrap_or_default().to_lowercase();
     let parts = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|part| !part.is_empty());

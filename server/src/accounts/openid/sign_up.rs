@@ -14,8 +14,8 @@ use crate::http::{ApiFault, ApiResult};
 use crate::limits::admit;
 use crate::store::{Created, Identity, NewAccount, Now, OpenIdSignIn, OpenIdSignUp, SignedUp};
 
-/// Notes that somebody is to choose a name, if this server takes them. Returns the header that makes their
-/// browser known again.
+/// Stores that somebody must choose a name, if this server admits them. Returns the header with the cookie by
+/// which their browser is known again.
 pub(super) async fn begin(
     app: &App,
     identity: Identity,
@@ -31,7 +31,7 @@ pub(super) async fn begin(
             ))
         })?;
     }
-    // A new secret: the one that was on the way has done its work.
+    // A new secret: the first was only for the way to the provider and back.
     let (secret, now) = (Secret::draw("").map_err(ApiFault::internal)?, Now::read());
     let sign_up = OpenIdSignUp { identity, suggestion, next: sign_in.next, invitation: sign_in.invitation };
     let expires = now.lease_end(OPENID.lasts);
@@ -39,14 +39,14 @@ pub(super) async fn begin(
     OPENID.keep(secret, app.policy())
 }
 
-/// Who is to choose a name, by the cookie of a browser.
+/// The person who must choose a name, found by the browser's cookie.
 pub(crate) async fn who_signs_up(app: &App, headers: &HeaderMap) -> ApiResult<OpenIdSignUp> {
     let secret = OPENID.read(headers, app.policy()).ok_or_else(stale)?;
     app.backend.store.openid_sign_up(&digest_of(&secret), Now::read()).await?.ok_or_else(stale)
 }
 
-/// Makes the account and begins a session of it. Returns the headers that make the browser keep the
-/// session and forget the sign-up.
+/// Makes the account and begins a session. Returns the headers that make the browser keep the session and
+/// forget the sign-up.
 pub(crate) async fn choose_name(
     app: &App,
     peer: &Peer,

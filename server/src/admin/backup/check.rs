@@ -5,7 +5,7 @@ use diode_formats::size_and_digest;
 use super::manifest::{Manifest, blobs, database_file};
 use crate::store::NamedBlob;
 
-/// What is wrong with a backup, in words.
+/// A fault of a backup, in words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BackupFault(pub String);
 
@@ -15,8 +15,7 @@ impl std::fmt::Display for BackupFault {
     }
 }
 
-/// Reads all of a backup and compares it with its manifest. Returns everything that is wrong, not only the
-/// first.
+/// Reads all of a backup and compares it with its manifest. Returns all faults, not only the first.
 pub async fn check(folder: &Path) -> anyhow::Result<(Manifest, Vec<BackupFault>)> {
     let manifest = Manifest::read(folder)?;
     let mut problems = Vec::new();

@@ -1,4 +1,4 @@
-//! How each database is written to a file and read back, by its own means.
+//! How each database is written to a file and read back, with its own tools.
 
 use std::fs::{self, File};
 use std::io;
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{Connection as _, PgConnection, SqliteConnection};
 
-/// Which database a file is of.
+/// The database that a file comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DatabaseKind {
@@ -42,7 +42,7 @@ impl std::fmt::Display for DatabaseKind {
     }
 }
 
-/// Writes the database, as it is at one moment, to a file. Others go on reading and writing meanwhile.
+/// Writes the database to a file, as it is at one moment. Other programs can read and write it meanwhile.
 pub(super) async fn save(url: &str, file: &Path) -> anyhow::Result<()> {
     match DatabaseKind::of(url) {
         DatabaseKind::Sqlite => {
@@ -61,13 +61,13 @@ pub(super) async fn save(url: &str, file: &Path) -> anyhow::Result<()> {
     File::open(file)?.sync_all().with_context(|| format!("cannot sync {}", file.display()))
 }
 
-/// Fails unless there is nothing where a database is to be restored to.
+/// Fails if there already is something at the place where a database is to be restored.
 pub(super) async fn refuse_used(url: &str) -> anyhow::Result<()> {
     match DatabaseKind::of(url) {
         DatabaseKind::Sqlite => {
             let options = SqliteConnectOptions::from_str(url)?;
             let file = options.get_filename();
-            // A log that is left would be read into the restored database.
+            // SQLite would apply a log that is left there to the restored database.
             let beside = ["-wal", "-shm", "-journal"].map(|end| {
                 let mut path = file.as_os_str().to_owned();
                 path.push(end);
@@ -92,7 +92,7 @@ pub(super) async fn refuse_used(url: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Reads a database back from a file, all of it or nothing.
+/// Reads a database back from a file: all of it, or nothing.
 pub(super) async fn load(url: &str, file: &Path) -> anyhow::Result<()> {
     match DatabaseKind::of(url) {
         DatabaseKind::Sqlite => {
@@ -121,8 +121,8 @@ fn copy_durably(from: &Path, to: &Path) -> anyhow::Result<()> {
     copy().with_context(|| format!("cannot write {}", to.display()))
 }
 
-/// A program of PostgreSQL for the database of a URL. The password goes by its environment: others can read
-/// a command line.
+/// A program of PostgreSQL for the database of a URL. The password is passed in the environment, since other
+/// users can read a command line.
 fn tool(program: &str, url: &str) -> Command {
     let (url, password) = without_password(url);
     let mut command = Command::new(program);

@@ -14,17 +14,17 @@ use crate::backend::Backend;
 use crate::blobs::{BlobKind, Blobs};
 use crate::store::{NamedBlob, NamedBlobs, Now};
 
-/// Each round begins because an upload was deleted during the one before.
+/// At most so many rounds. Another begins only if an upload was deleted during the last.
 const ROUNDS: usize = 5;
 
-/// What was saved.
+/// A backup that was made, and what it lacks.
 #[derive(Debug)]
 pub struct Made {
     pub manifest: Manifest,
     /// Blobs that a row names and that this server has lost.
     pub lost: Vec<NamedBlob>,
-    /// Rows that cannot be read. They are in the saved database; what they name is not known, so their blobs
-    /// may not be in the backup.
+    /// Rows that cannot be read. The saved database has them. Which blobs they name is not known, so these
+    /// blobs may be missing from the backup.
     pub damaged: Vec<String>,
 }
 
@@ -51,11 +51,11 @@ impl std::fmt::Display for Made {
     }
 }
 
-/// Saves everything into a folder that is empty or not there yet. Servers and workers go on working; what
-/// was acknowledged before it begins is in it.
+/// Saves everything into a folder that is empty or does not exist. Servers and workers go on working. The
+/// backup has all that was acknowledged before it began.
 ///
-/// A blob is stored before the row that names it, so all blobs of a row in the saved database are there,
-/// unless the upload was deleted since. Then the database is saved once more.
+/// A blob is stored before the row that names it. So all blobs of the rows in the saved database exist,
+/// unless an upload was deleted meanwhile. In that case the database is saved once more.
 pub async fn make(backend: &Backend, database_url: &str, folder: &Path) -> anyhow::Result<Made> {
     create(folder).with_context(|| format!("cannot use {}", folder.display()))?;
     let (kind, copies) = (DatabaseKind::of(database_url), blobs(folder)?);
@@ -64,7 +64,7 @@ pub async fn make(backend: &Backend, database_url: &str, folder: &Path) -> anyho
         let made_at = Now::read().rfc3339();
         let (before, _) = named(backend).await?;
         database::save(database_url, &file).await?;
-        // The copy of the database may name blobs that came after the first list.
+        // The saved database may name blobs that came after the first list.
         let (after, damaged) = named(backend).await?;
         let all: BTreeMap<_, _> = before.into_iter().chain(after).collect();
         let (copied, lost) = copy(&backend.blobs, &copies, all).await?;
@@ -80,7 +80,7 @@ pub async fn make(backend: &Backend, database_url: &str, folder: &Path) -> anyho
     bail!("uploads were deleted all the time, so no backup was complete; try again later")
 }
 
-/// For its owner alone: it holds what the database knows of accounts.
+/// Only its owner may read the folder, because the database has the data of accounts.
 fn create(folder: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     #[cfg(unix)]
@@ -100,14 +100,14 @@ fn create(folder: &Path) -> io::Result<()> {
 
 type Named = BTreeMap<(BlobKind, Digest), u64>;
 
-/// What rows name, and the rows that cannot be read.
+/// The blobs that rows name, and the rows that cannot be read.
 async fn named(backend: &Backend) -> anyhow::Result<(Named, Vec<String>)> {
     let NamedBlobs { named, damaged } = backend.store.blobs().await?;
     Ok((named.into_iter().map(|blob| ((blob.kind, blob.digest), blob.bytes)).collect(), damaged))
 }
 
-/// Copies blobs that are not there yet. Returns those that are in the backup then, and those that could
-/// not be found or are not what their name says.
+/// Copies the blobs that the backup does not have yet. Returns the blobs that it has now, and the blobs that
+/// are missing or do not match their names.
 async fn copy(from: &Blobs, to: &Blobs, blobs: Named) -> anyhow::Result<(Vec<NamedBlob>, Vec<NamedBlob>)> {
     let (mut copied, mut lost) = (Vec::new(), Vec::new());
     for ((kind, digest), bytes) in blobs {
@@ -120,7 +120,7 @@ async fn copy(from: &Blobs, to: &Blobs, blobs: Named) -> anyhow::Result<(Vec<Nam
             match from.copy_to(to, kind, &blob.digest).await {
                 Ok(true) => copied.push(blob),
                 Ok(false) => lost.push(blob),
-                // Deleted since it was looked for.
+                // The blob was deleted a moment ago.
                 Err(_) if from.size(kind, &blob.digest).await?.is_none() => lost.push(blob),
                 Err(error) => return Err(error.into()),
             }

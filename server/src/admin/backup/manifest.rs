@@ -12,10 +12,10 @@ use crate::store::NamedBlob;
 const NAME: &str = "manifest.json";
 const BLOBS: &str = "blobs";
 
-/// Counts up when a backup can no longer be read as before.
+/// Grows by one when older programs can no longer read a new backup.
 const VERSION: u32 = 1;
 
-/// What a backup holds.
+/// The manifest of a backup.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
     version: u32,
@@ -26,7 +26,7 @@ pub struct Manifest {
     pub blobs: Vec<NamedBlob>,
 }
 
-/// The file that the database was written to.
+/// The file with the saved database.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SavedDatabase {
     pub kind: DatabaseKind,
@@ -39,7 +39,7 @@ impl Manifest {
         Self { version: VERSION, program: env!("CARGO_PKG_VERSION").to_owned(), made_at, database, blobs }
     }
 
-    /// Writes it durably. All that it names must be durable already.
+    /// Writes the manifest durably. Everything that it names must be durable already.
     pub(super) fn write(&self, folder: &Path) -> anyhow::Result<()> {
         let path = folder.join(NAME);
         let text = serde_json::to_vec_pretty(self)?;
@@ -47,7 +47,7 @@ impl Manifest {
             .with_context(|| format!("cannot write {}", path.display()))
     }
 
-    /// The manifest of a backup.
+    /// Reads the manifest of a backup.
     pub(super) fn read(folder: &Path) -> anyhow::Result<Self> {
         let path = folder.join(NAME);
         let text = match std::fs::read(&path) {
@@ -75,7 +75,7 @@ pub(super) fn blobs(folder: &Path) -> anyhow::Result<Blobs> {
     Ok(Blobs::in_folder(&folder.join(BLOBS))?)
 }
 
-/// The file of its database.
+/// The file with the database of a backup.
 pub(super) fn database_file(folder: &Path, kind: DatabaseKind) -> PathBuf {
     folder.join(kind.file_name())
 }

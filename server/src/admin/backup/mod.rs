@@ -1,7 +1,7 @@
-//! A copy of everything that a server keeps, made while it works, and how to bring it back.
+//! Makes a copy of everything that a server keeps, while the server works, and restores it.
 //!
-//! A backup is a folder: the database as its own tools write it, the blobs, and a manifest that names all of
-//! them with their digests. The manifest is written last, so a folder without one is no backup.
+//! A backup is a folder. It holds the database as its own tools write it, the blobs, and a manifest that
+//! names all of them with their digests. The manifest is written last, so a folder without one is no backup.
 
 mod check;
 mod database;

@@ -11,10 +11,10 @@ use crate::backend::Backend;
 use crate::blobs::Blobs;
 use crate::settings::Settings;
 
-/// Problems that are named; a broken disk has thousands.
+/// How many faults are printed. A broken disk may have thousands.
 const NAMED: usize = 20;
 
-/// What was restored, and whether it is right.
+/// What was restored, and the result of verifying it.
 #[derive(Debug)]
 pub struct Restored {
     pub manifest: Manifest,
@@ -28,7 +28,7 @@ impl std::fmt::Display for Restored {
     }
 }
 
-/// Brings a backup back, to where the settings say, if nothing is there yet. Verifies it then.
+/// Restores a backup to the places in the settings, if they are empty. Then verifies it.
 pub async fn restore(settings: &Settings, folder: &Path) -> anyhow::Result<Restored> {
     let (manifest, problems) = check(folder).await?;
     if !problems.is_empty() {
@@ -52,7 +52,7 @@ pub async fn restore(settings: &Settings, folder: &Path) -> anyhow::Result<Resto
             bail!("{:?} blob {} has changed since it was checked", blob.kind, blob.digest);
         }
     }
-    // Last: without it no server finds anything to serve.
+    // The database comes last: until it is there, no server can start on a part of the backup.
     database::load(url, &database_file(folder, saved)).await?;
     let backend = Backend::open(settings).await?;
     let verified = verify(&backend).await;
