@@ -1,30 +1,30 @@
-//! How much memory glibc keeps that is not used any more.
+//! Limits the unused memory that glibc keeps.
 //!
-//! By default it keeps what each of up to eight arenas a core has once used, and after a large block was freed it takes
-//! blocks of that size from the arenas, too. Uploads are decoded on many threads, one after the other, so what they take
-//! would add up: to 470 MB where 200 suffice.
+//! By default, glibc keeps all memory that an arena has once used, and there are up to eight arenas for each core.
+//! After a large block was freed, it also takes blocks of that size from the arenas. Uploads are decoded on many
+//! threads, one after the other, so the kept memory would add up: to 470 MB where 200 MB are enough.
 
-/// Blocks from this size on come from the system one by one, and go back to it at once.
+/// Blocks of at least this size come from the system one by one, and go back to it at once.
 #[cfg(target_env = "gnu")]
 const LARGE: i32 = 1 << 20;
 
-/// What an arena keeps at its end.
+/// How much unused memory an arena keeps at its end.
 #[cfg(target_env = "gnu")]
 const KEPT: i32 = 4 << 20;
 
-/// As many as there are uploads that are decoded at a time.
+/// As many arenas as uploads that are decoded at a time.
 #[cfg(target_env = "gnu")]
 const ARENAS: i32 = 2;
 
-/// To be called before there are threads.
+/// Must be called before any thread starts.
 #[cfg(target_env = "gnu")]
 #[allow(unsafe_code, reason = "the standard library has no call for it")]
 pub(crate) fn limit_unused() {
     for (setting, value) in
         [(libc::M_MMAP_THRESHOLD, LARGE), (libc::M_TRIM_THRESHOLD, KEPT), (libc::M_ARENA_MAX, ARENAS)]
     {
-        // SAFETY: it takes two numbers and changes nothing but settings of the allocator. Where it fails, these stay as
-        // they were.
+        // SAFETY: the call takes two numbers and changes only settings of the allocator. If it fails, the settings stay
+        // as they were.
         unsafe { libc::mallopt(setting, value) };
     }
 }

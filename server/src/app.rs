@@ -17,19 +17,20 @@ use crate::metrics::Metrics;
 use crate::page_cache::PageCache;
 use crate::readiness::Readiness;
 
-/// Uploads that may arrive at a time. While one arrives it takes a connection and a file, no memory.
+/// How many uploads may arrive at a time. An upload that arrives takes a connection and a file, but no
+/// memory.
 const RECEIVING_AT_ONCE: usize = 64;
 
-/// How long a client waits for its upload to be among them.
+/// How long a client waits until its upload may arrive.
 const WAIT_TO_RECEIVE: Duration = Duration::from_secs(15);
 
-/// Requests whose problems are ranked at a time: each keeps a core busy for some tenths of a second.
+/// How many requests may rank problems at a time. Each keeps a core busy for some tenths of a second.
 const PICKING_AT_ONCE: usize = 2;
 
-/// How long a request waits to be among them.
+/// How long a request waits until it may rank.
 const WAIT_TO_PICK: Duration = Duration::from_secs(15);
 
-/// Event streams that are read at a time. Each keeps a connection as long as its job waits or runs.
+/// How many event streams may be read at a time. Each keeps a connection as long as its job waits or runs.
 const FOLLOWING_AT_ONCE: usize = 64;
 
 #[derive(Clone)]
@@ -56,7 +57,8 @@ pub struct App {
 impl App {
     /// `stopping` turns true when long responses are to end.
     pub fn new(backend: Backend, policy: Policy, stopping: watch::Receiver<bool>) -> Self {
-        // Where everybody has the one address, nobody is told apart.
+        // On a public server, one address gets a quarter at most. Elsewhere all clients may have the same
+        // address.
         let is_public = policy.is_strict();
         let share_of = |all: usize| if is_public { all / 4 } else { all };
         Self {
@@ -80,27 +82,27 @@ impl App {
         }
     }
 
-    /// Names under which browsers reach the server, besides those of this machine itself.
+    /// The names under which browsers reach the server, in addition to the names of this machine.
     pub fn answering_to(self, hosts: Vec<String>) -> Self {
         Self { hosts: hosts.into(), ..self }
     }
 
-    /// By whom people may sign in, beside their passwords.
+    /// The provider by which people may sign in, in addition to passwords.
     pub fn with_provider(self, provider: Option<Provider>) -> Self {
         Self { provider: provider.map(Arc::new), ..self }
     }
 
-    /// By what mails are sent, if they are.
+    /// What sends mails; `None` if this server sends none.
     pub fn with_mailer(self, mailer: Option<Mailer>) -> Self {
         Self { mailer, ..self }
     }
 
-    /// How long it holds whether the server can do its work, once that was found out.
+    /// How long a check of whether the server can work stays valid.
     pub fn ready_for(self, lasts: Duration) -> Self {
         Self { readiness: Readiness::lasting(lasts), ..self }
     }
 
-    /// Waits until another upload may arrive. It counts as long as the permit is held. `None` if that
+    /// Waits until another upload may arrive. The upload counts while its permit is held. `None` if that
     /// takes too long.
     pub(crate) async fn receiving(&self, client: &str) -> Option<Turn> {
         self.receiving.turn(client, WAIT_TO_RECEIVE).await
@@ -111,18 +113,19 @@ impl App {
         &self.policy
     }
 
-    /// Waits until another request's problems may be ranked. `None` if that takes too long.
+    /// Waits until another request may rank problems. `None` if that takes too long.
     pub(crate) async fn picking(&self) -> Option<OwnedSemaphorePermit> {
         let permit = Arc::clone(&self.picking).acquire_owned();
         tokio::time::timeout(WAIT_TO_PICK, permit).await.ok()?.ok()
     }
 
-    /// The right to read an event stream, which counts as long as it is held. `None` if too many are read.
+    /// The right to read an event stream. The stream counts while the right is held. `None` if too many are
+    /// being read.
     pub(crate) async fn following(&self, client: &str) -> Option<Turn> {
         self.following.turn(client, Duration::ZERO).await
     }
 
-    /// Waits; `true` as soon as the server is to stop.
+    /// Waits at most `wait`. Returns `true` at once when the server must stop.
     pub(crate) async fn stopping_within(&self, wait: Duration) -> bool {
         let mut stopping = self.stopping.clone();
         // A dropped sender also means that the server stops.

@@ -1,4 +1,4 @@
-//! The data that handlers, worker and admin commands work on: rows and blobs.
+//! The data that handlers, worker and admin commands share: rows and blobs.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::store::{self, Store, StoreResult};
 use crate::storing::Storing;
 use crate::traces::Traces;
 
-/// The quota is used up.
+/// The quota for files is used up.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "the server keeps at most {} MB of files and has {} MB; its operator may raise max_stored_mb",
@@ -34,34 +34,34 @@ fn cannot_open(settings: &Settings) -> String {
 pub struct Backend {
     pub store: Arc<dyn Store>,
     pub blobs: Blobs,
-    /// Bytes of uploads and contributed models that are kept at most.
+    /// The most bytes of uploads and contributed models that the server keeps.
     pub max_stored: u64,
-    /// Whether made-up times are taken, for trying the server out.
+    /// Whether simulated times are accepted, to try the server out.
     pub accept_simulated: bool,
-    /// When the data of a hardware are frozen, and how much of it is kept.
+    /// When the data of a hardware is frozen, and how much of it is kept.
     pub snapshots: Snapshots,
-    /// What this process counts.
+    /// The counters of this process.
     pub metrics: Metrics,
-    /// What this process tells a collector of its requests and jobs.
+    /// The spans that this process sends to a collector.
     pub traces: Traces,
-    /// Uploads that this process is storing.
+    /// The uploads that this process is storing.
     pub storing: Storing,
 }
 
 impl Backend {
-    /// Opens what the settings name, creating and migrating it where needed.
+    /// Opens the database and the blobs that the settings name. Creates and migrates them where needed.
     pub async fn open(settings: &Settings) -> anyhow::Result<Self> {
         let store = store::open(&settings.database_url).await;
         Self::with(store.with_context(|| cannot_open(settings))?, settings).await
     }
 
-    /// The same where a database must be there, for commands that look after one.
+    /// The same, but the database must exist. For commands that look after one.
     pub async fn open_existing(settings: &Settings) -> anyhow::Result<Self> {
         let store = store::open_existing(&settings.database_url).await;
         Self::with(store.with_context(|| cannot_open(settings))?, settings).await
     }
 
-    /// The database first: where it cannot be opened, no folder for files is made.
+    /// The database is opened first: if that fails, no folder for files is created.
     async fn with(store: Arc<dyn Store>, settings: &Settings) -> anyhow::Result<Self> {
         let blobs = Blobs::open(&settings.blobs).await?;
         Ok(Self {
@@ -76,20 +76,20 @@ impl Backend {
         })
     }
 
-    /// The same with spans, if the settings name a collector. Commands that end at once make none.
+    /// Sends spans, if the settings name a collector. Commands that end at once send none.
     pub fn traced(self, settings: &Settings) -> anyhow::Result<Self> {
         let traces = settings.otlp_endpoint.as_ref().map(Traces::to).transpose()?;
         Ok(Self { traces: traces.unwrap_or_default(), ..self })
     }
 
-    /// Fails if a file that somebody sends is one too many.
+    /// Fails if a file of this size does not fit in the quota.
     pub(crate) async fn room_for(&self, bytes: usize) -> StoreResult<Result<(), NoRoom>> {
         let (stored, limit) = (self.store.stored_bytes().await?, self.max_stored);
         let fits = stored.saturating_add(bytes as u64) <= limit;
         Ok(if fits { Ok(()) } else { Err(NoRoom { stored, limit }) })
     }
 
-    /// Fails for hardware whose times are made up, unless this server takes them.
+    /// Fails for simulated hardware, unless this server accepts it.
     pub(crate) fn refuse_simulated(&self, hardware: &Hardware) -> Result<(), Invalid> {
         if self.accept_simulated || !hardware.is_simulated() {
             return Ok(());
@@ -101,7 +101,7 @@ impl Backend {
         ))
     }
 
-    /// Stores a file anew if it was [forgotten](Self::forget) since, just before what names it was added.
+    /// Stores a file again if it was [forgotten](Self::forget) just before the row that names it was added.
     pub(crate) async fn restore(
         &self,
         kind: BlobKind,
@@ -114,10 +114,11 @@ impl Backend {
         }
     }
 
-    /// Removes the files of uploads and models that were deleted, and of snapshots that held uploads.
+    /// Removes the files of deleted uploads and models, and of snapshots that held uploads.
     pub(crate) async fn forget(&self, files: Vec<BlobKey>) -> StoreResult<()> {
         for (kind, digest) in files {
-            // Who sends the same upload or model waits until it is gone, and then stores it anew.
+            // Whoever sends the same upload or model waits until the file is removed, and then stores it
+            // again.
             let _held = match kind {
                 BlobKind::Upload | BlobKind::Model => Some(self.store.hold_file(kind, &digest).await?),
                 BlobKind::Snapshot | BlobKind::Pack => None,
@@ -127,13 +128,13 @@ impl Backend {
                 BlobKind::Upload => self.store.receipt(&UploadId::of_digest(&digest)).await?.is_some(),
                 BlobKind::Snapshot => self.store.names_snapshot_file(&digest).await?,
                 BlobKind::Model => self.store.names_model_file(&digest).await?,
-                // Nothing that is deleted has such files.
+                // No deleted row names such a file.
                 BlobKind::Pack => true,
             };
             if is_named {
                 continue;
             }
-            // No row names it any more, so `admin sweep` removes it if this fails.
+            // No row names the file any more, so `admin sweep` removes it if this fails.
             if let Err(error) = self.blobs.remove(kind, &digest).await {
                 tracing::warn!("a file that nothing names any more stays: {error}");
             }

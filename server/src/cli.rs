@@ -138,7 +138,7 @@ impl Cli {
                 serve(&Settings::resolve(data, serving)?, !no_worker, stop_signal()).await?;
             }
             Command::Worker { training, metrics_listen, traces, data } => {
-                // The address in the file is the server's, which may run beside this worker.
+                // An address from the settings file is the server's, which may run on the same machine.
                 let own = metrics_listen.is_some();
                 let serving = ServingArgs { training, metrics_listen, traces, ..ServingArgs::default() };
                 let settings = Settings::resolve(data, serving)?;
@@ -216,7 +216,8 @@ impl Cli {
     }
 }
 
-/// The settings in force as a table. The parser is asked once more, since it knows where a value came from.
+/// The settings in force as a table. It parses the arguments again, because only the parser can say where a value came
+/// from.
 fn explained() -> anyhow::Result<String> {
     let command = Cli::command();
     let matches = command.clone().get_matches();

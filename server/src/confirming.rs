@@ -1,4 +1,4 @@
-//! Vouching for the facts of a hardware.
+//! Confirms the facts of a hardware.
 
 use diode_core::api::HardwareConfirmation;
 use diode_core::hardware::Facts;
@@ -9,7 +9,7 @@ use crate::backend::Backend;
 use crate::blobs::{BlobError, BlobKind};
 use crate::store::{Now, StoreError};
 
-/// Why nothing is confirmed.
+/// Why no facts are confirmed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NotConfirmed {
     #[error("no upload `{0}`; GET /api/v1/uploads lists the uploads")]
@@ -34,7 +34,7 @@ pub(crate) enum NotConfirmed {
     Task(#[from] tokio::task::JoinError),
 }
 
-/// Vouches for the facts that the server has of a hardware, or for those that an upload states.
+/// Confirms the facts of a hardware that the server has or, if an upload is named, that the upload states.
 pub(crate) async fn confirm(
     backend: &Backend,
     request: &HardwareConfirmation,
@@ -51,12 +51,12 @@ pub(crate) async fn confirm(
     }
 }
 
-/// What the file of an upload says of a hardware.
+/// The facts of a hardware in the file of an upload.
 async fn stated(backend: &Backend, slug: &HardwareSlug, upload: &UploadId) -> Result<Facts, NotConfirmed> {
     let receipt = backend.store.receipt(upload).await?;
     let receipt = receipt.ok_or_else(|| NotConfirmed::NoUpload(upload.clone()))?;
     let bytes = backend.blobs.get(BlobKind::Upload, &receipt.digest).await?;
-    // One at a time with the uploads that come: memory holds few decoded files.
+    // Takes its turn with the uploads that arrive, because memory has room for few decoded files.
     let turn = backend.storing.turn().await;
     let decoded = tokio::task::spawn_blocking(move || diode_formats::decode(&bytes)).await??;
     drop(turn);

@@ -1,4 +1,4 @@
-//! Models that people contribute: what is checked before anything is stored, and the jobs that judge them.
+//! Models that people contribute: the checks before anything is stored, and the jobs that judge the models.
 
 use diode_core::Heuristic;
 use diode_core::api::{
@@ -13,14 +13,14 @@ use crate::store::{NewContribution, Now, ReviewRefused, StoreError};
 use crate::trainings;
 use crate::worker::summarise;
 
-/// Why nothing comes of a model.
+/// Why a model is refused.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NotTaken {
-    /// It is no model, or not one that others may be asked to use.
+    /// The file is no model, or not one that others may be asked to use.
     #[error(transparent)]
     Model(#[from] ModelError),
 
-    /// This server cannot judge it.
+    /// This server cannot judge the model.
     #[error("{0}")]
     Refused(String),
 
@@ -31,7 +31,7 @@ pub(crate) enum NotTaken {
     Json(#[from] serde_json::Error),
 }
 
-/// Checks a model's file, and says what is to be stored of it.
+/// Checks a model's file, and returns what must be stored of it.
 pub(crate) async fn prepare(
     backend: &Backend,
     bytes: &[u8],
@@ -49,7 +49,7 @@ pub(crate) async fn prepare(
     Ok(NewContribution { model, account, description, licence, without_kept, job })
 }
 
-/// The job that judges a model. The request does not name it: everybody can read it.
+/// The job that judges a model. Its request does not name the model, because everybody can read requests.
 pub(crate) fn judging(
     heuristic: Heuristic,
     hardware: &HardwareSlug,
@@ -58,12 +58,12 @@ pub(crate) fn judging(
 ) -> serde_json::Result<Job> {
     let request = JobRequest::new(JobKind::Evaluate, heuristic, hardware.clone());
     let job = trainings::job(request, false, now)?;
-    // The id of a job follows from request and time, so the model's id is added: two models may be sent at
-    // once.
+    // The id of a job is a hash of request and time. The model's id is added, because two models may be sent
+    // at the same time.
     Ok(Job { id: JobId::of(format!("{model} {}", job.id).as_bytes()), ..job })
 }
 
-/// Fails where nothing was measured that a model can be judged by.
+/// Fails if the server has no measurements by which the model can be judged.
 async fn refuse_unmeasured(backend: &Backend, model: &Model) -> Result<(), NotTaken> {
     let hardware = &model.metadata().hardware;
     backend.refuse_simulated(hardware).map_err(|invalid| NotTaken::Refused(invalid.to_string()))?;
@@ -77,7 +77,7 @@ async fn refuse_unmeasured(backend: &Backend, model: &Model) -> Result<(), NotTa
     )))
 }
 
-/// Does what an administrator asks for.
+/// Carries out an administrator's review.
 pub(crate) async fn review(
     backend: &Backend,
     review: &Review,

@@ -8,8 +8,8 @@ use diode_core::api::CoverStep;
 /// A config covers a problem if its time is at most this much above the best.
 const REACH: f64 = 0.05;
 
-/// What a problem counts in the mean while none of its configs is in the list: more than any bad choice, so
-/// that lists with something for every problem come first.
+/// The loss of a problem while the list has no config for it. It is larger than any bad choice, so that lists with
+/// a config for every problem come first.
 const NOTHING: f32 = 1.0;
 
 /// Problems with the times of their configs, for [`Cover::steps`].
@@ -17,7 +17,7 @@ const NOTHING: f32 = 1.0;
 pub(crate) struct Cover {
     configs: Vec<Config>,
     numbers: HashMap<Config, u32>,
-    /// By config: the problems that it was timed on, with the logarithm of its time / the best time.
+    /// For each config: the problems that it was timed on, with the logarithm of its time / the best time.
     losses: Vec<Vec<(u32, f32)>>,
     problems: u32,
 }
@@ -27,13 +27,13 @@ impl Cover {
         self.problems.into()
     }
 
-    /// Adds a problem with its Triton configs, fastest first. One without any is no problem, nor is one whose best
-    /// time is none, as in databases from before there was a least time.
+    /// Adds a problem with its Triton configs, the fastest first. A problem without configs is left out. So is one
+    /// whose best time is zero: old databases have such times, from before the floor existed.
     pub(crate) fn add(&mut self, times: impl IntoIterator<Item = (Config, f64)>) {
         let mut times = times.into_iter().peekable();
         let Some(&(_, best)) = times.peek().filter(|(_, best)| *best > 0.0) else { return };
         for (config, time) in times {
-            // Whether K is a multiple of the block is a fact of the problem, not of the config.
+            // Whether K is a multiple of the block depends on the problem, not on the config.
             let number = self.number(config.for_k(1));
             let losses = &mut self.losses[number as usize];
             if losses.last().is_none_or(|(problem, _)| *problem != self.problems) {
@@ -51,12 +51,13 @@ impl Cover {
         })
     }
 
-    /// A list of at most so many configs. Each covers the most problems that those before it leave; of several,
-    /// the one that makes the problems fastest on the whole. Long work: not for an async thread.
+    /// A list of at most `most` configs. Each is the config that covers the most problems that are still
+    /// uncovered. Of several such configs, it takes the one that makes the problems fastest. This takes long, so
+    /// it must not run on an async thread.
     pub(crate) fn steps(&self, most: usize) -> Vec<CoverStep> {
         let mut least: Vec<Option<f32>> = vec![None; self.problems as usize];
         let mut left: Vec<usize> = (0..self.configs.len()).collect();
-        // Ties are broken by the order of configs, so that the answer is always the same.
+        // The order of configs breaks ties, so that the answer is always the same.
         left.sort_by_key(|&number| self.configs[number]);
         let mut steps = Vec::new();
         while steps.len() < most {
@@ -84,7 +85,7 @@ impl Cover {
     }
 }
 
-/// What a config would add to a list.
+/// What a list gains from one more config.
 #[derive(Debug, Clone, Copy, Default, PartialEq, PartialOrd)]
 struct Gain {
     covered: u32,
@@ -131,7 +132,7 @@ mod tests {
 
     #[test]
     fn the_config_that_covers_most_comes_first() {
-        // 0 is best once, 1 is within 5 % three times, 2 is best where 1 is slow.
+        // Config 0 is best once. Config 1 is within 5 % three times. Config 2 is best where 1 is slow.
         let cover = cover(&[
             &[(0, 1.0), (1, 1.04), (2, 2.0)],
             &[(1, 1.0), (2, 1.5)],
@@ -171,7 +172,7 @@ mod tests {
             for pair in steps.windows(2) {
                 prop_assert!(pair[0].covered <= pair[1].covered && pair[0].timed <= pair[1].timed);
             }
-            // All configs together leave nothing out.
+            // All configs together cover every problem.
             let last = steps.last().unwrap();
             prop_assert_eq!(last.covered, problems.len() as u64);
             prop_assert!((last.share_of_best - 1.0).abs() < 1e-5);

@@ -1,5 +1,5 @@
-//! Files that are made of everything stored for a hardware. They are made one at a time, and kept as long as
-//! there is room, under the digest of what they are made of. So the answer "unchanged" needs no file.
+//! Files that are made of everything stored for a hardware. They are made one at a time. As long as there is
+//! room, they are kept under the digest of their input. So the answer "unchanged" needs no file.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -14,20 +14,20 @@ use tokio::time::timeout;
 
 use crate::http::{ApiFault, ApiResult};
 
-/// Bytes of all files that are kept.
+/// The most bytes of all kept files together.
 const MAX_KEPT: u64 = 128 << 20;
 
-/// Files that are kept, roughly.
+/// About how many files are kept.
 const USUALLY_KEPT: usize = 256;
 
 /// How long a client waits for its turn.
 const WAIT: Duration = Duration::from_secs(60);
 
-/// A file to be saved.
+/// A file for the client to save.
 #[derive(Debug, Clone)]
 pub(crate) struct ExportFile {
     pub(crate) bytes: Bytes,
-    /// Rows that are too damaged to be in it.
+    /// Rows that are damaged and therefore left out.
     pub(crate) left_out: usize,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct Exports {
 
 impl Default for Exports {
     fn default() -> Self {
-        // One shard: several would share the room out, and none could keep a large file.
+        // One shard: several shards would divide the room, and none could keep a large file.
         let options = OptionsBuilder::new()
             .shards(1)
             .estimated_items_capacity(USUALLY_KEPT)
@@ -66,7 +66,7 @@ impl Default for Exports {
 }
 
 impl Exports {
-    /// The file of a digest: a kept one, one that is being made for another request, or a new one.
+    /// The file of a digest. It is kept, is being made for another request, or is made now.
     pub(crate) async fn file(
         &self,
         digest: &Digest,

@@ -7,7 +7,7 @@ use diode_core::{Problem, is_kept};
 use super::plan::{Kind, kinds};
 use crate::store::WorkFigures;
 
-/// How much of the plan has been measured, counted from the measured problems.
+/// How much of the plan has been measured, counted over the measured problems.
 pub(crate) fn coverage(hardware: HardwareSlug, measured: &[Problem], figures: WorkFigures) -> Coverage {
     let mut parts: BTreeMap<_, CoveragePart> = BTreeMap::new();
     for Kind { op, dtype, .. } in kinds() {

@@ -8,10 +8,10 @@ use super::plan::{Kind, rank};
 use super::plans::Plans;
 use crate::store::{AGENT_LEASE, KnownAgent, LeaseWish, LeasedWork, NewWork, Now, Store, StoreResult, Taken};
 
-/// Seconds after which an agent without work asks again.
+/// After how many seconds an agent without work asks again.
 const ASK_AGAIN: u64 = 10;
 
-/// Gives an agent work for about so many seconds. `id` is that of a new lease.
+/// Gives an agent work for about `seconds`. `id` is the id of the new lease.
 pub(crate) async fn hand_out(
     store: &Arc<dyn Store>,
     plans: &Plans,
@@ -36,8 +36,8 @@ pub(crate) async fn hand_out(
     })
 }
 
-/// What comes first by the plan, and of that the shortest: so the first result arrives soon, and an agent that is ended
-/// has measured most.
+/// Orders the work by the plan, and the shortest problem first among equals. So the first result arrives soon, and an
+/// agent that is stopped has measured as many problems as possible.
 fn described(mut leased: LeasedWork) -> Lease {
     leased.work.sort_by(|a, b| rank(a.purpose).cmp(&rank(b.purpose)).then(a.seconds.total_cmp(&b.seconds)));
     let work = leased.work.into_iter().map(|NewWork { problem, purpose, breadth, seconds }| {

@@ -27,7 +27,8 @@ pub(crate) fn map(op: Op, dtype: DType, measured: &[Problem]) -> Vec<CoverageCel
     cells.into_values().collect()
 }
 
-/// What agents get first: what waits, else what will be planned for a device that can measure everything.
+/// What agents get next: the work that waits or, if none does, what the plan takes for a device that can
+/// measure everything.
 pub(crate) fn next(
     hardware: &Hardware,
     waiting: Vec<NewWork>,

@@ -1,4 +1,4 @@
-//! Agents measure what the server asks for. [`plan`] says what comes next; here it is handed out.
+//! Agents measure what the server asks for. [`plan`] decides what comes next; this module hands it out.
 
 mod coverage;
 mod hand_out;
@@ -19,14 +19,13 @@ use std::sync::LazyLock;
 
 use plan::Order;
 
-/// The order of the plan of every hardware. The same for all, so that they are measured on the same problems.
+/// The order of the plan. All hardware has the same order, so that it is measured on the same problems.
 static ORDER: LazyLock<Order> = LazyLock::new(|| Order::new(1));
 
-/// Does once what the first lease would wait for.
+/// Computes the order at the start, so that the first lease need not wait for it.
 pub(crate) fn get_ready() {
     LazyLock::force(&ORDER);
 }
 
-/// How long the leases are that agents ask for unless they are told otherwise. Longer problems have their turn when
-/// an agent has the time for them.
+/// The usual length of a lease, in seconds. Longer problems are planned when an agent asks for a longer lease.
 const USUAL_SECONDS: f64 = 120.0;

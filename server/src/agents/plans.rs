@@ -9,62 +9,62 @@ use super::plan::{KnownProblems, Planned, Planner};
 use super::{ORDER, USUAL_SECONDS};
 use crate::store::{KnownAgent, MeasuredUpTo, NewWork, ReadUpTo, Store, StoreResult};
 
-/// As many problems as are planned while an agent waits for them: enough for some leases.
+/// How many problems are planned while an agent waits: enough for some leases.
 const FIRST: usize = 256;
 
-/// So many are planned at a time in the background. Smaller portions cost as much each.
+/// How many problems are planned at a time in the background. A smaller portion costs as much time.
 const PORTION: usize = 2048;
 
-/// Where fewer wait for an agent, more are planned before the next agent asks. A lease locks up to 64 of them while it
-/// is made: where many agents ask at once and few problems wait, they would wait for each other.
+/// If fewer problems wait for an agent, more are planned before the next agent asks. The number is large since making
+/// a lease locks up to 64 problems: with few problems, agents that ask at once would wait for each other.
 const AHEAD: u64 = 2048;
 
-/// After so long is read anew what was measured without the plan, and everything if some of it was lost.
+/// After this time the server reads again what was measured outside the plan, or everything if something was lost.
 const READ_ANEW: Duration = Duration::from_secs(60 * 60);
 
-/// The plans of so many kinds of hardware are gone on with. Agents name their hardware themselves, and each plan
-/// holds all problems that are known of it.
+/// How many plans are kept in memory. Agents choose the name of their hardware, and each plan holds all known
+/// problems.
 const MAX_KEPT: usize = 64;
 
-/// The plans that this process goes on with. Any other is begun anew when it is needed.
+/// The plans that this process keeps. A plan that is not kept is begun anew when it is needed.
 #[derive(Clone, Default)]
 pub(crate) struct Plans(Arc<Mutex<Kept>>);
 
 #[derive(Default)]
 struct Kept {
     plans: HashMap<HardwareSlug, Plan>,
-    /// How often a plan was asked for.
+    /// How often any plan was asked for.
     asked: u64,
 }
 
 struct Plan {
     progress: Arc<AsyncMutex<Progress>>,
-    /// The number of the last question for it.
+    /// The value of `asked` when this plan was last asked for.
     last: u64,
 }
 
-/// How far the plan of a hardware is.
+/// The state of the plan of a hardware.
 #[derive(Default)]
 struct Progress {
     known: KnownProblems,
-    /// What of it is known.
+    /// How far the known problems have been read from the database.
     read: ReadUpTo,
-    /// When its reading began.
+    /// When the reading began.
     began: Option<Instant>,
-    /// How much had been lost then.
+    /// The count of losses at that time.
     losses: u64,
 }
 
-/// What was done in a step.
+/// The result of a step.
 enum Step {
-    /// Some more is known of what was measured and planned; there is still more.
+    /// Some more of the known problems was read; there are still more.
     Read,
-    /// So many problems were found; others may have planned them at the same time.
+    /// How many problems were planned. Another process may have planned the same ones.
     Planned(usize),
 }
 
 impl Plans {
-    /// Plans what comes next, unless something waits for the agent since others have asked.
+    /// Plans what comes next, unless work for the agent appears while it waits for the lock.
     pub(super) async fn go_on(&self, store: &dyn Store, agent: &KnownAgent, seconds: f64) -> StoreResult<()> {
         let progress = self.of(agent.hardware());
         let mut progress = progress.lock().await;
@@ -76,17 +76,17 @@ impl Plans {
         Ok(())
     }
 
-    /// Plans in the background for an agent that has just come, so that its first lease is there when it asks.
+    /// Plans in the background for a new agent, so that its first lease is ready when it asks.
     pub(crate) fn prepare(&self, store: &Arc<dyn Store>, agent: &KnownAgent) {
         self.go_ahead(store, agent, USUAL_SECONDS);
     }
 
-    /// Plans in the background, if little waits for agents like this one.
+    /// Plans in the background, if little work waits for agents like this one.
     pub(super) fn go_ahead(&self, store: &Arc<dyn Store>, agent: &KnownAgent, seconds: f64) {
         let (progress, store, agent) = (self.of(agent.hardware()), Arc::clone(store), agent.clone());
         tokio::spawn(async move {
             loop {
-                // Whoever has the lock plans already. Between two portions it is for agents that wait.
+                // Whoever has the lock is planning already. It is released between two portions, for agents that wait.
                 let Ok(mut progress) = progress.try_lock() else { return };
                 match portion(store.as_ref(), &agent, seconds, &mut progress).await {
                     Ok(true) => {}
@@ -103,7 +103,7 @@ impl Plans {
     }
 
     fn of(&self, hardware: &HardwareSlug) -> Arc<AsyncMutex<Progress>> {
-        // A panic cannot leave an insertion half done.
+        // A panic cannot leave the map half changed.
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.of(hardware)
     }
@@ -121,7 +121,7 @@ impl Kept {
         Arc::clone(&plan.progress)
     }
 
-    /// Forgets those that have not been asked for for the longest time. One that somebody goes on with stays.
+    /// Drops the plans that nobody has asked for for the longest time. A plan in use is not dropped.
     fn make_room(&mut self) {
         while self.plans.len() >= MAX_KEPT {
             let idle = self.plans.iter().filter(|(_, plan)| Arc::strong_count(&plan.progress) == 1);
@@ -147,13 +147,13 @@ async fn portion(
     if progress.began.is_some_and(|began| began.elapsed() >= READ_ANEW) {
         progress.began = None;
     }
-    // The first agents may come while this goes on.
+    // A small portion comes first, for agents that may ask meanwhile.
     let number = if waiting == 0 { FIRST } else { PORTION };
     let step = step(store, agent, seconds, number, progress).await?;
     Ok(!matches!(step, Step::Planned(0)))
 }
 
-/// Reads some more of what is known, or plans so many problems. Other processes may plan the same at the same time.
+/// Reads some more of what is known, or plans `number` problems. Other processes may plan the same problems meanwhile.
 async fn step(
     store: &dyn Store,
     agent: &KnownAgent,
@@ -161,7 +161,7 @@ async fn step(
     number: usize,
     progress: &mut Progress,
 ) -> StoreResult<Step> {
-    // If this ends early, everything is read anew the next time.
+    // `progress` is empty meanwhile: if this step is cancelled, the next one reads everything anew.
     let mut now = std::mem::take(progress);
     let slug = agent.hardware();
     if now.began.is_none() {
@@ -179,7 +179,7 @@ async fn step(
         }
         let planner = Planner::new(&registration.hardware, &registration.ability, seconds, known, &ORDER);
         let work: Vec<NewWork> = planner.take(number).map(new_work).collect();
-        // Also what others have added or measured just now: it must not be planned for ever.
+        // Also problems that others have just added or measured: otherwise they would be planned again and again.
         work.iter().for_each(|new| known.add(&new.problem));
         (Some(work), now)
     })
@@ -196,7 +196,7 @@ async fn step(
     Ok(step)
 }
 
-/// The beginning of a reading. What is planned stays known, unless something was lost.
+/// Begins a reading. The known problems stay known, unless something was lost.
 async fn begun(store: &dyn Store, slug: &HardwareSlug, before: Progress) -> StoreResult<Progress> {
     let losses = store.losses(slug).await?;
     let mut now = if losses == before.losses { before } else { Progress { losses, ..Progress::default() } };
@@ -226,7 +226,7 @@ mod tests {
         }
         assert_eq!(plans.0.lock().unwrap().plans.len(), MAX_KEPT);
         assert!(Arc::ptr_eq(&in_use, &of(0)) && often.strong_count() == 1);
-        // With all in use, there are as many as are in use.
+        // If all plans are in use, more than [`MAX_KEPT`] are kept.
         let all: Vec<_> = (1..200).map(of).collect();
         assert_eq!(plans.0.lock().unwrap().plans.len(), all.len() + 1);
         drop(all);

@@ -1,4 +1,4 @@
-//! Agents that send what cannot be true.
+//! Agents that send results that cannot be true.
 
 use diode_core::api::{Moderation, ModerationAction, ModerationSubject, Reason};
 use diode_core::ids::AgentId;
@@ -6,11 +6,11 @@ use diode_core::ids::AgentId;
 use crate::backend::Backend;
 use crate::store::{Now, StoreResult};
 
-/// Who the log says it was.
+/// The name under which the log keeps these actions.
 const WHO: &str = "server";
 
-/// Notes that a result of an agent was refused. Once it is put aside, what it had sent before does not count either: it
-/// may be as wrong, and not show it. An administrator may restore it.
+/// Stores that a result of an agent was refused. If the agent is then put aside, its earlier results stop counting too:
+/// they may be just as wrong without showing it. An administrator may restore them.
 pub(crate) async fn note_refused_result(backend: &Backend, agent: &AgentId, reason: &str) -> StoreResult<()> {
     if !backend.store.note_refused_result(agent, reason).await? {
         return Ok(());

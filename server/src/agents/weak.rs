@@ -1,4 +1,4 @@
-//! What is measured since a model picks badly.
+//! Asks for problems of the kinds for which a model picks badly.
 
 use diode_core::api::{Ability, Purpose};
 use diode_core::hardware::Hardware;
@@ -8,15 +8,15 @@ use super::plan::{DTYPES, Kind, KnownProblems, Planner, weakest};
 use super::{ORDER, USUAL_SECONDS};
 use crate::store::{NewWork, ReadUpTo, Store, StoreResult};
 
-/// Kinds that get one more problem each after a training: some minutes of one agent. The next training asks for more
-/// where that was not enough.
+/// How many kinds get one more problem each after a training. That is some minutes of one agent. If it was not enough,
+/// the next training asks for more.
 const MOST: usize = 64;
 
-/// Operands may take so much. Agents with less memory pass over what they cannot hold.
+/// The most memory that operands may take. Agents with less memory skip the problems that do not fit.
 const MEMORY: u64 = 8 << 30;
 
-/// Asks for one more problem of each kind for which a model picks worst. `shares` are problems that it had not seen, and
-/// the share of the best that its first picks reach. Returns how many.
+/// Asks for one more problem of each kind for which a model picks worst. `shares` are problems that the model had not
+/// seen, with the share of the best that its first picks reach. Returns how many problems it asked for.
 pub(crate) async fn ask_where_weak(
     store: &dyn Store,
     hardware: &Hardware,
@@ -40,7 +40,7 @@ pub(crate) async fn ask_where_weak(
     store.add_work(&hardware.slug, &work).await
 }
 
-/// Somebody has measured such kinds, so there are devices that can.
+/// Plans for a device that can measure all kinds: the kinds come from measured problems, so such devices exist.
 fn more_of(hardware: &Hardware, known: &KnownProblems, kinds: &[Kind]) -> Vec<NewWork> {
     let ability = Ability {
         ops: Op::ALL.to_vec(),

@@ -13,13 +13,13 @@ use object_store::{BackoffConfig, ObjectStore, RetryConfig};
 use super::connection::Connector;
 use super::place::Bucket;
 
-/// Requests are tried again for at most this long: somebody waits for the answer.
+/// Requests are tried again for at most this long, because somebody waits for the answer.
 const RETRY_FOR: Duration = Duration::from_secs(4);
 const RETRIES: usize = 3;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Fails if the bucket is not there, does not answer or refuses access, and says what to do.
+/// Fails if the bucket does not exist, does not answer or refuses access. The error says what to do.
 pub(super) async fn open(bucket: &Bucket) -> Result<Arc<dyn ObjectStore>, Box<dyn Error + Send + Sync>> {
     let store = PrefixStore::new(connect(bucket)?, Path::parse(&bucket.prefix)?);
     if let Err(error) = store.list(None).try_next().await {
@@ -39,12 +39,12 @@ fn connect(bucket: &Bucket) -> Result<AmazonS3, Box<dyn Error + Send + Sync>> {
         .with_bucket_name(&bucket.name)
         .with_region(&bucket.region)
         .with_virtual_hosted_style_request(!bucket.path_style)
-        // One file is removed at a time, and not all storage knows the request for many.
+        // This program removes one file at a time, and some storage does not support the request for many.
         .with_disable_bulk_delete(true)
         .with_http_connector(Connector::trusting(bucket.ca.as_deref())?)
         .with_retry(retry);
     if let Some(endpoint) = bucket.address() {
-        // The settings have checked whether it may be without TLS.
+        // The settings have already checked whether the endpoint may be without TLS.
         builder = builder.with_endpoint(endpoint).with_allow_http(true);
     }
     for (name, value) in bucket.keys.values() {
@@ -53,7 +53,7 @@ fn connect(bucket: &Bucket) -> Result<AmazonS3, Box<dyn Error + Send + Sync>> {
     Ok(builder.build()?)
 }
 
-/// The library tells failures to list by their text alone.
+/// Only the text of the library's error tells why listing failed.
 fn advice(error: &str) -> &'static str {
     if error.contains("404 Not Found") {
         "create the bucket, which diode-server does not do by itself"

@@ -1,5 +1,5 @@
-//! The connections to S3-compatible storage. The library's own way to make them (reqwest) needs certificates on
-//! the machine even where there is no TLS, and a cryptography that all programs in the workspace would share.
+//! The connections to S3-compatible storage. The library's own HTTP client (reqwest) would need certificates on
+//! the machine even without TLS. It would also decide which cryptography all programs in the workspace use.
 
 use std::error::Error;
 use std::iter::successors;
@@ -26,24 +26,25 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, RootCertStore};
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
-/// How long a connection may take.
+/// How long it may take to connect.
 const CONNECT: Duration = Duration::from_secs(3);
 
-/// How long an answer, or its next bytes, may take. A part of a large file must be sent within it: 4 Mbit/s.
+/// How long an answer, or its next bytes, may take. A part of a large file must be sent within this time: 4
+/// Mbit/s.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// How long nobody asks again after silence. Else those who wait for a turn would all wait for it, one after the
-/// other.
+/// For how long after a silence nobody asks again. Otherwise all requests that wait for a turn would each wait
+/// for the silent storage, one after the other.
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// Makes connections, with TLS where the address says so.
+/// Makes connections, with TLS if the address says so.
 #[derive(Debug)]
 pub(super) struct Connector {
     trusted: Arc<RootCertStore>,
 }
 
 impl Connector {
-    /// Trusts the certificates of a file, or else the public ones.
+    /// Trusts the certificates in a file or, without a file, the public ones.
     pub(super) fn trusting(file: Option<&Path>) -> Result<Self, Box<dyn Error + Send + Sync>> {
         let mut trusted = RootCertStore::empty();
         match file {
@@ -93,7 +94,7 @@ impl HttpConnector for Connector {
 #[derive(Debug)]
 struct Storage {
     client: Client<HttpsConnector<TcpConnector>, HttpRequestBody>,
-    /// When somebody last waited in vain.
+    /// When the storage last gave no answer in time.
     silent: Mutex<Option<Instant>>,
 }
 
@@ -116,7 +117,7 @@ impl Storage {
     fn refuse_after_silence(&self) -> Result<(), HttpError> {
         let silent = *self.silent.lock().unwrap_or_else(PoisonError::into_inner);
         match silent {
-            // Of this kind, it is not tried again.
+            // The library does not try again after an error of this kind.
             Some(when) if when.elapsed() < PAUSE => Err(HttpError::new_boxed(
                 HttpErrorKind::Unknown,
                 "the storage has just been silent, so it was not asked".into(),
@@ -126,7 +127,7 @@ impl Storage {
     }
 }
 
-/// A body that fails if nothing of it arrives for too long.
+/// A body that fails if none of it arrives for too long.
 struct Steady {
     body: Incoming,
     patience: Option<Pin<Box<Sleep>>>,
@@ -142,7 +143,7 @@ impl Body for Steady {
     ) -> Poll<Option<Result<Frame<Bytes>, HttpError>>> {
         let this = self.get_mut();
         if let Poll::Ready(frame) = Pin::new(&mut this.body).poll_frame(context) {
-            // Between two frames there is no time limit: the client of the server may be slow.
+            // No time counts between two frames, because the server's own client may be slow.
             this.patience = None;
             return Poll::Ready(
                 frame.map(|frame| frame.map_err(|error| HttpError::new(HttpErrorKind::Interrupted, error))),
@@ -158,7 +159,8 @@ fn late() -> HttpError {
     HttpError::new_boxed(HttpErrorKind::Timeout, error.into())
 }
 
-/// The kind decides whether the library tries again. To store a file twice is harmless: its name is its digest.
+/// The kind of the error decides whether the library tries again. Storing a file twice does no harm: its name is
+/// its digest.
 fn request_error(error: hyper_util::client::legacy::Error) -> HttpError {
     let causes = || successors(Some(&error as &(dyn Error + 'static)), |&cause| cause.source());
     let has_broken = causes().any(|cause| {
@@ -172,7 +174,7 @@ fn request_error(error: hyper_util::client::legacy::Error) -> HttpError {
     } else {
         HttpErrorKind::Interrupted
     };
-    // The library tells the first cause only.
+    // The library prints only the first cause.
     let words: Vec<String> = causes().map(ToString::to_string).collect();
     HttpError::new_boxed(kind, words.join(": ").into())
 }

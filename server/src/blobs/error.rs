@@ -4,13 +4,13 @@ use std::iter::successors;
 
 use diode_core::ids::Digest;
 
-/// What stores of the S3 kind say when they are full, in their codes and messages.
+/// Codes and messages by which S3-compatible storage says that it is full.
 const FULL: [&str; 4] = ["QuotaExceeded", "StorageFull", "quota is reached", "507 Insufficient Storage"];
 
-/// The causes are told in its own words, so they are no sources, which would be told once more.
+/// The message includes the cause. The cause is no `source`, or it would be printed twice.
 #[derive(Debug, thiserror::Error)]
 pub enum BlobError {
-    /// Nothing can be kept there.
+    /// The place for blobs cannot be used.
     #[error("the blobs in {home} cannot be used: {cause}")]
     Home { home: String, cause: Box<dyn Error + Send + Sync> },
 
@@ -18,13 +18,13 @@ pub enum BlobError {
     Access { digest: Digest, action: &'static str, cause: object_store::Error },
 }
 
-/// What a failure means to whoever needed the blob.
+/// What a failure means for whoever needed the blob.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trouble {
     Full,
     /// Trying again later may help.
     Unavailable,
-    /// The blob is not there, all else is.
+    /// The storage works, but it does not have the blob.
     Missing,
 }
 

@@ -1,4 +1,4 @@
-//! What blobs are kept in, beside the library's means to reach them.
+//! The place where blobs are kept, for checks that the library does not make.
 
 use std::env::temp_dir;
 use std::fmt::{self, Display};
@@ -22,7 +22,7 @@ pub(super) enum Home {
 }
 
 impl Home {
-    /// Uses a folder, which is created if it is not there.
+    /// Uses a folder, and creates it if it does not exist.
     pub(super) fn folder(folder: &Path) -> Result<(Self, Arc<dyn ObjectStore>), BlobError> {
         let refuse = |cause| BlobError::Home { home: folder.display().to_string(), cause };
         std::fs::create_dir_all(folder).map_err(|error| refuse(error.into()))?;
@@ -31,7 +31,8 @@ impl Home {
         Ok((Self::Folder(place), Arc::new(store.with_fsync(true))))
     }
 
-    /// Fails if the folder was moved away: it would be made anew. A bucket is never made by storing in it.
+    /// Fails if the folder was moved away, because storing would create it anew. Storing never creates a
+    /// bucket.
     pub(super) fn check(&self) -> io::Result<()> {
         match self {
             Self::Folder(place) => place.check(),
@@ -39,8 +40,8 @@ impl Home {
         }
     }
 
-    /// A file without a name, so it is gone with the process. It lies beside the blobs, or else in the
-    /// system's folder for such files.
+    /// A file without a name, which disappears when the process ends. It lies in the folder of the blobs or,
+    /// with a bucket, in the system's temporary folder.
     pub(super) fn scratch(&self) -> io::Result<File> {
         match self {
             Self::Folder(place) => tempfile::tempfile_in(place.path()),

@@ -2,7 +2,7 @@ use diode_core::ids::Digest;
 use object_store::path::Path;
 use serde::{Deserialize, Serialize};
 
-/// What a blob is of; each kind lies in a folder of its own.
+/// What a blob holds. Each kind has a folder of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BlobKind {
@@ -13,7 +13,7 @@ pub enum BlobKind {
     Snapshot,
 }
 
-/// Names one blob.
+/// The key of one blob.
 pub type BlobKey = (BlobKind, Digest);
 
 impl BlobKind {

@@ -1,5 +1,5 @@
-//! Whole files: uploads, byte for byte, models and kernel packs. Each is named by the digest
-//! of its bytes, so none is ever overwritten with something else.
+//! Whole files, byte for byte: uploads, models, kernel packs and snapshots. Each is named by the digest of its
+//! bytes, so a blob is never overwritten with other bytes.
 
 #[cfg(feature = "s3")]
 mod bucket;
@@ -34,7 +34,7 @@ use home::Home;
 use parts::unread;
 use source::{PART_BYTES, Source};
 
-/// More than a file system stores beside a file's name, so that a full disk is noticed.
+/// So large that a file system cannot keep it beside the file's name. A full disk thus makes the probe fail.
 const PROBE_BYTES: usize = 1 << 16;
 
 #[derive(Clone)]
@@ -52,13 +52,13 @@ impl Blobs {
         }
     }
 
-    /// Uses a folder, which is created if it is not there.
+    /// Uses a folder, and creates it if it does not exist.
     pub fn in_folder(folder: &Path) -> Result<Self, BlobError> {
         let (home, store) = Home::folder(folder)?;
         Ok(Self { store, home })
     }
 
-    /// Uses a bucket, if it is there and answers.
+    /// Uses a bucket, if it exists and answers.
     #[cfg(feature = "s3")]
     async fn in_bucket(bucket: &Bucket) -> Result<Self, BlobError> {
         let refuse = |cause| BlobError::Home { home: bucket.to_string(), cause };
@@ -73,8 +73,8 @@ impl Blobs {
         Err(BlobError::Home { home: bucket.to_string(), cause: cause.into() })
     }
 
-    /// Stores a blob. Once this returns, it survives a power cut: of a folder, the file and
-    /// every folder that names it have been synced; of a bucket, the storage has taken it.
+    /// Stores a blob. Once this returns, the blob survives a power cut. In a folder, the file and every folder
+    /// above it have been synced. In a bucket, the storage has acknowledged it.
     pub async fn put(&self, kind: BlobKind, digest: &Digest, bytes: Bytes) -> Result<(), BlobError> {
         if bytes.len() > PART_BYTES {
             return self.put_parts(kind, digest, Source::Memory(bytes)).await;
@@ -84,7 +84,7 @@ impl Blobs {
         stored.map(drop).map_err(failed_to("stored", digest))
     }
 
-    /// Stores a blob that is too large for memory, from the beginning of a file. It is as durable.
+    /// Stores the bytes of a file, which may be too large for memory. It is as durable as [`put`](Self::put).
     pub async fn put_file(
         &self,
         kind: BlobKind,
@@ -112,7 +112,7 @@ impl Blobs {
         Ok(self.store.get(&kind.path(digest)).await.map_err(failed)?.into_stream())
     }
 
-    /// Reads some bytes of a blob, which must have them, piece by piece.
+    /// Reads a range of a blob piece by piece. The blob must be at least so long.
     pub async fn stream_part(
         &self,
         kind: BlobKind,
@@ -124,8 +124,8 @@ impl Blobs {
         Ok(found.map_err(failed_to("read", digest))?.into_stream())
     }
 
-    /// Copies a blob to another place, however large it is; `false`, and nothing is stored there, if it is not
-    /// what its name says.
+    /// Copies a blob of any size to another place. `false`, and nothing is stored there, if its bytes do not
+    /// match its name.
     pub async fn copy_to(&self, to: &Self, kind: BlobKind, digest: &Digest) -> Result<bool, BlobError> {
         let unwritten = |error: std::io::Error| to.unusable(error.into());
         let (mut file, mut hash) = (to.scratch().await?, Sha256::new());
@@ -142,7 +142,7 @@ impl Blobs {
         Ok(true)
     }
 
-    /// Whether a blob is what its name says.
+    /// Whether a blob's bytes match its name.
     pub async fn is_whole(&self, kind: BlobKind, digest: &Digest) -> Result<bool, BlobError> {
         let mut hash = Sha256::new();
         self.each_piece(kind, digest, async |piece| {
@@ -175,7 +175,7 @@ impl Blobs {
         BlobError::Home { home: self.home.to_string(), cause }
     }
 
-    /// The size of a blob; `None` if it is not there.
+    /// The size of a blob; `None` if it does not exist.
     pub async fn size(&self, kind: BlobKind, digest: &Digest) -> Result<Option<u64>, BlobError> {
         match self.store.head(&kind.path(digest)).await {
             Ok(found) => Ok(Some(found.size)),
@@ -184,7 +184,7 @@ impl Blobs {
         }
     }
 
-    /// Every blob there is, with the time of its last change. Files of other names are left out.
+    /// Every blob, with the time of its last change. Files with other names are left out.
     pub fn list(
         &self,
     ) -> impl Stream<Item = Result<(BlobKind, Digest, jiff::Timestamp), BlobError>> + Send + '_ {
@@ -215,13 +215,13 @@ impl Blobs {
         let failed = |source: object_store::Error| self.unusable(source.into());
         self.store.put(&path, PutPayload::from(bytes)).await.map_err(failed)?;
         match self.store.delete(&path).await {
-            // Another server probes at the same time.
+            // Another server that probes at the same time has removed the file.
             Err(object_store::Error::NotFound { .. }) => Ok(()),
             other => other.map_err(failed),
         }
     }
 
-    /// A file for an upload while it arrives. It has no name, so it is gone with the process.
+    /// A file for an upload while it arrives. It has no name, so it disappears when the process ends.
     pub async fn scratch(&self) -> Result<tokio::fs::File, BlobError> {
         self.check_home()?;
         let home = self.home.clone();

@@ -5,20 +5,22 @@ use tokio::runtime::Handle;
 
 use super::source::Source;
 
-/// Stores all of a source, or gives up what has been stored of it.
+/// Stores all of a source, or gives up the parts that have been stored.
 pub(super) async fn send(upload: Box<dyn MultipartUpload>, source: Source) -> object_store::Result<()> {
     let mut begun = Begun(Some(upload));
     let sent = begun.send(source).await;
     if let Some(mut upload) = begun.0.take()
         && sent.is_err()
     {
-        // The parts would take space. Storage that does not answer keeps them until a rule of its own ends them.
+        // Unneeded parts take space. If the storage does not answer, it keeps them until its own rules remove
+        // them.
         let _ = upload.abort().await;
     }
     sent
 }
 
-/// A blob of which parts may be stored. Nobody may wait for it any more, as when a client has gone.
+/// A blob that is being stored in parts. It is dropped early if nobody waits for it any more, as when a client
+/// has gone.
 struct Begun(Option<Box<dyn MultipartUpload>>);
 
 impl Begun {
@@ -37,7 +39,7 @@ impl Drop for Begun {
             && let Ok(runtime) = Handle::try_current()
         {
             runtime.spawn(async move {
-                // As above. If all of it was stored in the last moment, there is nothing to give up.
+                // As above. If all of the blob was stored at the last moment, there is nothing to give up.
                 let _ = upload.abort().await;
             });
         }

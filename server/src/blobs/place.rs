@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Debug, Display};
 use std::path::PathBuf;
 
-/// How the storage is told who asks, by the names that its own tools read. They are in no file of settings
-/// and no flag, which others could read.
+/// The variables with which programs prove to the storage who they are, under the names that its own tools
+/// read. There is no flag or setting for them, because others could read it.
 const KEYS: [&str; 9] = [
     "AWS_ACCESS_KEY_ID",
     "AWS_SECRET_ACCESS_KEY",
@@ -25,20 +25,20 @@ pub enum BlobPlace {
     Bucket(Bucket),
 }
 
-/// A bucket, and how it is reached.
+/// A bucket, and how to reach it.
 #[derive(Debug, Clone)]
 pub struct Bucket {
     pub name: String,
-    /// What the names of all files in the bucket begin with; may be empty.
+    /// The start of the names of all files in the bucket; may be empty.
     pub prefix: String,
-    /// The storage's address, unless it is Amazon's.
+    /// The address of the storage; `None` for Amazon's.
     pub endpoint: Option<String>,
     pub region: String,
-    /// Whether the bucket's name is in the path of addresses, or else in their host.
+    /// Whether addresses have the bucket's name in their path. Otherwise they have it in their host.
     pub path_style: bool,
     /// Certificates to trust instead of the public ones.
     pub ca: Option<PathBuf>,
-    /// Whether the endpoint may be without TLS beyond this machine.
+    /// Whether an endpoint beyond this machine may be without TLS.
     pub allow_http: bool,
     pub keys: Keys,
 }
@@ -71,7 +71,7 @@ impl Display for Bucket {
     }
 }
 
-/// What tells the storage who asks, by the names of the variables. The values are never shown.
+/// The values that prove to the storage who asks, by the names of their variables. They are never shown.
 #[derive(Clone, Default)]
 pub struct Keys(BTreeMap<&'static str, String>);
 
@@ -82,7 +82,7 @@ impl Keys {
         Self([(id_name, id.to_owned()), (secret_name, secret.to_owned())].into())
     }
 
-    /// Without any, the storage is asked as the machine, as Amazon's machines can.
+    /// Without any of them, the library uses the identity of the machine, which Amazon's machines have.
     pub fn from_environment() -> Self {
         let given = |name| Some((name, std::env::var(name).ok().filter(|value| !value.is_empty())?));
         Self(KEYS.into_iter().filter_map(given).collect())

@@ -4,7 +4,8 @@ use axum::body::Bytes;
 use tokio::fs::File;
 use tokio::io::AsyncReadExt as _;
 
-/// S3 takes no smaller parts, but for the last one. Of a large blob, so much is in memory at a time.
+/// The smallest part that S3 accepts, except for the last one. So much of a large blob is in memory at a
+/// time.
 pub(super) const PART_BYTES: usize = 5 << 20;
 
 /// Where the bytes of a blob come from.

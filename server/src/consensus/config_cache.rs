@@ -1,14 +1,14 @@
-//! What was learnt of configs, to be used again for the next view.
+//! Lists and numbers of configs, kept for the next view.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::numbers::Numbers;
 use crate::solutions::ConfigLists;
 
-/// What is kept from request to request holds at most so many configs, however many lists they are in: some megabytes.
+/// A cache with more configs than this is not kept. So many take some megabytes, however many lists they are in.
 const MAX_KEPT: usize = 1 << 16;
 
-/// As many requests as there may be cores that compute; others begin with nothing.
+/// How many caches are kept: about one for each core. If more requests compute at once, the others begin without one.
 const KEPT: usize = 4;
 
 #[derive(Default)]
@@ -17,13 +17,13 @@ pub(crate) struct ConfigCache {
     pub(super) numbers: Numbers,
 }
 
-/// What requests have learnt, for the next ones. Nearly all views share a few lists of over a thousand configs, and to read
-/// and number these takes longer than the times of one view.
+/// Caches of earlier requests, for later ones. Nearly all views share a few lists of over a thousand configs. Reading
+/// and numbering a list takes longer than reading the times of one view.
 #[derive(Clone, Default)]
 pub(crate) struct ConfigCaches(Arc<Mutex<Vec<ConfigCache>>>);
 
 impl ConfigCaches {
-    /// Takes what an earlier request has learnt, if no other uses it, and keeps it for a later one.
+    /// Runs `work` with the cache of an earlier request, if one is free. Keeps the cache for a later request.
     pub(crate) fn with<T>(&self, work: impl FnOnce(&mut ConfigCache) -> T) -> T {
         let mut learnt = self.all(|kept| kept.pop()).unwrap_or_default();
         let done = work(&mut learnt);

@@ -1,20 +1,20 @@
-//! How far solutions lie from those of other contributors.
+//! How far solutions lie from the solutions of other contributors.
 
 use diode_core::stats::median;
 
 use super::gathered::{Combined, Gathered, Sample};
 
-/// With fewer other contributors nobody can tell who is mistaken.
+/// With fewer other contributors, the server cannot tell who is mistaken.
 const MIN_OTHERS: usize = 3;
 
 /// Three in four of the others must agree. Then two groups of contributors that disagree are never both
-/// fenced: of four or more contributors, each would have to be three quarters of the others.
+/// fenced: each group would have to be three quarters of the others.
 const AGREEING: (usize, usize) = (3, 4);
 
-/// Times that differ by no more than this factor agree. Clocks, power limits and drivers explain that much.
+/// Times that differ by at most this factor agree. Clocks, power limits and drivers explain such differences.
 const AGREEMENT: f64 = 1.25;
 
-/// Deviations are kept to a thousandth: smaller changes are not worth a write.
+/// Deviations are rounded to a thousandth, so that smaller changes cause no write.
 const STEPS: f64 = 1e3;
 
 /// The deviation of one solution.
@@ -22,7 +22,7 @@ const STEPS: f64 = 1e3;
 pub(crate) struct Deviation {
     /// The number of the solution's row.
     pub(crate) number: i64,
-    /// The median over its configs of the logarithm of its time / the median of the others' times.
+    /// The median, over its configs, of the logarithm of its time / the median of the others' times.
     pub(crate) log_ratio: f64,
 }
 
@@ -31,7 +31,7 @@ pub(crate) fn is_off(log_ratio: f64) -> bool {
     log_ratio.abs() > AGREEMENT.ln()
 }
 
-/// What its contributor is told.
+/// The reason of a fence, as the contributor reads it.
 pub(crate) fn fence_reason(log_ratio: f64, problems: u64) -> String {
     format!(
         "its times are {:.2} times those of the other contributors (median over {problems} problems), \
@@ -40,9 +40,9 @@ pub(crate) fn fence_reason(log_ratio: f64, problems: u64) -> String {
     )
 }
 
-/// Of those solutions that enough others measured. Each contributor counts once among the others, also
-/// one that is fenced: so deviations follow from what was measured alone, and not from the order in which
-/// it came.
+/// The deviations of the solutions that enough others measured. Each contributor counts once among the
+/// others, even if it is fenced. So deviations depend only on what was measured, and not on the order in
+/// which it came.
 pub(super) fn deviations(gathered: &Gathered<'_>) -> Vec<Deviation> {
     if (gathered.contributors as usize) <= MIN_OTHERS {
         return Vec::new();
@@ -71,7 +71,7 @@ fn add_logs(gathered: &Gathered<'_>, samples: &[Sample], medians: &[Option<f64>]
     }
 }
 
-/// For each contributor the median time of the others, if they agree on it.
+/// For each contributor: the median time of the others, if enough of them agree with it.
 fn medians_of_others(combined: &[(u32, f64)], medians: &mut [Option<f64>]) {
     let mut sorted: Vec<f64> = combined.iter().map(|(_, time)| *time).collect();
     sorted.sort_unstable_by(f64::total_cmp);
@@ -104,14 +104,15 @@ mod tests {
 
     #[test]
     fn others_count_only_if_they_agree() {
-        // One of five is off: all others of each agree, but for that one.
+        // One of five is off. Of each honest contributor's four others, three agree, which is enough.
         assert_eq!(medians(&[1.0, 1.0, 1.0, 1.0, 0.5]), [Some(1.0); 5]);
-        // Two tell the same lie: nobody can be judged by others that are two and two.
+        // Two state the same wrong time. For each honest contributor the others are two against two, so
+        // nobody judges them.
         let two = medians(&[1.0, 1.0, 1.0, 0.5, 0.5]);
         assert_eq!(two, [None, None, None, Some(1.0), Some(1.0)]);
         assert_eq!(medians(&[1.0, 1.0, 2.0, 2.0]), [None; 4]);
         assert_eq!(medians(&[1.0, 1.0, 1.0, 2.0, 2.0, 2.0]), [None; 6]);
-        // The median of an even number of others lies between the two in the middle.
+        // The median of an even number of times is the mean of the middle two.
         assert_eq!(medians(&[1.0, 1.1, 1.2, 1.3, 1.05])[0], Some(1.15));
     }
 

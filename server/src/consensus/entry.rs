@@ -1,5 +1,5 @@
-//! The summary of a view that leaderboards read, with the best Triton config and the library kernel beside
-//! the best of everything. All that tells them apart stands here.
+//! The summary of a view that leaderboards read. It has the best config of all, the best Triton config and
+//! the library kernel. Only this module decides which config counts as which.
 
 use diode_core::api::KernelResult;
 use diode_core::comparison::TIE;
@@ -13,16 +13,16 @@ use super::{AgreedTime, Consensus, Fastest};
 pub struct BoardEntry {
     pub best: Config,
     pub best_ns: f64,
-    /// `None` without a roofline: times that nothing bounds make no rate.
+    /// `None` without a roofline: a time without a lower bound may be wrong, so no rate is computed.
     pub tflops: Option<f64>,
     pub roofline_share: Option<f64>,
     pub gain_over_defaults: Option<f64>,
-    /// The fastest of all but the library kernel.
+    /// The fastest Triton config.
     pub triton: Option<KernelEntry>,
     pub library: Option<KernelEntry>,
-    /// Library time / Triton time, if both may be compared.
+    /// Library time / Triton time, if the two may be compared.
     pub triton_over_library: Option<f64>,
-    /// Other Triton configs that are as fast as the best.
+    /// Other Triton configs that tie with the best.
     pub triton_ties: u64,
     pub configs: u64,
     pub timings: u64,
@@ -33,7 +33,7 @@ pub struct BoardEntry {
     pub best_contributors: u64,
 }
 
-/// The fastest of some kernels.
+/// The best config of one group, Triton or library.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KernelEntry {
     pub config: Config,
@@ -77,7 +77,8 @@ impl Consensus {
         })
     }
 
-    /// The library computes float32 in full; configs that round to TF32 do less.
+    /// The library computes float32 in full precision. Configs that round to TF32 do less work, so they are
+    /// not compared.
     fn triton_over_library(&self, problem: &Problem) -> Option<f64> {
         let (triton, library) = (self.triton?.agreed, self.library?.agreed);
         let does_less = problem.a_dtype == DType::Float32 && triton.config.rounds_to_tf32();
@@ -91,16 +92,16 @@ impl Consensus {
         near.filter(|agreed| !agreed.config.is_library()).count() as u64 - 1
     }
 
-    /// The roofline time in nanoseconds, with the arithmetic the best config may use.
+    /// The roofline time in nanoseconds, for the arithmetic that the best config may use.
     pub(crate) fn roofline(&self, problem: &Problem, hardware: &Hardware) -> Option<f64> {
         roof(&self.configs.first()?.config, problem, hardware)
     }
 
-    /// The best time among Inductor's default configs for the problem.
-    /// `None` if none of them was timed, or the hardware has no default list.
+    /// The best time among Inductor's default configs for the problem. `None` if no default config was timed,
+    /// or the hardware has no default list.
     fn best_default(&self, problem: &Problem, hardware: &Hardware) -> Option<Nanos> {
         let defaults = Space::Named(SpaceName::Default).configs(hardware, problem).ok()?;
-        // The list is sorted by time, so the first hit is the best.
+        // The list is sorted by time, so the first match is the best.
         let hit = self.configs.iter().find(|agreed| match agreed.config {
             Config::Mm(tile) | Config::Bmm(tile) => {
                 defaults.iter().filter_map(Config::tile).any(|default| is_the_default(&tile, default))
@@ -133,19 +134,19 @@ fn roof(config: &Config, problem: &Problem, hardware: &Hardware) -> Option<f64> 
     Some(roofline(hardware.facts.as_ref()?, problem, config.rounds_to_tf32())?.nanos().0)
 }
 
-/// Databases hold times that were taken before there was a least time.
+/// Old databases may have times of zero, from before the floor existed.
 fn finite(ratio: Option<f64>) -> Option<f64> {
     ratio.filter(|ratio| ratio.is_finite())
 }
 
-/// Whether a timed tile is one of Inductor's list. Imported files do not hold
-/// ROCm's settings; those are then not compared.
+/// Whether a timed tile is in Inductor's list. Imported files may lack ROCm's settings, which are then not
+/// compared.
 fn is_the_default(timed: &Tile, default: &Tile) -> bool {
     launch_shape(timed) == launch_shape(default) && (timed.rocm.is_none() || timed.rocm == default.rocm)
 }
 
-/// The settings of a tile that Inductor's list fixes. The others follow from
-/// the problem and from torch's settings.
+/// The settings of a tile that Inductor's list fixes. The others follow from the problem and from torch's
+/// settings.
 fn launch_shape(tile: &Tile) -> [u32; 6] {
     [tile.block_m, tile.block_n, tile.block_k, tile.group_m, tile.num_stages, tile.num_warps]
 }
@@ -188,7 +189,7 @@ mod tests {
         assert_eq!((entry.best, entry.gain_over_defaults), (Config::Library, Some(201.0 / 160.0)));
         assert_eq!((triton.config, triton.ns, triton.gain_over_defaults), (tile(64, 5), 2e5, Some(1.005)));
         assert_eq!((library.config, library.ns, library.tflops), (Config::Library, 16e4, entry.tflops));
-        // 201 is within 1 % of 200, 203 is not.
+        // 201 is within 1 % of 200 and ties with it. 203 is not.
         assert_eq!((entry.triton_over_library, entry.triton_ties), (Some(0.8), 1));
         assert_eq!((triton.spread, library.spread), (None, None));
     }
@@ -202,7 +203,7 @@ mod tests {
         let consensus = Consensus::of(&[by("a", &times)]);
         let float = Problem::new(ProblemFields::plain(Op::Mm, 1, 4096, 4096, 4096, DType::Float32)).unwrap();
         assert_eq!(consensus.board_entry(&float, &hardware).unwrap().triton_over_library, None);
-        // The flag means nothing for other types.
+        // For other types, the flag has no effect.
         assert_eq!(consensus.board_entry(&problem(), &hardware).unwrap().triton_over_library, Some(2.0));
     }
 }

@@ -10,14 +10,14 @@ use diode_core::stats::median;
 use super::numbers::Numbers;
 use crate::solutions::{DecodedSolution, StoredSolution};
 
-/// A solution of a view: what was measured, by whom, and whether it counts.
+/// A solution of a view: what was measured, who measured it, and whether it counts.
 #[derive(Debug, Clone)]
 pub(crate) struct ReadSolution {
     /// The number of its row.
     pub(crate) number: i64,
-    /// `None` is the one contributor without an account.
+    /// `None` stands for all that was sent without an account.
     pub(crate) contributor: Option<AccountId>,
-    /// `false` if all uploads that sent it are fenced.
+    /// `false` if no upload that sent it counts.
     pub(crate) counts: bool,
     pub(crate) solution: DecodedSolution,
 }
@@ -29,7 +29,7 @@ impl ReadSolution {
     }
 }
 
-/// The time of one config in one solution: its median, if it was timed more than once.
+/// The time of one config in one solution. If the config was timed more than once, it is the median.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Sample {
     /// The place of its solution in [`Gathered::sources`].
@@ -38,16 +38,16 @@ pub(super) struct Sample {
     pub(super) time: f64,
 }
 
-/// What a sample comes from.
+/// The solution that a sample comes from.
 #[derive(Clone, Copy)]
 pub(super) struct Source {
     pub(super) number: i64,
-    /// Contributors are numbered from 0 as they come.
+    /// Contributors are numbered from 0, in the order in which they appear.
     pub(super) contributor: u32,
     pub(super) counts: bool,
 }
 
-/// The times of every config. Those of one contributor stand together.
+/// The times of every config. The samples of one config stand together.
 pub(super) struct Gathered<'n> {
     configs: &'n [Config],
     /// Where the samples of each config end.
@@ -78,7 +78,7 @@ impl<'n> Gathered<'n> {
         Self { configs: numbers.configs(), ends, samples, sources, contributors }
     }
 
-    /// The samples of each config that was timed.
+    /// Every config that was timed, with its samples.
     pub(super) fn times(&self) -> impl Iterator<Item = (Config, &[Sample])> {
         let starts = std::iter::once(&0).chain(&self.ends);
         let samples = starts.zip(&self.ends).map(|(&start, &end)| &self.samples[start..end]);
@@ -89,25 +89,25 @@ impl<'n> Gathered<'n> {
         self.sources[sample.source as usize]
     }
 
-    /// The place of the sample's solution among the sources.
+    /// The index of the sample's solution among the sources.
     pub(super) fn place_of_source(sample: &Sample) -> usize {
         sample.source as usize
     }
 }
 
-/// One time for each contributor: the median of its own. So nobody counts more for sending more. Used for one config
-/// after the other, it takes no memory anew.
+/// One time for each contributor, which is the median of its own times. So nobody counts for more by sending more.
+/// One value is used for all configs in turn, so that no memory is allocated for each.
 #[derive(Default)]
 pub(super) struct Combined {
     own: Vec<f64>,
-    /// By the numbers of the contributors.
+    /// The times, with the numbers of the contributors.
     pub(super) times: Vec<(u32, f64)>,
-    /// Behind all of them.
+    /// How many timings they come from.
     pub(super) timings: u32,
 }
 
 impl Combined {
-    /// Combines those samples of a config that are `wanted`.
+    /// Combines the samples of a config whose source is `wanted`.
     pub(super) fn set(
         &mut self,
         gathered: &Gathered<'_>,
@@ -146,7 +146,7 @@ fn add(numbers: &Numbers, solution: &DecodedSolution, source: u32, samples: &mut
     }));
 }
 
-/// Puts samples in the order of their configs, and says where those of each config end.
+/// Sorts samples by config. Also returns where the samples of each config end.
 fn by_config(samples: &[(u32, Sample)], configs: usize) -> (Vec<usize>, Vec<Sample>) {
     let mut ends = vec![0; configs];
     for (number, _) in samples {
@@ -154,7 +154,7 @@ fn by_config(samples: &[(u32, Sample)], configs: usize) -> (Vec<usize>, Vec<Samp
     }
     let mut sum = 0;
     for end in &mut ends {
-        // Until they are put there, where they begin.
+        // For now, where the samples of each config begin. Each sample placed below moves this on, up to the end.
         (*end, sum) = (sum, sum + *end);
     }
     let mut sorted = vec![Sample::default(); samples.len()];

@@ -1,8 +1,8 @@
 //! The consensus of a view: the time of every config over all its contributors.
 //!
-//! A contributor's own solutions are combined by their median first. The time of a config is the median
-//! over the contributors that timed it, so nobody counts for more by sending more. Solutions of fenced
-//! uploads do not count.
+//! First, the solutions of each contributor are combined by their median. The time of a config is then the
+//! median over the contributors that timed it, so nobody counts for more by sending more. Solutions of fenced
+//! or quarantined uploads do not count.
 
 mod config_cache;
 mod deviation;
@@ -28,17 +28,17 @@ pub(crate) use repeats::Repeats;
 
 use crate::solutions::{ConfigLists, Damaged, StoredSolutions};
 
-/// What the solutions of one view make together.
+/// What is computed from the solutions of one view.
 pub(crate) struct Computed {
     /// `None` if no config has a time that counts.
     pub(crate) entry: Option<BoardEntry>,
-    /// Of those solutions that enough other contributors measured.
+    /// The deviations of the solutions that enough other contributors measured.
     pub(crate) deviations: Vec<Deviation>,
 }
 
-/// The board entry of one view and the deviations of its solutions: a function of the view's stored
-/// solutions, its problem and its hardware, and of nothing else. Damaged solutions do not count.
-/// Long work: not for an async thread.
+/// The board entry of one view, and the deviations of its solutions. They depend only on the view's stored
+/// solutions, its problem and its hardware. Damaged solutions do not count. This takes long, so it must not
+/// run on an async thread.
 pub(crate) fn compute(
     stored: &StoredSolutions,
     learnt: &mut ConfigCache,
@@ -54,11 +54,11 @@ pub(crate) fn compute(
 /// The consensus of several problems on one hardware by one method.
 pub(crate) struct ByProblem {
     pub(crate) consensuses: Vec<(Problem, Consensus)>,
-    /// How much is too damaged to be in it.
+    /// How many rows are damaged and therefore left out.
     pub(crate) left_out: usize,
 }
 
-/// The solutions that can be read. The others are in the log, and `admin verify` lists them.
+/// The solutions that can be read. The log names the others, and `admin verify` lists them.
 fn readable(stored: &StoredSolutions, lists: &mut ConfigLists) -> Vec<ReadSolution> {
     let decoded = stored.decode_with(lists);
     tell_damaged(stored, &decoded.damaged);
@@ -77,28 +77,28 @@ fn tell_damaged(stored: &StoredSolutions, decoded: &[Damaged]) -> usize {
 pub(crate) struct AgreedTime {
     pub(crate) config: Config,
     pub(crate) time: Nanos,
-    /// The number of timings behind it.
+    /// How many timings it comes from.
     pub(crate) timings: u32,
-    /// The contributors that it is the median over.
+    /// How many contributors it is the median over.
     pub(crate) contributors: u32,
 }
 
-/// The fastest of some configs.
+/// The fastest config of a group.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Fastest {
     pub(crate) agreed: AgreedTime,
-    /// Interquartile range of the repeats / time: the median over the solutions that know it.
+    /// The interquartile range of the repeats / the time: the median over the solutions that state it.
     pub(crate) spread: Option<f64>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Consensus {
-    /// Every timed config once, fastest first; equals in the order of configs.
+    /// Every timed config once, the fastest first. Configs with equal times have the order of configs.
     pub(crate) configs: Vec<AgreedTime>,
-    /// The fastest of all but the library kernel.
+    /// The fastest Triton config.
     pub(crate) triton: Option<Fastest>,
     pub(crate) library: Option<Fastest>,
-    /// Configs that failed and that no solution has a time for.
+    /// Configs that failed and have no time in any solution.
     pub(crate) failures: BTreeMap<Config, FailureReason>,
     pub(crate) solutions: u64,
     pub(crate) contributors: u64,
@@ -111,7 +111,7 @@ impl Consensus {
         Self::new(&Gathered::of(&measured, &mut learnt.numbers), &measured)
     }
 
-    /// The same, and what is known of the repeats of each config.
+    /// The same, with the repeats of each config.
     pub(crate) fn with_repeats(
         stored: &StoredSolutions,
         learnt: &mut ConfigCache,
@@ -121,7 +121,7 @@ impl Consensus {
         (consensus, repeats::repeats(&measured))
     }
 
-    /// Of each problem. Long work: not for an async thread.
+    /// The consensus of each problem. This takes long, so it must not run on an async thread.
     pub(crate) fn by_problem(stored: &StoredSolutions) -> ByProblem {
         let decoded = stored.decode();
         let left_out = tell_damaged(stored, &decoded.damaged);
@@ -151,7 +151,7 @@ impl Consensus {
                 timings += u64::from(behind);
             }
         }
-        // No two have the same config.
+        // No two entries have the same config, so the order is always the same.
         configs.sort_unstable_by(|a, b| a.time.0.total_cmp(&b.time.0).then_with(|| a.config.cmp(&b.config)));
         let counted = || measured.iter().filter(|measured| measured.counts);
         let mut failures: BTreeMap<Config, FailureReason> =
@@ -249,7 +249,7 @@ mod tests {
             by("b", &[(tile(128, 3), 210_000), (tile(128, 3), 230_000)]),
             by("c", &[(tile(128, 3), 900_000)]),
         ];
-        // However often somebody sends the same, it counts once.
+        // A contributor counts once, however often it sends the same.
         let many = [one.to_vec(), vec![by("c", &[(tile(128, 3), 910_000)]); 50]].concat();
         for (measured, timings) in [(&one[..], 5), (&many, 55)] {
             let consensus = Consensus::of(measured);

@@ -1,40 +1,41 @@
-//! Numbers instead of configs: most solutions share their list of configs, and most views their lists.
+//! Numbers for configs. Most solutions share their list of configs, and most views share their lists.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use diode_core::Config;
 
-/// More configs than these are not kept from view to view: each view looks at all of them.
+/// With more configs than this, nothing is kept for the next view, because each view looks at all configs
+/// that are kept.
 const MAX_KEPT: usize = 1 << 14;
 
-/// The configs of some views. Each has one number, however many lists hold it.
+/// The configs of some views. Each has one number, even if several lists have it.
 #[derive(Default)]
 pub(crate) struct Numbers {
     configs: Vec<Config>,
     numbers: HashMap<Config, u32>,
-    /// By the address of the list.
+    /// The lists by their address.
     lists: HashMap<usize, NumberedList>,
 }
 
-/// A list of configs by their numbers.
+/// A list of configs, as numbers.
 pub(super) struct NumberedList {
-    /// Keeps the address from being that of another list.
+    /// Kept alive, so that no other list gets the same address.
     _list: Arc<[Config]>,
     pub(super) numbers: Vec<u32>,
-    /// Whether each config is there once.
+    /// Whether no config occurs twice.
     pub(super) distinct: bool,
 }
 
 impl Numbers {
-    /// Forgets everything, if that has become much. Numbers given before mean nothing any more.
+    /// Drops everything if there is too much. Earlier numbers are then no longer valid.
     pub(super) fn make_room(&mut self) {
         if self.configs.len() > MAX_KEPT {
             *self = Self::default();
         }
     }
 
-    /// Numbers a list, which is done once for each.
+    /// Numbers a list, once.
     pub(super) fn add(&mut self, list: &Arc<[Config]>) {
         let address = address(list);
         if self.lists.contains_key(&address) {
@@ -45,12 +46,12 @@ impl Numbers {
         self.lists.insert(address, NumberedList { _list: Arc::clone(list), numbers, distinct });
     }
 
-    /// A list that was added.
+    /// The numbers of a list that was added.
     pub(super) fn list(&self, list: &Arc<[Config]>) -> Option<&NumberedList> {
         self.lists.get(&address(list))
     }
 
-    /// Every config, in the order of their numbers.
+    /// Every config, in the order of its number.
     pub(super) fn configs(&self) -> &[Config] {
         &self.configs
     }

@@ -1,4 +1,4 @@
-//! How often each config was run, and how far apart these runs lay.
+//! How often each config was run, and how far the times of its runs lie apart.
 
 use std::collections::HashMap;
 
@@ -7,15 +7,15 @@ use diode_core::stats::median;
 
 use super::gathered::ReadSolution;
 
-/// Spreads are noise beyond this.
+/// Spreads are rounded to four decimals. More would be noise.
 const DIGITS: f64 = 1e4;
 
 /// The repeats of one config, over the solutions of a view that count.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Repeats {
-    /// Interquartile range / time: the median over the solutions that know it.
+    /// The interquartile range / the time: the median over the solutions that state it.
     pub(crate) spread: Option<f64>,
-    /// The sum over the solutions that know it.
+    /// The sum over the solutions that state it.
     pub(crate) number: Option<u64>,
 }
 
@@ -30,7 +30,7 @@ pub(super) fn repeats(measured: &[ReadSolution]) -> HashMap<Config, Repeats> {
     for one in measured.iter().filter(|one| one.counts && one.solution.knows_repeats()) {
         for (config, spread, repeats) in one.solution.repeats() {
             let known = known.entry(config).or_default();
-            // One run has none. And databases hold times that were taken before there was a least time.
+            // A single run has no spread. A time of zero, from before the floor existed, gives no finite one.
             known.spreads.extend(spread.filter(|spread| spread.is_finite() && repeats != Some(1)));
             if let Some(repeats) = repeats {
                 known.number = Some(known.number.unwrap_or(0) + u64::from(repeats));

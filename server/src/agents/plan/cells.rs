@@ -1,23 +1,25 @@
 use super::size::SizeBin;
 
-/// The most cells of a bin. Three sides make 262,144 problems of a kind, more than a fleet measures in years.
+/// The most cells of a bin. Three sides then make 64³ = 262,144 problems of a kind, more than a fleet measures in
+/// years.
 const MOST_CELLS: u64 = 64;
 
-/// Which sizes of a bin are asked for.
+/// The sizes of a bin that are wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rows {
     Any,
-    /// Multiples of so many elements, which are 16 bytes: 4 or 8.
+    /// Multiples of the number of elements in 16 bytes, which is 4 or 8.
     Aligned(u64),
-    /// What is no such multiple.
+    /// All sizes but those multiples.
     Unaligned(u64),
 }
 
-/// The sizes of a bin in cells, as many as a power of two, whose ratios are about the same: each ratio of sizes is as
-/// frequent as any other. A problem takes one size of a cell, so problems of different cells differ.
+/// The sizes of a bin, divided into cells. The number of cells is a power of two. Each cell spans about the same
+/// ratio of sizes, so each ratio is as frequent as any other. A problem takes one size of a cell, so problems of
+/// different cells differ.
 #[derive(Debug, Clone)]
 pub(super) struct Cells {
-    /// Where each begins and the last ends; of multiples, how many times the step.
+    /// Where each cell begins, and where the last ends. For aligned sizes, in multiples of the step.
     bounds: Vec<u64>,
     /// The logarithm, to base 2, of the number of cells.
     pub(super) bits: u32,
@@ -25,12 +27,12 @@ pub(super) struct Cells {
 }
 
 impl Cells {
-    /// `None` if no size of the bin is asked for.
+    /// `None` if the bin has no wanted size.
     fn new(bin: SizeBin, rows: Rows) -> Option<Self> {
         let (least, end, narrowest) = match rows {
             Rows::Any => (bin.least(), bin.most() + 1, 1),
             Rows::Aligned(step) => (bin.least().div_ceil(step), bin.most() / step + 1, 1),
-            // Of two neighbours one is no multiple.
+            // At least two sizes, of which one is no multiple.
             Rows::Unaligned(_) => (bin.least(), bin.most() + 1, 2),
         };
         let number = MOST_CELLS.min(1 << ((end - least) / narrowest).checked_ilog2()?);
@@ -44,7 +46,7 @@ impl Cells {
         Some(Self { bounds, bits: number.ilog2(), rows })
     }
 
-    /// One of the sizes of a cell, chosen by the lowest 16 bits of a number: no cell has more.
+    /// One size of a cell, chosen by the lowest 16 bits of `chosen`. No cell has more than 2¹⁶ sizes.
     pub(super) fn size(&self, cell: usize, chosen: u64) -> u64 {
         let (from, end) = (self.bounds[cell], self.bounds[cell + 1]);
         let at = from + (((chosen & 0xffff) * (end - from)) >> 16);

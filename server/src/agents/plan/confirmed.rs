@@ -1,15 +1,15 @@
 use diode_core::Problem;
 use diode_core::mixing::hash;
 
-/// One problem in so many is measured by a second contributor. More would halve what is learnt for the sake of
-/// what is nearly always so.
+/// A second contributor measures one problem in this many. At one in one, agents would learn half as much, only to
+/// confirm results that are nearly always right.
 const ONE_IN: u64 = 4;
 
-/// Apart from the shares that other hashes of the size choose.
+/// Makes the choice independent of other hashes of the same size.
 const SALT: u64 = 0x636f_6e66;
 
-/// Whether a second contributor is to measure a problem, too, wherever it stands on its board. Those at the top are
-/// confirmed anyway.
+/// Whether a second contributor must measure a problem wherever it stands on its board. Problems at the top of a
+/// board are confirmed anyway.
 pub fn is_to_be_confirmed(problem: &Problem) -> bool {
     let numbers =
         [SALT, problem.b, problem.m, problem.n, problem.k, problem.op as u64, problem.a_dtype as u64];

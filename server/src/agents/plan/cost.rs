@@ -2,36 +2,37 @@ use diode_core::Problem;
 use diode_core::api::Breadth;
 use diode_core::hardware::{Facts, Hardware, Vendor, roofline};
 
-/// Seconds for each problem: making the inputs, checking results, sending them.
+/// Seconds that each problem takes besides its launches: to make the inputs, check the results and send them.
 const PER_PROBLEM: f64 = 0.1;
 
-/// Launches of a config on average: most get few.
+/// Launches of a config on average. Most configs get few.
 const LAUNCHES: f64 = 4.0;
 
-/// How many times the roofline a config takes on average.
+/// The average time of a config / the roofline.
 const SLOWDOWN: f64 = 5.0;
 
-/// Seconds that a launch takes besides, with the flush of the cache.
+/// Seconds that each launch takes in addition, with the flush of the cache.
 const PER_LAUNCH: f64 = 50e-6;
 
-/// The rates of hardware that nobody has described: those of a small one, so that a lease is rather too short.
+/// The rates that are assumed for hardware without facts. They are a small device's, so that a lease is rather
+/// too short.
 const UNKNOWN_FLOPS: f64 = 1e11;
 const UNKNOWN_BYTES: f64 = 1e10;
 
-/// Configs of a GPU's sample: 200 that a model expects to be fast, 100 drawn ones, and those of the default list.
+/// Configs in a GPU's sample: 200 that a model expects to be fast, 100 drawn ones, and the default list.
 const GPU_SAMPLE: f64 = 310.0;
 
-/// How long a device is expected to take for a problem.
+/// How many seconds a device is expected to take for a problem.
 pub fn expected_seconds(hardware: &Hardware, problem: &Problem, breadth: Breadth) -> f64 {
     seconds(hardware, launch(hardware, problem), breadth)
 }
 
-/// How long a launch is expected to take on average.
+/// How many seconds one launch is expected to take on average.
 pub(super) fn launch(hardware: &Hardware, problem: &Problem) -> f64 {
     best_case(hardware.facts.as_ref(), problem) * SLOWDOWN + PER_LAUNCH
 }
 
-/// How long a problem is expected to take whose launches take so long.
+/// How many seconds a problem is expected to take, if each launch takes `launch` seconds.
 pub(super) fn seconds(hardware: &Hardware, launch: f64, breadth: Breadth) -> f64 {
     PER_PROBLEM + configs(hardware, breadth) * LAUNCHES * launch
 }
@@ -44,11 +45,11 @@ fn best_case(facts: Option<&Facts>, problem: &Problem) -> f64 {
     )
 }
 
-/// About how many configs there are; the exact number would take longer to find than it is worth.
+/// Roughly how many configs a device times. The exact number would take too long to find.
 fn configs(hardware: &Hardware, breadth: Breadth) -> f64 {
     let cores = hardware.facts.map_or(1, |facts| facts.sms);
     match (hardware.vendor, breadth) {
-        // 64 blocks for each power of two of threads.
+        // 64 blocks for each number of threads, which is a power of two.
         (Vendor::Cpu, Breadth::Full) => 64.0 * f64::from(cores.ilog2().min(5) + 1),
         (Vendor::Cpu, Breadth::Sample) => (6.0 * f64::from(cores.ilog2().min(5) + 1)) + 100.0,
         (_, Breadth::Full) => 1534.0,

@@ -4,23 +4,24 @@ use diode_core::{Bias, Layout, Op, Problem, ProblemFields};
 use super::cells::{AllCells, Cells, Rows};
 use super::kind::Kind;
 
-/// What decides the draws of a kind; the same seed gives the same.
+/// The key of a kind's draws. The same seed gives the same draws.
 pub(super) fn key(kind: Kind, seed: u64) -> u64 {
     let Kind { op, dtype, b_layout, aligned, b, m, n, k } = kind;
     let parts = [seed, op as u64, dtype as u64, b_layout as u64, u64::from(aligned)];
     hash(parts.into_iter().chain([b, m, n, k].map(|bin| bin.place() as u64)))
 }
 
-/// The problem of a kind with a number: each number gives another one, until there are no more.
+/// The problem of a kind with a number. Each number gives another problem; there are none beyond the last.
 pub(super) fn draw(kind: Kind, number: u64, key: u64, cells: &AllCells) -> Option<Problem> {
-    // As many elements as 16 bytes hold.
+    // The number of elements in 16 bytes.
     let step = 16 / kind.dtype.size();
     let (aligned, unaligned) = (Rows::Aligned(step), Rows::Unaligned(step));
-    // Each kind begins with another of the three ways: few have more than one problem.
+    // Unaligned problems have three ways. Kinds begin with different ways, since most kinds get only one
+    // problem.
     let way = (number % 3 + key % 3) % 3;
     let (number, n_rows, k_rows) = match (kind.aligned, way) {
         (true, _) => (number, aligned, aligned),
-        // One of the two is enough, so both ways are drawn.
+        // One unaligned side makes a problem unaligned, so each side is drawn alone and both together.
         (false, 0) => (number / 3, unaligned, aligned),
         (false, 1) => (number / 3, aligned, unaligned),
         (false, _) => (number / 3, unaligned, unaligned),
@@ -41,7 +42,7 @@ pub(super) fn draw(kind: Kind, number: u64, key: u64, cells: &AllCells) -> Optio
     let b = batch.map_or(1, size);
     let bias = match kind.op {
         Op::Mm | Op::Bmm => Bias::None,
-        // That of a linear layer, whose weight lies in columns.
+        // The bias of a linear layer, whose weight lies in columns.
         Op::Addmm | Op::Baddbmm if kind.b_layout == Layout::Column => Bias::Vector,
         Op::Addmm | Op::Baddbmm => Bias::Matrix,
     };
@@ -49,7 +50,7 @@ pub(super) fn draw(kind: Kind, number: u64, key: u64, cells: &AllCells) -> Optio
     Problem::new(ProblemFields { b_layout: kind.b_layout, bias, ..plain }).ok()
 }
 
-/// A number of so many bits for each such number, and another one for each: every step can be undone.
+/// Permutes the numbers of `bits` bits. No two numbers get the same place, because each step can be undone.
 fn shuffled(number: u64, bits: u32, key: u64) -> Option<u64> {
     let mask = (1 << bits) - 1;
     if number > mask {

@@ -6,16 +6,16 @@ use diode_core::{DType, Layout, Op, Problem};
 
 use super::size::SizeBin;
 
-/// The types that the plan asks for; others are measured by people who need them.
+/// The types that the plan covers. People who need other types measure those themselves.
 pub(in crate::agents) const DTYPES: [DType; 3] = [DType::BFloat16, DType::Float16, DType::Float32];
 
-/// The batches that the plan asks for. Those of 1 are multiplications without a batch.
+/// The batches that the plan covers. A batch of 1 is left out: it is a multiplication without a batch.
 pub(super) const BATCHES: &[SizeBin] = SizeBin::ALL.split_at(1).1.split_at(3).0;
 
-/// [`Kind::use_by_programs`] on average over operators, types, layouts and sizes.
+/// The average of [`Kind::use_by_programs`] over operators, types, layouts and sizes.
 pub(super) const USUAL_USE: f64 = 129.0;
 
-/// Problems that count as alike: one of them says much about the others.
+/// A group of similar problems: one problem tells much about the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Kind {
     pub op: Op,
@@ -30,7 +30,7 @@ pub struct Kind {
 }
 
 impl Kind {
-    /// `None` for problems that the plan does not ask for.
+    /// `None` for problems that the plan does not cover.
     pub fn of(problem: &Problem) -> Option<Self> {
         let is_plain = problem.a_layout == Layout::Row
             && problem.out_layout.is_none()
@@ -52,7 +52,7 @@ impl Kind {
         })
     }
 
-    /// Whether devices of an ability can measure some of its problems.
+    /// Whether devices with this ability can measure some problems of the kind.
     pub(super) fn is_for(self, ability: &Ability) -> bool {
         ability.ops.contains(&self.op)
             && ability.dtypes.contains(&self.dtype)
@@ -66,17 +66,18 @@ impl Kind {
         (range(self.m), range(self.n))
     }
 
-    /// How soon its first problem comes, beside those of others. Half of it is the same for all operators, types,
-    /// layouts and sizes: a model that has seen few problems of a kind picks badly there, and somebody computes them.
-    /// The other half is how often programs do. How long a problem takes does not count: a plan that put long ones off
-    /// had more problems in an hour, and worse models of them and of fp32.
+    /// How soon the first problem of the kind comes, compared with other kinds. Half of the weight is the same for all
+    /// operators, types, layouts and sizes: a model picks badly where it has seen few problems, and somebody computes
+    /// them. The other half is how often programs compute such problems. The time of a problem does not count: a plan
+    /// that put long problems off measured more problems in an hour, but models of long problems and of fp32 were
+    /// worse.
     pub(super) fn weight(self) -> f64 {
         let batches = if self.op.is_batched() { BATCHES.len() } else { 1 };
         (1.0 + self.use_by_programs() / USUAL_USE) / batches as f64
     }
 
-    /// How often programs compute such problems with any batch, beside others. Estimated: linear layers in 16 bits
-    /// lead.
+    /// How often programs compute such problems with any batch, compared with other kinds. An estimate: linear layers
+    /// in 16 bits come first.
     pub(super) fn use_by_programs(self) -> f64 {
         let op = match self.op {
             Op::Mm | Op::Addmm => 4.0,
@@ -90,7 +91,7 @@ impl Kind {
         };
         let layout = if self.b_layout == Layout::Column { 2.0 } else { 1.0 };
         let alignment = if self.aligned { 3.0 } else { 1.0 };
-        // Small N and K are those of odd programs.
+        // Few programs have a small N or K.
         let usual = |bin: SizeBin| if bin.most() > 64 { 3.0 } else { 1.0 };
         op * dtype * layout * alignment * usual(self.n) * usual(self.k)
     }
@@ -108,7 +109,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Every kind that the plan knows, in a fixed order.
+/// Every kind that the plan covers, in a fixed order.
 pub fn kinds() -> Vec<Kind> {
     let mut kinds = Vec::new();
     for &op in Op::ALL {
@@ -117,7 +118,7 @@ pub fn kinds() -> Vec<Kind> {
             for &b_layout in Layout::ALL {
                 for aligned in [true, false] {
                     for &b in batches {
-                        // One to three rows of A are usual; so few columns or products are not.
+                        // Programs often have one to three rows of A, but rarely so few columns or so small a K.
                         for m in SizeBin::ALL {
                             for &n in &SizeBin::ALL[1..] {
                                 for &k in &SizeBin::ALL[1..] {

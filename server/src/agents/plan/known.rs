@@ -5,14 +5,14 @@ use diode_core::Problem;
 
 use super::kind::Kind;
 
-/// The problems of a hardware that have been measured or are planned. Those that the plan never asks for are
+/// The problems of a hardware that have been measured or planned. Problems that the plan does not cover are
 /// left out.
 #[derive(Debug, Clone, Default)]
 pub struct KnownProblems {
-    /// How many there are of each kind.
+    /// How many problems of each kind are known.
     counts: HashMap<Kind, u32>,
-    /// A hash of each: whole problems would take ten times the memory. Where two have the same, the plan passes
-    /// one of them over.
+    /// A hash of each known problem: whole problems would take ten times the memory. If two problems have the
+    /// same hash, the plan skips one of them.
     hashes: HashSet<u64>,
 }
 

@@ -1,9 +1,9 @@
 //! What to measure next on a hardware. Pure: the same input and seed give the same plan.
 //!
-//! Problems are told apart by their [`Kind`]. First comes one problem of each kind of which nothing is known,
-//! then what people want, then where models pick badly, what a second contributor is to confirm and what another driver
-//! may have changed, then more of the kinds of which least is known. Kinds that programs compute often tend to come
-//! before others.
+//! Problems are grouped by their [`Kind`]. First comes one problem of each kind of which nothing is known, then what
+//! people want. Then come kinds for which models pick badly, results that a second contributor must confirm, and times
+//! that another driver may have changed. Last come more problems of the kinds of which least is known. Kinds that
+//! programs compute often tend to come before others.
 
 mod cells;
 mod confirmed;

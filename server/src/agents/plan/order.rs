@@ -3,17 +3,17 @@ use diode_core::mixing::mix;
 use super::draw::key;
 use super::kind::{Kind, kinds};
 
-/// The order in which kinds have their first turn. It is the same for all devices, so it is found once.
+/// The order in which kinds have their first turn. It is the same for all devices, so it is computed once.
 pub struct Order {
     kinds: Vec<Kind>,
     seed: u64,
 }
 
 impl Order {
-    /// Shuffled, but so that kinds of twice the weight come first twice as often (Efraimidis and Spirakis).
+    /// A weighted shuffle: a kind with twice the weight comes first twice as often (Efraimidis and Spirakis).
     pub fn new(seed: u64) -> Self {
         let place = |kind: Kind| {
-            // From 0 to 1: the highest 53 bits, as many as a double holds.
+            // A number from 0 to 1, made of the highest 53 bits: a double holds that many.
             let random = (mix(key(kind, seed)) >> 11) as f64 / (1_u64 << 53) as f64;
             -random.max(f64::MIN_POSITIVE).ln() / kind.weight()
         };
@@ -26,7 +26,7 @@ impl Order {
         &self.kinds
     }
 
-    /// Decides the draws of every kind, too.
+    /// The seed of the order, and of the draws of every kind.
     pub(super) fn seed(&self) -> u64 {
         self.seed
     }

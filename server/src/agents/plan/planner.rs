@@ -9,7 +9,7 @@ use super::kind::Kind;
 use super::known::KnownProblems;
 use super::order::Order;
 
-/// A kind of which so many draws in a row are too much for the device has nothing more for it.
+/// After so many draws in a row that are too much for the device, a kind counts as used up.
 const TRIES: u32 = 8;
 
 /// A problem to measure.
@@ -21,8 +21,8 @@ pub struct Planned {
     pub seconds: f64,
 }
 
-/// The order in which a hardware is measured: an endless sequence, unless the device can measure nothing in
-/// the time it has.
+/// Plans one problem after the other for a hardware. The sequence is endless, unless the device can measure
+/// nothing within the time of a lease.
 pub struct Planner<'a> {
     hardware: &'a Hardware,
     ability: &'a Ability,
@@ -32,31 +32,31 @@ pub struct Planner<'a> {
     seed: u64,
     /// The kinds that have had no turn yet.
     unmet: std::slice::Iter<'a, Kind>,
-    /// The others, the first first.
+    /// The kinds that have had a turn, in the order of their first turns.
     order: Vec<Turn>,
-    /// Kinds with more problems than this have their turn later.
+    /// A kind with more problems than this is skipped in this pass.
     depth: u32,
     place: usize,
 }
 
-/// A kind in the order.
+/// The state of a kind in the order.
 struct Turn {
     kind: Kind,
-    /// Decides its draws.
+    /// The key of its draws.
     key: u64,
     /// The number of its next draw.
     next: u32,
-    /// How many of its problems are known, planned ones among them.
+    /// How many of its problems are known, including planned ones.
     count: u32,
-    /// Whether some were known before, so that draws must be compared with them.
+    /// Whether some were known before. If so, each draw is compared with them.
     has_known: bool,
-    /// Whether nothing is left of it for the device. It leaves the order at the end of the pass.
+    /// Whether the kind has nothing left for the device. It leaves the order at the end of the pass.
     used_up: bool,
 }
 
 impl<'a> Planner<'a> {
-    /// Plans for devices of an ability, problems that take at most so many seconds each, beside those that are
-    /// known.
+    /// Plans for devices with this ability. Each problem takes at most `most_seconds`. Known problems are left
+    /// out.
     pub fn new(
         hardware: &'a Hardware,
         ability: &'a Ability,
@@ -78,7 +78,8 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Adds the turn of another kind; `false` if all have had theirs. A plan of few problems meets few kinds.
+    /// Adds the turn of another kind; `false` if there are no more. Few kinds are added for a plan of few
+    /// problems.
     fn meet(&mut self) -> bool {
         let Some(&kind) = self.unmet.find(|kind| kind.is_for(self.ability)) else { return false };
         let (count, key) = (self.known.of_kind(kind), key(kind, self.seed));
@@ -86,7 +87,8 @@ impl<'a> Planner<'a> {
         true
     }
 
-    /// The next problem of one kind, whoever's turn it is; `None` if nothing is left of it for the device.
+    /// The next problem of one kind, even if another kind is due. `None` if nothing of the kind is left for the
+    /// device.
     pub fn next_of_kind(&mut self, kind: Kind) -> Option<Planned> {
         let (count, key) = (self.known.of_kind(kind), key(kind, self.seed));
         let place = self.order.len();
@@ -96,7 +98,7 @@ impl<'a> Planner<'a> {
         next
     }
 
-    /// The next problem of the kind at a place; `None` if so many draws give none that is short enough.
+    /// The next problem of the kind at `place`. `None` after [`TRIES`] draws in a row that do not fit.
     fn next_of(&mut self, place: usize) -> Option<Planned> {
         let turn = &mut self.order[place];
         let mut tries = 0;
@@ -114,7 +116,7 @@ impl<'a> Planner<'a> {
             }
             let launch = launch(self.hardware, &problem);
             let cost = |breadth| (breadth, seconds(self.hardware, launch, breadth));
-            // A problem that takes too long with every config is worth a sample.
+            // If all configs take too long, a sample is still worth measuring.
             let (mut breadth, mut seconds) = cost(Breadth::Sample);
             if seconds > self.most_seconds {
                 continue;
@@ -151,7 +153,7 @@ impl Iterator for Planner<'_> {
     }
 }
 
-/// What is measured first; the smaller, the sooner.
+/// The order in which purposes are measured: the smallest rank first.
 pub fn rank(purpose: Purpose) -> u64 {
     match purpose {
         Purpose::Hole => FIRST_RANK,
@@ -161,13 +163,13 @@ pub fn rank(purpose: Purpose) -> u64 {
     }
 }
 
-/// The ranks of what the plan brings by itself. There are so many holes that what comes between, which people and
-/// models ask for, has a share of each lease while they last.
+/// The ranks of problems that the plan brings by itself. The ranks between are for what people and models ask
+/// for. Holes last long, so these problems get a share of each lease in the meantime.
 pub const FIRST_RANK: u64 = 0;
 pub const LAST_RANK: u64 = 3;
 
-/// Which configs are timed on a problem: all where models are judged, and on one problem in four, so that
-/// models learn of configs that nobody would choose.
+/// Which configs are timed on a problem. All are timed on problems that are kept for judging models, and on one
+/// other problem in four, so that models learn of configs that nobody would choose.
 pub fn breadth_of(problem: &Problem) -> Breadth {
     let sum = problem.m ^ problem.n.rotate_left(1) ^ problem.k.rotate_left(2);
     if sum.count_ones().is_multiple_of(4) || is_kept(problem) { Breadth::Full } else { Breadth::Sample }

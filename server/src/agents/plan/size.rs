@@ -1,12 +1,12 @@
-/// Sizes that count as alike: from 4ⁿ to 4ⁿ⁺¹ − 1.
+/// A bin of similar sizes: from 4ⁿ to 4ⁿ⁺¹ − 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct SizeBin(u8);
 
 impl SizeBin {
-    /// Up to 65,535: larger sides are rare, and no kernel cares.
+    /// Up to 65,535. Larger sides are rare, and kernels treat them alike.
     pub(super) const ALL: [Self; 8] =
         [Self(0), Self(1), Self(2), Self(3), Self(4), Self(5), Self(6), Self(7)];
-    /// The batch of an operator without one.
+    /// The bin of a batch of 1, for operators without a batch.
     pub(super) const ONE: Self = Self(0);
 
     /// `None` for sizes beyond the last bin.
@@ -15,7 +15,7 @@ impl SizeBin {
         Self::ALL.get(bin as usize).copied()
     }
 
-    /// The place in [`Self::ALL`].
+    /// The index in [`Self::ALL`].
     pub(super) const fn place(self) -> usize {
         self.0 as usize
     }

@@ -52,7 +52,7 @@ fn what_is_known_is_not_planned_again() {
     let next = planned(&everything(), &first, 1, 300);
     assert!(next.iter().all(|p| p.purpose == Purpose::Hole));
     assert!(next.iter().all(|p| !known.contains(&Kind::of(&p.problem).unwrap())));
-    // Going on is the same as never having stopped.
+    // A plan that was interrupted gives the same problems as one that was not.
     let at_once: Vec<Problem> = planned(&everything(), &[], 1, 600).into_iter().map(|p| p.problem).collect();
     let in_parts: Vec<Problem> = first.into_iter().chain(next.into_iter().map(|p| p.problem)).collect();
     assert_eq!(at_once, in_parts);
@@ -109,7 +109,7 @@ fn no_operator_type_layout_or_alignment_waits_for_others() {
     let share = |admits: &dyn Fn(&Problem) -> bool| {
         first.iter().filter(|p| admits(&p.problem)).count() as f64 / first.len() as f64
     };
-    // At least half as many as if all were alike.
+    // Each share is at least half of what it would be if all were equally frequent.
     for &op in Op::ALL {
         assert!(share(&|p| p.op == op) > 0.125, "{op}");
     }
@@ -199,7 +199,7 @@ fn more_configs_and_larger_problems_take_longer() {
     let seconds = |side, breadth| expected_seconds(&h200(), &problem(side), breadth);
     assert!(seconds(4096, Breadth::Full) > 3.0 * seconds(4096, Breadth::Sample));
     assert!(seconds(8192, Breadth::Sample) > seconds(1024, Breadth::Sample));
-    // Measured: 1 s for a medium one.
+    // One second was measured for a problem of medium size.
     assert!((0.3..3.0).contains(&seconds(2048, Breadth::Full)), "{}", seconds(2048, Breadth::Full));
     let unknown = Hardware { facts: None, ..h200() };
     assert!(expected_seconds(&unknown, &problem(4096), Breadth::Full) > seconds(4096, Breadth::Full));

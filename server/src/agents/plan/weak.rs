@@ -1,4 +1,4 @@
-//! Where models pick badly.
+//! The kinds of problems for which a model picks badly.
 
 use std::collections::HashMap;
 
@@ -6,11 +6,11 @@ use diode_core::Problem;
 
 use super::kind::Kind;
 
-/// A kind of which so many tenths of the best are reached, or more, is no worse than others.
+/// A kind is weak only if its first picks reach less than this share of the best.
 const GOOD: f64 = 0.95;
 
-/// The kinds whose problems a model picks worst for, the worst first. `shares` are problems that the model had not seen,
-/// and the share of the best that its first picks reach.
+/// The kinds for which a model picks worst, the worst first. `shares` are problems that the model had not seen, with
+/// the share of the best that its first picks reach.
 pub fn weakest(shares: &[(Problem, f64)], most: usize) -> Vec<Kind> {
     let mut kinds: HashMap<Kind, (f64, u32)> = HashMap::new();
     for (problem, share) in shares {
