@@ -18,10 +18,10 @@ use crate::http::{ApiFault, ApiResult, FromPath, Lookup, NoParameters, StrictQue
 use crate::page_cache::Question;
 use crate::store::{KnownAgent, NewWork, Now, Store, StoreResult};
 
-/// As many as a page shows.
+/// How many agents a page shows.
 const LISTED: u32 = 200;
 
-/// As many leases as tell what an agent has done lately.
+/// How many leases are enough to show what an agent has done lately.
 const LISTED_LEASES: u32 = 20;
 
 impl Lookup for KnownAgent {
@@ -67,7 +67,7 @@ pub(crate) async fn create(
 ) -> ApiResult<Json<Agent>> {
     let mut registration: Registration = json_body(&headers, body).await?;
     registration.check()?;
-    // Of hardware that was merged into another one, it measures for that.
+    // An agent of hardware that was merged into another measures for the other.
     let slug = &registration.hardware.slug;
     if let Some(known) = app.backend.store.hardware(slug).await?.filter(|known| known.slug != *slug) {
         registration.hardware = known;
@@ -114,7 +114,7 @@ pub(crate) async fn get(
     Ok(Json(AgentDetail { agent, ability, node, leases }))
 }
 
-/// What is told of an agent that must be there.
+/// The summary of an agent that must exist.
 async fn summary(app: &App, id: &AgentId) -> ApiResult<Agent> {
     let summary = app.backend.store.agent_summary(id).await?;
     summary.ok_or_else(|| ApiFault::internal(anyhow!("agent {id} vanished")))

@@ -1,4 +1,4 @@
-//! Two of a kind, compared on the problems that both measured.
+//! Compares two things of one kind on the problems that were measured for both.
 
 use std::collections::BTreeMap;
 
@@ -17,13 +17,13 @@ use crate::ratios::ratios;
 use crate::solutions::StoredSolutions;
 use crate::store::{Pair, Sample};
 
-/// More pairs are not looked at one by one.
+/// How many pairs an answer lists at most.
 const MAX_PAIRS: u32 = 5_000;
 
-/// Older uploads beside a library are left out: each is read as a whole.
+/// How many uploads of a library are read. Older ones are left out, because each is read as a whole.
 const MAX_UPLOADS: u32 = 64;
 
-/// As many as a page shows.
+/// How many pairs a page shows.
 const DEFAULT_LIMIT: u32 = 50;
 
 /// The best kernels of two hardwares on the same problems: `a` and `b` are slugs.
@@ -78,7 +78,7 @@ pub(crate) async fn methods(
     Ok(Json(entries(&app, [&a, &b], kernels, &query).await?))
 }
 
-/// A way of timing by which something was timed.
+/// A hardware and a method by which something was timed on it.
 async fn timed_on(app: &App, given: &str) -> ApiResult<MethodOn> {
     let MethodOn { hardware, method } = given.parse()?;
     let known: HardwareSummary = lookup(app, hardware.as_str()).await?;
@@ -92,7 +92,7 @@ async fn timed_on(app: &App, given: &str) -> ApiResult<MethodOn> {
     )))
 }
 
-/// Compares entries of boards.
+/// Compares board entries.
 async fn entries(
     app: &App,
     [a, b]: [&MethodOn; 2],
@@ -128,7 +128,7 @@ pub(crate) async fn uploads(
 ) -> ApiResult<Json<Ratios>> {
     let a: Receipt = lookup(&app, &query.a).await?;
     let b: Receipt = lookup(&app, &query.b).await?;
-    // Before the timings are read, so that memory holds those of few.
+    // The turn is taken before the timings are read, so that memory holds the timings of few requests.
     let _turn = app.picking().await.ok_or_else(too_many)?;
     let kernels = query.kernels.unwrap_or(Kernels::Triton);
     let a = best_of(&app, &[a.id], kernels, &query).await?;
@@ -165,7 +165,7 @@ fn too_many() -> ApiFault {
     ApiFault::busy("as many uploads are compared as the server takes; try again in a few seconds")
 }
 
-/// The newest uploads beside a library, of which there must be one.
+/// The newest uploads of a library. Fails if there is none.
 async fn uploads_of(app: &App, wanted: &LibraryOn) -> ApiResult<Vec<UploadId>> {
     let ids = app.backend.store.library_uploads(wanted, MAX_UPLOADS).await?;
     if ids.is_empty() {
@@ -176,7 +176,7 @@ async fn uploads_of(app: &App, wanted: &LibraryOn) -> ApiResult<Vec<UploadId>> {
     Ok(ids)
 }
 
-/// The best times in some uploads, read one after the other: memory holds one of them.
+/// The best times in some uploads. They are read one after the other, so that memory holds only one of them.
 async fn best_of(
     app: &App,
     uploads: &[UploadId],
@@ -196,7 +196,7 @@ async fn best_of(
     Ok(best)
 }
 
-/// Compares by one method what both sides measured.
+/// Compares what both sides measured by one method.
 async fn compared(a: BestTimes, b: BestTimes, query: &RatioQuery) -> ApiResult<Json<Ratios>> {
     let common: Vec<Method> = a.keys().filter(|method| b.contains_key(method)).copied().collect();
     let Some(method) = query.method.or(Method::shown_first(&common)) else {
@@ -218,7 +218,9 @@ async fn compared(a: BestTimes, b: BestTimes, query: &RatioQuery) -> ApiResult<J
 /// The best config of each problem, by method.
 type BestTimes = BTreeMap<Method, BTreeMap<ProblemId, (Problem, TimedConfig)>>;
 
-/// Adds those of an upload, whoever else measured the same. Long work: not for an async thread.
+/// Adds the best times of one upload, whoever else measured the same. This takes long, so it must not run on an
+/// async
+/// thread.
 fn add_best_times(best: &mut BestTimes, stored: &StoredSolutions, kernels: Kernels, filter: &ProblemFilter) {
     for (row, solution) in stored.decode().solutions {
         let Some(problem) = stored.problems.get(&row.problem).filter(|problem| filter.admits(problem)) else {

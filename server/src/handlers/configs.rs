@@ -17,11 +17,11 @@ use crate::http::{ApiFault, ApiResult, FromPath, StrictQuery};
 use crate::limits::Client;
 use crate::solutions::cut;
 
-/// A list is made from the timings of so many problems at most: with 1,600 configs each they take 50 MB.
+/// The most problems that a list is made from. With 1,600 configs each, their timings take 50 MB.
 const MAX_PROBLEMS: u32 = 4_000;
-/// Timings that are decoded at a time.
+/// How many timings are decoded at a time.
 const TIMINGS_AT_ONCE: u64 = 1 << 20;
-/// Nobody tries more by hand.
+/// How many configs a list has at most. Nobody tries more by hand.
 const MOST_CONFIGS: usize = 32;
 
 /// How few Triton configs are enough for the problems that the filters leave.
@@ -47,14 +47,14 @@ pub(crate) async fn get(
     let filter = ProblemFilter { method: Some(method), ..filter };
     let slug = &summary.hardware.slug;
     let name = format!("{slug}-configs.json");
-    // Entries, which say which problems there are, may follow the timings later.
+    // Entries may be updated later than the timings, and they decide which problems there are.
     let revision = app.backend.store.entries_revision(slug).await?;
     let form = format!("{revision:?} {filter:?}");
     let export = Export { slug, form, name, media: "application/json" };
     export.answer(&app, &client, &asked, &headers, make(&app, &summary, method, &filter)).await
 }
 
-/// From the consensus of each problem, as the boards have it. Reads a few problems at a time.
+/// Uses the consensus of each problem, as the boards do. Reads a few problems at a time.
 async fn make(
     app: &App,
     summary: &HardwareSummary,
@@ -66,7 +66,8 @@ async fn make(
     let sample = store.triton_problems(slug, filter, MAX_PROBLEMS).await?;
     let wanted: BTreeSet<ProblemId> = sample.items.into_iter().collect();
     let (mut cover, mut left_out) = (Cover::default(), 0);
-    // Runs of all problems, so that memory holds the timings of one, however few of it are wanted.
+    // Reads runs of neighbouring problems, so that memory holds the timings of one run, even if few of its
+    // problems are wanted.
     let sizes = store.problem_sizes(slug, method).await?;
     for problems in cut(&sizes, TIMINGS_AT_ONCE) {
         if wanted.range(problems.clone()).next().is_none() {

@@ -16,7 +16,7 @@ use crate::http::{ApiFault, ApiResult, BodyError, NoParameters, PACE, StrictQuer
 use crate::limits::Client;
 use crate::store::{ContributionFilter, MAX_WAITING_MODELS, NewContribution, Now, Queued, TakenModel};
 
-/// More than anybody reads at once.
+/// How many models are listed: more than anybody reads at once.
 const MAX_LISTED: u32 = 500;
 
 #[derive(Deserialize, utoipa::IntoParams)]
@@ -88,7 +88,7 @@ pub(crate) async fn create(
     }
 }
 
-/// Stores the file of a model that is not refused, and adds the model.
+/// Stores the file of a model and adds the model, unless it is refused.
 async fn add(app: &App, new: &NewContribution, bytes: Bytes, now: Now) -> ApiResult<TakenModel> {
     let (backend, digest) = (&app.backend, &new.model.digest);
     let refused = backend.store.may_contribute(new, now).await?;
@@ -96,8 +96,8 @@ async fn add(app: &App, new: &NewContribution, bytes: Bytes, now: Now) -> ApiRes
         return Ok(refused);
     }
     backend.room_for(bytes.len()).await?.map_err(|full| ApiFault::full(format!("model: {full}")))?;
-    // The blob first: after a crash no row may name a blob that is not there. If the model is refused after all, the
-    // blob waits for `admin sweep`: by now it may also be somebody else's.
+    // The blob is stored first, since after a crash no row may name a missing blob. If the model is refused after
+    // all, the blob is not removed here, because another row may name it by now. `admin sweep` removes it.
     backend.blobs.put(BlobKind::Model, digest, bytes.clone()).await?;
     let taken = backend.store.contribute(new, now).await?;
     if matches!(taken, TakenModel::New(_)) {
@@ -124,12 +124,12 @@ pub(crate) async fn list(
     Ok(Json(app.backend.store.contributions(&filter, MAX_LISTED).await?))
 }
 
-/// A right that is never free has an account.
+/// Fails without an account, which does not happen: the right to contribute always needs one.
 fn signed_in(account: Option<Account>) -> ApiResult<AccountId> {
     account.map(|account| account.id).ok_or_else(|| ApiFault::unauthorized("contributing needs an account"))
 }
 
-/// What to say of a job that could not be queued.
+/// The error for a job that could not be queued.
 pub(super) fn no_job(queued: Queued) -> ApiFault {
     let queued = accepted(queued).err();
     queued.unwrap_or_else(|| ApiFault::busy("the job could not be queued; try again in a few seconds"))

@@ -6,7 +6,7 @@ use diode_core::hardware::Hardware;
 use crate::app::App;
 use crate::http::{ApiResult, FromPath, NoParameters, StrictQuery};
 
-/// As many as a page shows.
+/// How many contributors a page shows.
 const MAX_LISTED: u32 = 200;
 
 /// Who measured a hardware, whoever measured most problems first; 200 at most.

@@ -10,7 +10,7 @@ use crate::app::App;
 use crate::http::{ApiResult, FromPath, StrictQuery};
 use crate::page_cache::Question;
 
-/// Enough to see what the plan is about.
+/// How many coming problems are listed: enough to see where the plan goes.
 const NEXT: u32 = 10;
 
 /// How much of the plan has been measured for one operator and type, by M and N, and what comes next.

@@ -14,10 +14,10 @@ use crate::http::{ApiFault, ApiResult, FileName, StrictQuery, lookup};
 use crate::limits::Client;
 use crate::solutions::{Rebuilt, cut, rebuild};
 
-/// Timings and failures in one file of the columnar format: some 200 MB while it is made.
+/// The most timings and failures in one columnar file, which takes some 200 MB while it is made.
 const MAX_COLUMNAR: u64 = 1 << 23;
 
-/// The same for torch-diode's formats, which take 180 bytes for each.
+/// The same for torch-diode's formats, where each timing takes 180 bytes.
 const MAX_PREDECESSOR: u64 = 1 << 21;
 
 #[derive(Default, Deserialize, utoipa::IntoParams)]

@@ -5,7 +5,7 @@ use diode_core::api::{ApiError, NearestQuery, ShapeOnHardware};
 use crate::app::App;
 use crate::http::{ApiResult, StrictQuery};
 
-/// Of a size that was not measured, the nearest are a hint, no answer.
+/// How many problems are listed for a size that was not measured. They are only a hint.
 const DEFAULT_LIMIT: u32 = 2;
 
 /// A shape on every hardware side by side: the measured problems of exactly its sizes and type, whatever their op

@@ -1,4 +1,4 @@
-//! What answers with datasets and tables have in common.
+//! The common part of answers with datasets and tables.
 
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
@@ -12,27 +12,28 @@ use crate::exports::ExportFile;
 use crate::http::{ApiFault, ApiResult, etag, is_current, save_as};
 use crate::limits::{Client, admit};
 
-/// Made files change with the program that makes them.
+/// Part of the digest, because another version of the program may make another file.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// How many stored solutions are too damaged to be in the file.
+/// How many stored solutions are damaged and therefore missing in the file.
 const LEFT_OUT: HeaderName = HeaderName::from_static("diode-left-out");
 
-/// The licence of all that is in the file. Its formats have no place for it that all readers would keep.
+/// The licence of all that is in the file. It is a header, because no format has a place that all readers
+/// would keep.
 const LICENCE: HeaderName = HeaderName::from_static("diode-licence");
 
 /// A file made of everything stored for a hardware.
 pub(super) struct Export<'a> {
     pub(super) slug: &'a HardwareSlug,
-    /// Whatever the content depends on, beside the timings.
+    /// Everything that the content depends on, except the timings.
     pub(super) form: String,
-    /// Its name when it is saved.
+    /// The file's name when a browser saves it.
     pub(super) name: String,
     pub(super) media: &'static str,
 }
 
 impl Export<'_> {
-    /// Answers a request for it. The file is made only if the client lacks it and asks by GET.
+    /// Answers a request for the file. The file is made only if the request is a GET and the client lacks it.
     pub(super) async fn answer(
         self,
         app: &App,
@@ -48,7 +49,7 @@ impl Export<'_> {
         let made_of = format!("{VERSION}\n{}\n{state}\n{}\n{}", self.slug, self.name, self.form);
         let digest = Digest::of(made_of.as_bytes());
         let tag = etag(&digest);
-        // The data may grow, so a client asks each time whether it has changed.
+        // The data may grow, so clients must ask each time whether the file has changed.
         let caching =
             [(header::ETAG, tag.clone()), (header::CACHE_CONTROL, HeaderValue::from_static("no-cache"))];
         if is_current(asked, &tag) {
@@ -60,7 +61,7 @@ impl Export<'_> {
             (LICENCE, HeaderValue::from_static(DATA_LICENCE)),
         ];
         if method == Method::HEAD {
-            // Its length is unknown before it is made.
+            // The length is not known before the file is made.
             let body = Body::from_stream(stream::empty::<Result<Vec<u8>, std::io::Error>>());
             return Ok((caching, head, body).into_response());
         }
@@ -70,7 +71,7 @@ impl Export<'_> {
         };
         let file = app.exports.file(&digest, make).await?;
         if app.backend.store.hardware_state(self.slug).await?.as_ref() != Some(&state) {
-            // It may hold more than its digest says.
+            // The timings changed while the file was made, so it may have more than its digest stands for.
             app.exports.forget(&digest);
             return Ok(([(header::CACHE_CONTROL, "no-store")], head, file.bytes).into_response());
         }

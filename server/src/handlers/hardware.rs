@@ -11,7 +11,7 @@ use crate::app::App;
 use crate::http::{ApiFault, ApiResult, FromPath, Lookup, NoParameters, StrictQuery};
 use crate::store::{Store, StoreResult};
 
-/// More points than pixels show nothing more.
+/// How many points a chart gets at most. More would not show, since a chart has few pixels.
 const MAX_POINTS: u32 = 5_000;
 
 impl Lookup for HardwareSummary {
@@ -24,7 +24,7 @@ impl Lookup for HardwareSummary {
     }
 }
 
-/// For what needs no figures: one row.
+/// Reads one row, for routes that need no figures.
 impl Lookup for Hardware {
     type Id = HardwareSlug;
     const KIND: &'static str = HardwareSummary::KIND;
@@ -35,10 +35,10 @@ impl Lookup for Hardware {
     }
 }
 
-/// More than a menu can show.
+/// How many kinds of hardware are listed: more than a menu can show.
 const MAX_LISTED: usize = 500;
 
-/// The method that is asked for, else the one that is shown first.
+/// The method that the request names or, without one, the method that is shown first.
 pub(super) fn shown_method(summary: &HardwareSummary, asked: Option<Method>) -> ApiResult<Method> {
     asked.or(summary.method).ok_or_else(|| {
         ApiFault::not_found(format!("nothing has been uploaded for `{}` yet", summary.hardware.slug))

@@ -1,4 +1,4 @@
-//! What administrators decide about kinds of hardware.
+//! What administrators decide about hardware.
 
 use axum::Json;
 use axum::body::Body;
@@ -76,7 +76,7 @@ pub(crate) async fn merge(
     Ok(Json(HardwareMerged { solutions: merged(&app, &request, admin.who()).await? }))
 }
 
-/// Merges, and returns how many solutions are the other's now.
+/// Merges one hardware into another. Returns how many solutions have moved.
 pub(crate) async fn merged(app: &App, request: &HardwareMerge, who: &str) -> ApiResult<u64> {
     let done = app.backend.store.merge_hardware(request, who, Now::read()).await?;
     done.map_err(|refused| {

@@ -13,8 +13,8 @@ use crate::app::App;
 use crate::http::{ApiFault, ApiResult, FromPath, NoParameters, StrictQuery};
 use crate::limits::{Client, Turn};
 
-/// How often the database is asked. The worker may be another process, which
-/// cannot wake this one; people read more slowly than this.
+/// How often the database is asked for events. The worker may be another process, which cannot wake this one.
+/// People read more slowly than this.
 const POLL: Duration = Duration::from_millis(250);
 
 /// One of the server-sent events.
@@ -73,14 +73,14 @@ struct Follower {
     app: App,
     _turn: Turn,
     job: JobId,
-    /// The last event sent.
+    /// The number of the last event that was sent.
     after: u64,
     pending: VecDeque<JobEvent>,
     ended: bool,
 }
 
 impl Follower {
-    /// The next event; `None` once the job has ended or the server is to stop.
+    /// The next event; `None` once the job has ended or the server must stop.
     async fn next(&mut self) -> Option<Event> {
         loop {
             if let Some(event) = self.pending.pop_front() {
@@ -91,7 +91,8 @@ impl Follower {
             if self.ended {
                 return None;
             }
-            // Asked before the events are read: whatever ends a job writes its last event with it.
+            // Asked before the events are read: a job ends in the same transaction that writes its last
+            // event.
             let had_ended = self.job_has_ended().await;
             match self.app.backend.store.job_events(&self.job, self.after).await {
                 Ok(events) if events.is_empty() => {
@@ -101,7 +102,7 @@ impl Follower {
                 }
                 Ok(events) => self.pending = events.into(),
                 Err(error) => {
-                    // The client reconnects and goes on where it was.
+                    // The client reconnects and continues after the last event that it has.
                     tracing::error!(job = %self.job, "event stream ends early: {error}");
                     return None;
                 }

@@ -11,7 +11,7 @@ use crate::http::{ApiFault, ApiResult, FromPath, Lookup, NoParameters, StrictQue
 use crate::store::{MAX_OWN_JOBS, MAX_WAITING_JOBS, Now, Queued, Store, StoreResult};
 use crate::trainings;
 
-/// As many as a page shows.
+/// How many jobs a page shows.
 const LISTED: u32 = 100;
 
 impl Lookup for Job {

@@ -12,10 +12,10 @@ use crate::http::{ApiResult, FromPath, Lookup, StrictQuery};
 use crate::page_cache::Question;
 use crate::store::{BoardQuery, Cursor, Ranking, Store, StoreResult};
 
-/// One page more than fills a screen.
+/// How many rows a page has: a little more than fills a screen.
 const DEFAULT_LIMIT: u32 = 50;
 
-/// The entries of a hardware as they are now.
+/// The board entries of a hardware, at one revision.
 pub(crate) struct Entries {
     slug: HardwareSlug,
     revision: i64,

@@ -51,7 +51,7 @@ pub(crate) async fn create(
     Ok(Json(hand_out(store, &app.plans, &agent, request.seconds, lease, Now::read()).await?))
 }
 
-/// What it measures is not believed any more, and what it has is for others.
+/// Refuses an agent that was put aside: its results are not trusted, and other agents get its work.
 fn refuse_put_aside(agent: &KnownAgent) -> ApiResult<()> {
     let Some(reason) = &agent.put_aside else { return Ok(()) };
     Err(ApiFault::forbidden(format!(
@@ -126,7 +126,7 @@ pub(crate) async fn results(
     let agent = own_agent(&app, &id, account.as_ref(), &headers).await?;
     refuse_put_aside(&agent)?;
     let lease = parse(&lease)?;
-    // One that nobody has is of a database that was replaced since: its results are stored.
+    // A lease that no agent holds comes from a database that has since been replaced. Its results are stored.
     let holder = app.backend.store.lease_agent(&lease).await?;
     if holder.is_some_and(|holder| holder != agent.id) {
         return Err(ApiFault::conflict(format!(
@@ -134,7 +134,7 @@ pub(crate) async fn results(
         )));
     }
     let lease = ForLease { lease, agent: agent.id.clone(), contributor: agent.contributor().to_owned() };
-    // What was measured while older terms were in force is not lost.
+    // Any version of the terms is accepted, so that nothing is lost that was measured under older terms.
     let licence = licence_of(&app, &headers, account.as_ref(), Needed::Any).await?;
     let sender = Sender { account: agent.account.clone(), licence };
     let taken = take_in(&app, &client, &headers, body, sender, Some(lease)).await?;
@@ -172,7 +172,7 @@ pub(crate) async fn end(
     body: Body,
 ) -> ApiResult<Json<LeaseSummary>> {
     let given: GivenBack = json_body(&headers, body).await?;
-    // Postgres takes no text with it.
+    // Postgres stores no text with this character.
     if given.refused.iter().any(|refused| refused.reason.contains('\0')) {
         return Err(ApiFault::invalid("reason: got the character U+0000, expected text without it"));
     }
@@ -185,7 +185,8 @@ pub(crate) async fn end(
     newest.into_iter().next().map(Json).ok_or_else(|| ended(&lease))
 }
 
-/// The agent in the path, if it is that of whoever asks: of the account, or without one of who has its key.
+/// The agent in the path. Fails unless the caller's account owns it or, if it has no account, the caller has its
+/// key.
 async fn own_agent(
     app: &App,
     id: &str,
@@ -207,7 +208,7 @@ async fn own_agent(
     Ok(agent)
 }
 
-/// Digests are compared, so that the time it takes says nothing of the key.
+/// Digests are compared, so that the time of the comparison reveals nothing of the key.
 fn shows_key(headers: &HeaderMap, key: &str) -> bool {
     headers.get(AGENT_KEY).is_some_and(|given| Digest::of(given.as_bytes()) == Digest::of(key.as_bytes()))
 }

@@ -5,7 +5,7 @@ use diode_core::api::{ApiError, LibraryUse};
 use crate::app::App;
 use crate::http::{ApiResult, NoParameters, StrictQuery};
 
-/// More than a menu can show.
+/// How many versions are listed: more than a menu can show.
 const MAX_LISTED: u32 = 500;
 
 /// The versions of the vendors' libraries beside which was measured, as the uploads say; in the order of their names. At most 500, those of the newest uploads.

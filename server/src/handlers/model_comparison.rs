@@ -1,4 +1,4 @@
-//! Two models, by the measured times of what each picks first.
+//! Compares two models by the measured times of the configs that each picks first.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::consensus::Consensus;
 use crate::http::{ApiFault, ApiResult, StrictQuery, lookup};
 use crate::store::{Pair, Sample, View};
 
-/// Each is ranked by both models, so that more would take seconds.
+/// How many problems are compared. Both models rank each of them, so more would take seconds.
 const MAX_PROBLEMS: u32 = 200;
 
 /// The times of what two models pick first for problems that were measured; at most 200 of them, an even sample.
@@ -46,7 +46,7 @@ pub(crate) async fn get(
     let filter = ProblemFilter { method: Some(method), ..query.filter() };
     let slug = &hardware.hardware.slug;
     let problems = app.backend.store.triton_problems(slug, &filter, MAX_PROBLEMS).await?.items;
-    // Before the models are read, so that memory holds few of them.
+    // The turn is taken before the models are read, so that memory holds the models of few requests.
     let _turn = app.picking().await.ok_or_else(|| {
         ApiFault::busy(
             "as many requests for picks are answered as the server takes; try again in a few seconds",
@@ -57,7 +57,7 @@ pub(crate) async fn get(
     for problem in problems {
         let view = View { hardware: slug.clone(), problem, method };
         let stored = app.backend.store.view_solutions(&view).await?;
-        // One problem at a time, so that memory holds the timings of one.
+        // Reads one problem at a time, so that memory holds the timings of only one.
         let config_caches = app.config_caches.clone();
         let picked;
         (picked, rankers) = tokio::task::spawn_blocking(move || {
@@ -79,7 +79,7 @@ pub(crate) async fn get(
     Ok(Json(answer(pairs, only_a, only_b, method, &query).await?))
 }
 
-/// The hardware of both models.
+/// The hardware of both models. Fails if they differ.
 async fn of_both(app: &App, a: &ModelSummary, b: &ModelSummary) -> ApiResult<HardwareSummary> {
     for model in [a, b] {
         if model.model_type != ModelType::Ranking {
@@ -102,7 +102,8 @@ struct Rankers {
 }
 
 impl Rankers {
-    /// What each picks first with its measured time, if it has one; `None` if one of them ranks no such problems.
+    /// The first pick of each model with its measured time, if it has one. `None` if a model cannot rank such
+    /// problems.
     fn picked(
         &mut self,
         problem: &Problem,

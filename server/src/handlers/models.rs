@@ -35,7 +35,7 @@ pub(crate) struct ModelQuery {
     model_type: Option<ModelType>,
 }
 
-/// More than anybody reads at once.
+/// How many models are listed: more than anybody reads at once.
 const NEWEST: u32 = 500;
 
 /// The models, or those of one hardware or type, newest first: the newest 500, and all that are published.
@@ -82,7 +82,7 @@ pub(crate) async fn download(
     method: Method,
     headers: HeaderMap,
 ) -> ApiResult<Response> {
-    // Only a contributed one is ever withdrawn.
+    // Only a contributed model can be withdrawn.
     let caching = if model.contribution.is_some() { WHILE_THERE } else { FOREVER };
     answer_with_file(&app, &model, caching, &method, &headers).await
 }

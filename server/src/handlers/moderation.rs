@@ -9,7 +9,7 @@ use crate::app::App;
 use crate::http::{ApiFault, ApiResult, NoParameters, StrictQuery, json_body};
 use crate::store::Now;
 
-/// More than anybody reads at once.
+/// How many entries are listed: more than anybody reads at once.
 const MAX_LISTED: u32 = 500;
 
 /// Quarantines, restores or deletes an upload, or all of a contributor. Boards, tables and datasets follow;

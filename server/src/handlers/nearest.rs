@@ -5,7 +5,7 @@ use diode_core::api::{ApiError, HardwareSummary, NearestProblem, NearestQuery};
 use crate::app::App;
 use crate::http::{ApiResult, FromPath, StrictQuery};
 
-/// Few enough to be read at a glance.
+/// How many problems are listed: few enough to read at a glance.
 const DEFAULT_LIMIT: u32 = 5;
 
 /// The measured problems that are most like a shape, the nearest first. Empty if none of its type was measured.
@@ -23,7 +23,7 @@ pub(crate) async fn get(
     FromPath(summary): FromPath<HardwareSummary>,
 ) -> ApiResult<Json<Vec<NearestProblem>>> {
     let problem = query.problem()?;
-    // Without data there is no method, and nothing near.
+    // A hardware without data has no method and no problems.
     let Some(method) = query.method.or(summary.method) else { return Ok(Json(Vec::new())) };
     let limit = query.limit.unwrap_or(DEFAULT_LIMIT);
     let slug = &summary.hardware.slug;

@@ -41,7 +41,7 @@ pub(crate) struct PackQuery {
     architecture: Option<String>,
 }
 
-/// More than any agent looks through.
+/// How many packs are listed: more than any agent looks through.
 const MAX_LISTED: u32 = 500;
 
 /// The kernel packs, newest first, with what their kernels compute; 500 at most.
@@ -124,7 +124,7 @@ pub(crate) async fn create(
         examine(copy, by, Now::read())
     });
     let pack = examined.await?.map_err(refuse_pack)?;
-    // The blob first: after a crash no row may name a blob that is not there.
+    // The blob is stored first, since after a crash no row may name a missing blob.
     app.backend.blobs.put_file(BlobKind::Pack, &pack.sha256, file).await?;
     if app.backend.store.add_pack(&pack).await? {
         write_down(&app, account.as_ref(), &format!("publish pack {}", pack.digest)).await?;
@@ -154,8 +154,8 @@ pub(crate) async fn delete(
 ) -> ApiResult<StatusCode> {
     app.backend.store.remove_pack(&pack.digest).await?;
     write_down(&app, account.as_ref(), &format!("withdraw pack {}", pack.digest)).await?;
-    // The file stays: who publishes the same pack at this moment has stored it before the row. `admin sweep`
-    // removes it after an hour, if no row names it then.
+    // The file stays, because somebody who publishes the same pack right now stores the file before the row.
+    // If no row names the file after an hour, `admin sweep` removes it.
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -1,4 +1,4 @@
-//! What a hardware's best model picks, beside what was measured.
+//! The picks of a hardware's best model, with the times that were measured.
 
 use std::sync::Arc;
 
@@ -64,12 +64,12 @@ pub(crate) async fn get(
 ) -> ApiResult<Json<Picks>> {
     let (method, problems) = query.checked()?;
     let store = &app.backend.store;
-    // Only those that are published, as those alone are taken.
+    // Only published models, because programs take no others.
     let models = store.models(Some(&hardware.slug), 0).await?;
     let Some(summary) = ModelSummary::best_for(&models, &hardware.slug) else {
         return Ok(Json(Picks { model: None, items: Vec::new() }));
     };
-    // Before the model is read, so that memory holds few of them.
+    // The turn is taken before the model is read, so that memory holds the models of few requests.
     let _turn = app.picking().await.ok_or_else(|| {
         ApiFault::busy(
             "as many requests for picks are answered as the server takes; try again in a few seconds",
@@ -80,7 +80,7 @@ pub(crate) async fn get(
     for id in problems {
         let view = View { hardware: hardware.slug.clone(), problem: id, method };
         let stored = store.view_solutions(&view).await?;
-        // One problem at a time, so that memory holds the timings of one.
+        // Reads one problem at a time, so that memory holds the timings of only one.
         let config_caches = app.config_caches.clone();
         let picked;
         (picked, ranker) = tokio::task::spawn_blocking(move || {
@@ -92,7 +92,7 @@ pub(crate) async fn get(
     Ok(Json(Picks { model: Some(summary.id.clone()), items }))
 }
 
-/// What ranks as a model does, by times of a method.
+/// A ranker that predicts times of a method with a model.
 pub(super) async fn ranker(
     app: &App,
     summary: &ModelSummary,
@@ -104,7 +104,8 @@ pub(super) async fn ranker(
     Ok(Ranker::new(Arc::new(model)))
 }
 
-/// What a model picks first, and the time that it predicts; `None` for problems that it cannot rank.
+/// The config that a model picks first, and its predicted time. `None` for problems that the model cannot
+/// rank.
 pub(super) fn first_pick(ranker: &mut Ranker<Arc<Model>>, problem: &Problem) -> Option<(Config, Micros)> {
     let space = Space::Named(SpaceName::Full);
     ranker.shortlist(problem, &space).ok()?.picks(1).pop()

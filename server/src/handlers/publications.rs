@@ -10,7 +10,7 @@ use crate::app::App;
 use crate::http::{ApiFault, ApiResult, FromPath, NoParameters, StrictQuery, json_body};
 use crate::store::{Now, Refused};
 
-/// More than anybody reads at once.
+/// How many steps are listed: more than anybody reads at once.
 const MAX_LISTED: u32 = 500;
 
 /// Publishes a model, rolls back to the one before, pins or unpins the published one. Answers with the model that

@@ -17,7 +17,7 @@ use crate::contributions::review;
 use crate::http::{ApiFault, ApiResult, InPath, NoParameters, StrictQuery, json_body};
 use crate::store::{ContributionFilter, Now, ReviewRefused};
 
-/// More than anybody reads at once.
+/// How many models are listed: more than anybody reads at once.
 const MAX_LISTED: u32 = 500;
 
 #[derive(Deserialize, utoipa::IntoParams)]

@@ -9,7 +9,7 @@ use crate::http::{ApiResult, FromPath, StrictQuery};
 use crate::page_cache::Question;
 use crate::size_map::size_map;
 
-/// A map is made of so many problems at most, an even sample.
+/// The most problems that a map is made of. If there are more, it uses an even sample.
 const MAX_PROBLEMS: u32 = 100_000;
 
 /// Where Triton is faster than the library, and which tiles win: the problems that the filters leave, by M and N.

@@ -24,7 +24,7 @@ use crate::snapshots::cite;
 use crate::store::{Now, Store, StoreResult, StoredSnapshot};
 use crate::trainings;
 
-/// More than anybody reads at once.
+/// How many snapshots are listed: more than anybody reads at once.
 const MAX_LISTED: u32 = 500;
 
 impl Lookup for StoredSnapshot {

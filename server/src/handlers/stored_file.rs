@@ -1,4 +1,4 @@
-//! Files that lie in storage under their digest: models, kernel packs and snapshots.
+//! Files that are stored under their digest: models, kernel packs and snapshots.
 
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
@@ -9,30 +9,30 @@ use crate::app::App;
 use crate::blobs::BlobKind;
 use crate::http::{ApiFault, ApiResult, Wanted, etag, is_current, save_as};
 
-/// What a path names never changes and never goes.
+/// For a path whose content never changes and is never removed.
 pub(super) const FOREVER: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
 
-/// It never changes, but it may go: a client asks each time whether it is there.
+/// For content that never changes but may be removed: clients ask each time whether it still exists.
 pub(super) const WHILE_THERE: HeaderValue = HeaderValue::from_static("no-cache");
 
-/// It is for whoever asks, and for nobody else.
+/// For content that only the caller may see.
 pub(super) const PRIVATE: HeaderValue = HeaderValue::from_static("private, no-store");
 
-/// A file to be sent.
+/// A file for an answer.
 pub(super) struct StoredFile<'a> {
     pub(super) kind: BlobKind,
     /// The digest of its bytes.
     pub(super) sha256: &'a Digest,
     pub(super) bytes: u64,
-    /// Its name when it is saved.
+    /// The file's name when a browser saves it.
     pub(super) name: &'a str,
     pub(super) media: &'static str,
     pub(super) caching: HeaderValue,
 }
 
 impl StoredFile<'_> {
-    /// Answers with all of it, the part that is asked for, or only what is known of it. Of the file itself,
-    /// nothing is read that is not sent.
+    /// Answers with the whole file, with the part that is asked for, or with headers alone. Reads only the
+    /// bytes that are sent.
     pub(super) async fn answer(self, app: &App, method: &Method, asked: &HeaderMap) -> ApiResult<Response> {
         let tag = etag(self.sha256);
         let caching = [

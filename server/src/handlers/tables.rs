@@ -20,13 +20,13 @@ use crate::http::{ApiFault, ApiResult, FileName, StrictQuery, lookup};
 use crate::limits::Client;
 use crate::solutions::cut;
 
-/// As many as are worth a benchmark of one's own.
+/// How many configs per problem: as many as are worth a benchmark of one's own.
 const DEFAULT_TOP: u64 = 5;
-/// Rows of one table. As JSON each takes some 250 bytes.
+/// The most rows of one table. As JSON, each takes some 250 bytes.
 const MAX_ROWS: usize = 1 << 20;
-/// Timings that are decoded at a time.
+/// How many timings are decoded at a time.
 const TIMINGS_AT_ONCE: u64 = 1 << 20;
-/// More than any space has configs.
+/// More configs than any space has.
 const MAX_TOP: u64 = 10_000;
 
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
@@ -79,7 +79,7 @@ pub(crate) async fn get(
         .strip_suffix(".json")
         .ok_or_else(|| ApiFault::not_found(format!("no table `{file}`; expected SLUG.json")))?;
     let hardware: Hardware = lookup(&app, slug).await?;
-    // Not SLUG.json: that is the name of a dataset, which lands in the same folder.
+    // Not SLUG.json: a dataset has that name, and a browser may save both in one folder.
     let name = match form {
         Form::Diode => format!("{slug}-table.json"),
         Form::Inductor(_) => format!("{slug}-inductor.json"),
@@ -88,7 +88,7 @@ pub(crate) async fn get(
     export.answer(&app, &client, &method, &headers, make(&app, hardware.clone(), &query, form)).await
 }
 
-/// How a table is written.
+/// The form in which a table is written.
 enum Form {
     Diode,
     Inductor(InductorOptions),
@@ -112,7 +112,8 @@ impl TableQuery {
     }
 }
 
-/// The consensus of each problem, as the boards have it. Reads a few problems at a time, so that memory holds little beside the table.
+/// Uses the consensus of each problem, as the boards do. Reads a few problems at a time, so that memory holds little
+/// more than the table.
 async fn make(app: &App, hardware: Hardware, query: &TableQuery, form: Form) -> ApiResult<ExportFile> {
     let store = &app.backend.store;
     let slug = &hardware.slug;
@@ -158,7 +159,7 @@ async fn make(app: &App, hardware: Hardware, query: &TableQuery, form: Form) -> 
     tokio::task::spawn_blocking(write).await?
 }
 
-/// The wanted method, or else the one with most timings.
+/// The wanted method or, without one, the method with most timings.
 fn choose(there: &[(Method, u64)], wanted: Option<Method>) -> Result<Method, Invalid> {
     let most = there.iter().max_by_key(|(method, timings)| (*timings, *method)).map(|(method, _)| *method);
     match wanted {

@@ -23,7 +23,7 @@ use crate::ingest::{IngestError, Sender, ingest_for};
 use crate::limits::Client;
 use crate::store::{ForLease, Store, StoreResult, UploadFilter};
 
-/// The content types of forms. A dataset is the body itself, not a field of a form.
+/// The content types of forms. They are refused: a dataset is the body itself, not a field of a form.
 const WRAPPERS: [&str; 2] = ["multipart/form-data", "application/x-www-form-urlencoded"];
 
 impl Lookup for Receipt {
@@ -87,13 +87,14 @@ pub(super) async fn take_in(
     })?;
     let mut file = app.backend.blobs.scratch().await?;
     receive(headers, body, MAX_UPLOAD_BYTES, PACE, &mut file).await.map_err(refuse_body)?;
-    // Only now: what waits for slow clients holds no turn of those who have sent everything.
+    // The turn is taken only now, so that a slow client holds none while others have sent everything.
     let mut turn = app.backend.storing.turn().await;
     let taken = loop {
         let bytes = read_back(&mut file).await.map_err(ApiFault::unwritable)?;
         match ingest_for(&app.backend, &turn, bytes, sender.clone(), lease.clone()).await {
             Ok(Some(receipt)) => break Ok(receipt),
-            // It is read again then, so that as many as may wait take no memory.
+            // This upload must wait. The file is read again afterwards, so that waiting uploads take no
+            // memory.
             Ok(None) => turn.alone().await,
             Err(error) => break Err(error),
         }
@@ -114,7 +115,7 @@ pub(super) async fn read_back(file: &mut File) -> std::io::Result<Bytes> {
     Ok(bytes.into())
 }
 
-/// More than anybody reads at once.
+/// How many uploads are listed: more than anybody reads at once.
 const MAX_LISTED: u32 = 500;
 
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
@@ -176,7 +177,7 @@ pub(crate) async fn download(
         bytes: receipt.bytes,
         name: &name,
         media: "application/octet-stream",
-        // It may be deleted.
+        // An upload may be deleted.
         caching: WHILE_THERE,
     };
     file.answer(&app, &method, &headers).await
@@ -186,7 +187,7 @@ pub(super) fn refuse_wrapped(headers: &HeaderMap) -> ApiResult<()> {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let media = text(header::CONTENT_TYPE);
     let essence = essence(media);
-    // A page of another site can send text without asking the browser first.
+    // A browser lets a page of another site send text without asking the server first.
     if WRAPPERS.contains(&essence.as_str()) || !(media.is_empty() || essence.starts_with("application/")) {
         return Err(ApiFault::unsupported_media(format!(
             "Content-Type: got `{media}`, expected the file itself as the body \

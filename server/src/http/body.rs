@@ -1,4 +1,4 @@
-//! Reading the body of a request: up to a limit, at a pace, into memory or into a file.
+//! Reads the body of a request up to a limit, at a minimum speed, into memory or into a file.
 
 use std::error::Error;
 use std::io;
@@ -19,15 +19,15 @@ use super::{ApiFault, ApiResult};
 /// How slow a client may be.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pace {
-    /// Time before the rate counts.
+    /// For so long, the rate does not count.
     pub(crate) grace: Duration,
-    /// Bytes per second, on average, that must arrive after it.
+    /// How many bytes per second must arrive on average.
     pub(crate) rate: u64,
     /// The longest pause in which nothing arrives.
     pub(crate) stall: Duration,
 }
 
-/// Two megabits per second would send the largest upload in four minutes; this is a sixteenth of it.
+/// The rate is a sixteenth of two megabits per second, at which the largest upload takes four minutes.
 pub(crate) const PACE: Pace =
     Pace { grace: Duration::from_secs(10), rate: 16 * 1024, stall: Duration::from_secs(30) };
 
@@ -37,11 +37,11 @@ pub(crate) enum BodyError {
     TooLong,
     TooSlow,
     BrokeOff(String),
-    /// The file that takes it cannot be written.
+    /// The file for the body cannot be written.
     Unwritable(io::Error),
 }
 
-/// Reads a body piece by piece, and stops as soon as it is too long or too slow.
+/// Reads a body piece by piece. Stops as soon as the body is too long or too slow.
 struct Reader {
     body: Limited<Body>,
     pace: Pace,
@@ -65,7 +65,7 @@ impl Reader {
             let deadline = (self.start + self.pace.grace + earned).min(Instant::now() + self.pace.stall);
             let frame = timeout_at(deadline, self.body.frame()).await.map_err(|_| BodyError::TooSlow)?;
             let Some(frame) = frame else { return Ok(None) };
-            // Trailers say nothing here.
+            // Frames without data are trailers, which are ignored.
             let Ok(piece) = frame.map_err(refuse)?.into_data() else { continue };
             self.received += piece.len() as u64;
             return Ok(Some(piece));
@@ -80,7 +80,7 @@ fn refuse(error: Box<dyn Error + Send + Sync>) -> BodyError {
     if too_long { BodyError::TooLong } else { BodyError::BrokeOff(error.to_string()) }
 }
 
-/// Writes a body to a file, so that a slow client costs no memory.
+/// Writes a body to a file, so that a slow client takes no memory.
 pub(crate) async fn receive(
     headers: &HeaderMap,
     body: Body,
@@ -95,9 +95,9 @@ pub(crate) async fn receive(
     file.flush().await.map_err(BodyError::Unwritable)
 }
 
-/// A body that is short, read into memory.
+/// Reads a short body into memory.
 pub(crate) async fn small_body(headers: &HeaderMap, body: Body) -> ApiResult<Vec<u8>> {
-    /// No request but an upload is longer.
+    /// Longer than any request except uploads.
     const MAX_BYTES: usize = 64 * 1024;
     let read = async {
         let mut reader = Reader::new(headers, body, MAX_BYTES, PACE)?;
@@ -146,7 +146,7 @@ mod tests {
 
     const BRISK: Pace = Pace { grace: Duration::from_millis(300), rate: 1000, stall: Duration::from_secs(2) };
 
-    /// A body of so many pieces of so many bytes, one per 50 ms.
+    /// A body of `pieces` pieces, each of `bytes` bytes, one every 50 ms.
     fn drip(pieces: usize, bytes: usize) -> Body {
         let piece = Bytes::from(vec![b' '; bytes]);
         Body::from_stream(stream::unfold((0, piece), move |(sent, piece)| async move {

@@ -12,18 +12,18 @@ pub(crate) fn etag(digest: &Digest) -> HeaderValue {
     HeaderValue::try_from(format!("\"{digest}\"")).unwrap_or_else(|_| unreachable!("digests are hex"))
 }
 
-/// The tag of content that is sent as it is or compressed, as the client wishes.
+/// The weak entity tag of content that is sent plain or compressed, as the client wishes.
 pub(crate) fn weak_etag(digest: &Digest) -> HeaderValue {
     HeaderValue::try_from(format!("W/\"{digest}\"")).unwrap_or_else(|_| unreachable!("digests are hex"))
 }
 
-/// Whether the client holds the content of the tag, so that 304 is enough.
+/// Whether the client has the content of this tag, so that the answer can be 304.
 pub(crate) fn is_current(asked: &HeaderMap, tag: &HeaderValue) -> bool {
     let wanted = asked.typed_get::<IfNoneMatch>().zip(ETag::decode(&mut once(tag)).ok());
     wanted.is_some_and(|(condition, tag)| !condition.precondition_passes(&tag))
 }
 
-/// The `Content-Disposition` of a file to be saved.
+/// The `Content-Disposition` of a file that a browser saves.
 pub(crate) fn save_as(name: &str) -> ApiResult<HeaderValue> {
     HeaderValue::try_from(format!("attachment; filename=\"{name}\"")).map_err(ApiFault::internal)
 }

@@ -13,21 +13,21 @@ use crate::ingest::IngestError;
 use crate::limits::Left;
 use crate::store::StoreError;
 
-/// An answer that says why a request failed. The JSON body is always the same.
+/// An answer that says why a request failed. Its JSON body always has the same form.
 #[derive(Debug, Clone)]
 pub(crate) struct ApiFault {
     status: StatusCode,
     code: &'static str,
     message: String,
-    /// Seconds after which trying again may help.
+    /// After how many seconds trying again may help.
     retry_after: Option<u32>,
-    /// The limit that was reached.
+    /// The limit that was reached, if any.
     left: Option<Left>,
-    /// For the log; users do not see it.
+    /// The cause, for the log. Users do not see it.
     cause: Option<Arc<anyhow::Error>>,
 }
 
-/// An extension of the response: the layer that logs it knows the request's id.
+/// An extension of the response, for the layer that writes causes to the log with the request's id.
 #[derive(Clone)]
 pub(super) struct Cause(pub(super) Arc<anyhow::Error>);
 
@@ -51,48 +51,48 @@ impl ApiFault {
         Self::new(StatusCode::FORBIDDEN, "forbidden", message)
     }
 
-    /// Nobody has agreed to the terms of contributing for what is sent.
+    /// Nobody has agreed to the terms of contributing for this contribution.
     pub(crate) fn terms_not_agreed(message: impl Into<String>) -> Self {
         Self::new(StatusCode::FORBIDDEN, "terms_not_agreed", message)
     }
 
-    /// It agrees to other terms than those in force.
+    /// The request agrees to another version of the terms than the one in force.
     pub(crate) fn terms_changed(message: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, "terms_changed", message)
     }
 
-    /// What was asked for belongs to somebody else.
+    /// The name or identity belongs to somebody else.
     pub(crate) fn taken(message: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, "taken", message)
     }
 
-    /// The user has not answered yet; the name and status are those of RFC 8628.
+    /// The user has not answered yet. RFC 8628 gives the name and the status.
     pub(crate) fn authorization_pending() -> Self {
         let message = "nobody has allowed this program yet; ask again in a few seconds";
         Self::new(StatusCode::BAD_REQUEST, "authorization_pending", message)
     }
 
-    /// It was tried too often; it may be tried again when the window ends.
+    /// The caller has tried too often, and may try again when the window ends.
     pub(crate) fn tried_too_often(message: impl Into<String>, left: Left) -> Self {
         Self { retry_after: Some(left.reset()), left: Some(left), ..Self::too_many(message) }
     }
 
-    /// The program is too old.
+    /// The caller's program is too old.
     pub(super) fn upgrade(message: impl Into<String>) -> Self {
         Self::new(StatusCode::UPGRADE_REQUIRED, "program_too_old", message)
     }
 
-    /// There is no such thing; the message says where to look.
+    /// The thing does not exist. The message says where to look.
     pub(crate) fn not_found(message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, "not_found", message)
     }
 
-    /// It was there, and is gone for good.
+    /// The thing existed, and is gone for good.
     pub(crate) fn removed(message: impl Into<String>) -> Self {
         Self::new(StatusCode::GONE, "removed", message)
     }
 
-    /// The file has no such part.
+    /// The file does not have the part that was asked for.
     pub(crate) fn no_such_range(message: impl Into<String>) -> Self {
         Self::new(StatusCode::RANGE_NOT_SATISFIABLE, "no_such_range", message)
     }
@@ -114,7 +114,7 @@ impl ApiFault {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, "refused", message)
     }
 
-    /// The client sends more slowly than others can wait for.
+    /// The client sends so slowly that others would have to wait.
     pub(crate) fn too_slow(what: &str) -> Self {
         let message = format!("{what} arrived too slowly, expected steady data; send it again");
         Self::new(StatusCode::REQUEST_TIMEOUT, "too_slow", message)
@@ -125,7 +125,7 @@ impl ApiFault {
         Self::new(StatusCode::MISDIRECTED_REQUEST, "misdirected", message)
     }
 
-    /// The request does not fit the present state.
+    /// The request conflicts with the present state.
     pub(crate) fn conflict(message: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, "conflict", message)
     }
@@ -136,7 +136,7 @@ impl ApiFault {
             .because(cause)
     }
 
-    /// There are as many as may be; trying again later may help.
+    /// The most that may exist has been reached. Trying again later may help.
     pub(crate) fn too_many(message: impl Into<String>) -> Self {
         let fault = Self::new(StatusCode::TOO_MANY_REQUESTS, "too_many", message);
         Self { retry_after: Some(60), ..fault }
@@ -148,7 +148,7 @@ impl ApiFault {
         Self { retry_after: Some(10), ..fault }
     }
 
-    /// What the request needs cannot be used for some seconds.
+    /// The database, the storage or another service cannot be used for some seconds.
     pub(crate) fn away(
         message: impl Into<String>,
         retry_after: u32,
@@ -158,12 +158,12 @@ impl ApiFault {
         Self { retry_after: Some(retry_after), ..fault }.because(cause)
     }
 
-    /// The same, and the log tells why.
+    /// The same fault with a cause, which goes to the log.
     pub(crate) fn because(self, cause: impl Into<anyhow::Error>) -> Self {
         Self { cause: Some(Arc::new(cause.into())), ..self }
     }
 
-    /// Nothing more can be stored.
+    /// There is no room to store more.
     pub(crate) fn full(message: impl Into<String>) -> Self {
         Self::new(StatusCode::INSUFFICIENT_STORAGE, "insufficient_storage", message)
     }
@@ -182,13 +182,13 @@ impl ApiFault {
         Self::away("the server's files cannot be used at the moment; try again later", 10, cause)
     }
 
-    /// The server's own failure.
+    /// A failure of the server itself.
     pub(crate) fn internal(cause: impl Into<anyhow::Error>) -> Self {
         let message = "something went wrong on the server and has been logged";
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message).because(cause)
     }
 
-    /// What users see.
+    /// The message for users.
     pub(crate) fn message(&self) -> &str {
         &self.message
     }
@@ -224,7 +224,7 @@ impl From<BlobError> for ApiFault {
         match error.trouble() {
             Trouble::Full => Self::disk_full(error),
             Trouble::Unavailable => Self::blobs_unavailable(error),
-            // A row names the blob, so what is kept is not what it should be.
+            // A row names the blob, so stored data was lost or damaged.
             Trouble::Missing => Self::internal(error),
         }
     }
@@ -266,7 +266,7 @@ impl From<NotTaken> for ApiFault {
     }
 }
 
-/// What a client sent may be part of a message; no more of it goes back than people read.
+/// Cuts a message short. It may include what a client sent, of which people need to read only the beginning.
 fn shortened(mut message: String) -> String {
     const MAX_CHARS: usize = 1000;
     if let Some((end, _)) = message.char_indices().nth(MAX_CHARS) {

@@ -11,11 +11,10 @@ use super::{ApiFault, ApiResult};
 use crate::app::App;
 use crate::store::{Store, StoreResult};
 
-/// What the id in the path names. A request for anything unknown ends here, with
-/// 404 and a hint.
+/// The thing whose id is in the path. If it does not exist, the request fails with 404 and a hint.
 pub(crate) struct FromPath<T>(pub(crate) T);
 
-/// The names in the path, as they are.
+/// The names in the path, unchanged.
 pub(crate) struct InPath<T>(pub(crate) T);
 
 impl<T: DeserializeOwned + Send> FromRequestParts<App> for InPath<T> {
@@ -27,14 +26,14 @@ impl<T: DeserializeOwned + Send> FromRequestParts<App> for InPath<T> {
     }
 }
 
-/// What can be looked up by an id in a path.
+/// A thing that can be looked up by an id in a path.
 pub(crate) trait Lookup: Sized {
     type Id: FromStr<Err = Invalid> + Display + Send + Sync;
 
-    /// The kind in the message "no `KIND` by this id".
+    /// The name of the kind in the message "no `KIND` by this id".
     const KIND: &'static str;
 
-    /// Where the ids that exist are listed.
+    /// Says where the existing ids are listed.
     const HINT: &'static str;
 
     fn find(store: &dyn Store, id: &Self::Id) -> impl Future<Output = StoreResult<Option<Self>>> + Send;
@@ -49,8 +48,8 @@ impl<T: Lookup> FromRequestParts<App> for FromPath<T> {
     }
 }
 
-/// The same for an id that is only a part of the path's last name. What is not
-/// even an id does not exist either.
+/// The same, for an id that is only a part of the path's last name. An id that does not parse does not exist
+/// either.
 pub(crate) async fn lookup<T: Lookup>(app: &App, id: &str) -> ApiResult<T> {
     let hint = T::HINT;
     let id: T::Id = id.parse().map_err(|error| ApiFault::not_found(format!("{error}; {hint}")))?;

@@ -19,8 +19,8 @@ use super::fault::Cause;
 use super::request_id::id_of;
 use crate::traces::{Traces, traced};
 
-/// The dashboard needs its own files, WebAssembly and inline styles (bars in
-/// tables), and nothing from anywhere else.
+/// The dashboard needs its own files, WebAssembly and inline styles (bars in tables), and nothing from other
+/// sites.
 const CONTENT_SECURITY_POLICY: &str = "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; \
      style-src 'self' 'unsafe-inline'; img-src 'self' data:; object-src 'none'; base-uri 'self'; \
      frame-ancestors 'none'; form-action 'self'";
@@ -31,10 +31,10 @@ const SECURITY_HEADERS: [(HeaderName, &str); 3] = [
     (header::REFERRER_POLICY, "same-origin"),
 ];
 
-/// Browsers come over TLS alone for a year after each answer, whatever address is typed or linked to.
+/// For a year after each answer, browsers use TLS alone, whatever address somebody types or follows.
 const STRICT: &str = "max-age=31536000";
 
-/// `is_strict` if browsers are to be told to come over TLS alone.
+/// `is_strict` tells browsers to use TLS alone.
 pub(crate) fn around(router: Router, is_strict: bool, traces: Traces) -> Router {
     // The last layer added is the outermost.
     let mut router = router.layer(CatchPanicLayer::custom(panicked)).layer(from_fn(log_cause));
@@ -52,13 +52,14 @@ pub(crate) fn around(router: Router, is_strict: bool, traces: Traces) -> Router 
         .layer(SetRequestIdLayer::x_request_id(MakeRequestUuid))
 }
 
-/// What the log tells of a request with each line about it. Not the query: that of a link is a secret.
+/// The span that the log adds to each line about a request. It leaves out the query, which is a secret in
+/// links.
 fn span(request: &Request) -> Span {
     let (method, path) = (request.method(), request.uri().path());
     tracing::error_span!("request", request_id = id_of(request), %method, path)
 }
 
-/// Logs the cause of a failure, and names the request's id in the answer.
+/// Logs the cause of a failure, and adds the request's id to the answer.
 async fn log_cause(request: Request, next: Next) -> Response {
     let id = id_of(&request).to_owned();
     let mut response = next.run(request).await;

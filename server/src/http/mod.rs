@@ -1,5 +1,4 @@
-//! What handlers share: parameters and bodies in, faults out, and the layers
-//! around them.
+//! What handlers share: the types of parameters, bodies and faults, and the layers around all routes.
 
 mod body;
 mod conditional;

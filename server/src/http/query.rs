@@ -1,5 +1,5 @@
-//! Query parameters. Each route describes its own once, in a struct that serves
-//! the API document ([`IntoParams`]) and the reading alike.
+//! Query parameters. Each route declares its own in one struct, which serves the API's description
+//! ([`IntoParams`]) and the parser.
 
 use std::collections::BTreeMap;
 
@@ -13,8 +13,8 @@ use utoipa::IntoParams;
 
 use super::{ApiFault, ApiResult};
 
-/// The query parameters of a request. Unknown and repeated ones are refused, so
-/// that a mistyped filter is not ignored.
+/// The query parameters of a request. Unknown and repeated parameters are refused, so that no mistyped filter
+/// is ignored.
 pub(crate) struct StrictQuery<T>(pub(crate) T);
 
 /// For routes that take no parameters.
@@ -32,7 +32,7 @@ impl<T: DeserializeOwned + IntoParams, S: Send + Sync> FromRequestParts<S> for S
             if given.contains_key(&name) {
                 return Err(ApiFault::invalid(format!("parameter `{name}`: given twice, expected once")));
             }
-            // No parameter means it, and Postgres takes no text with it.
+            // No parameter has a use for this character, and Postgres stores no text with it.
             if value.contains('\0') {
                 let message =
                     format!("parameter `{name}`: got the character U+0000, expected text without it");
@@ -52,7 +52,7 @@ impl<T: DeserializeOwned + IntoParams, S: Send + Sync> FromRequestParts<S> for S
     }
 }
 
-/// What is wrong with a parameter, or that one is missing, which has no path.
+/// Says what is wrong with a parameter. An error without a path means that a parameter is missing.
 fn in_words(error: &serde_path_to_error::Error<ValueError>) -> String {
     match error.path().to_string().as_str() {
         "." => format!("parameters: {}", error.inner()),

@@ -1,10 +1,10 @@
-//! Parts of a file, as RFC 9110 has them (section 14).
+//! Parts of a file, after RFC 9110, section 14.
 
 use std::ops::Range;
 
 use axum::http::{HeaderMap, HeaderValue, Method, header};
 
-/// What a client asks for of a file.
+/// The part of a file that a client asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Wanted {
     All,
@@ -14,12 +14,12 @@ pub(crate) enum Wanted {
 }
 
 impl Wanted {
-    /// Reads a request for a file of some length with a strong tag. Several ranges at once, and what is no
-    /// range of bytes, count as none, which the RFC allows.
+    /// Reads which part of a file is wanted. The file has a length and a strong tag. Several ranges, and
+    /// anything that is no range of bytes, count as no range, as the RFC allows.
     pub(crate) fn of(method: &Method, asked: &HeaderMap, tag: &HeaderValue, length: u64) -> Self {
         let mut ranges = asked.get_all(header::RANGE).iter();
         let (Some(range), None) = (ranges.next(), ranges.next()) else { return Self::All };
-        // A range has no meaning for other methods. A date never matches: files have none.
+        // A range has no meaning for other methods. A date never matches, because files have none.
         let is_same = asked.get(header::IF_RANGE).is_none_or(|condition| condition == tag);
         if method != Method::GET || !is_same {
             return Self::All;
@@ -28,7 +28,7 @@ impl Wanted {
     }
 }
 
-/// `None` if it is not one range of bytes.
+/// `None` if this is not exactly one range of bytes.
 fn read(range: &str, length: u64) -> Option<Wanted> {
     let (unit, range) = range.split_once('=')?;
     if !unit.trim().eq_ignore_ascii_case("bytes") {
@@ -49,7 +49,7 @@ fn read(range: &str, length: u64) -> Option<Wanted> {
     Some(if part.start < part.end { Wanted::Part(part) } else { Wanted::Nothing })
 }
 
-/// Larger numbers than a file has bytes are all alike.
+/// A number that does not fit counts as the largest: no file has so many bytes.
 fn number(digits: &str) -> Option<u64> {
     let is_number = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
     is_number.then(|| digits.parse().unwrap_or(u64::MAX))

@@ -1,5 +1,5 @@
-//! Keeps pages of other sites away. A browser on this machine, or one that is signed in elsewhere, sends
-//! requests for any page it shows. Its headers say for which page.
+//! Refuses requests from pages of other sites. A browser on this machine, or one that is signed in, sends
+//! requests for any page that it shows. Headers of the request say which page that is.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use axum::response::{IntoResponse as _, Response};
 
 use super::{ApiFault, ApiResult};
 
-/// The names that the server answers to, besides those of this machine itself.
+/// The names that the server answers to, in addition to the names of this machine.
 pub(crate) type Hosts = Arc<[String]>;
 
 pub(crate) async fn same_site(State(hosts): State<Hosts>, request: Request, next: Next) -> Response {
@@ -24,7 +24,7 @@ pub(crate) async fn same_site(State(hosts): State<Hosts>, request: Request, next
     }
 }
 
-/// Whether the request says for whom it is, as all must since HTTP/1.1.
+/// Whether the request names its host, as all requests must since HTTP/1.1.
 fn named(request: &Request) -> ApiResult<()> {
     if request.version() < Version::HTTP_11
         || request.uri().host().is_some()
@@ -36,11 +36,11 @@ fn named(request: &Request) -> ApiResult<()> {
 }
 
 fn check(hosts: &[String], method: &Method, uri: &Uri, headers: &HeaderMap) -> ApiResult<()> {
-    // A proxy may go by the one, and this server by the other.
+    // With two, a proxy might read one and this server the other.
     if headers.get_all(header::HOST).iter().count() > 1 {
         return Err(ApiFault::invalid("Host: given twice, expected once"));
     }
-    // A whole URL in the request line counts before the header.
+    // If the request line has a whole URL, its host counts before the header.
     let is_other = |host: &&str| !is_ours(hosts, &in_one_form(host));
     if let Some(named) = uri.host().filter(is_other) {
         return Err(ApiFault::misdirected(format!(
@@ -49,8 +49,9 @@ fn check(hosts: &[String], method: &Method, uri: &Uri, headers: &HeaderMap) -> A
     }
     let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or_default());
     let host = text(header::HOST);
-    // Another site may let its own name point to this machine (DNS rebinding). A browser then takes its pages
-    // for the server's own, but still sends that name. A request without a name is no browser's.
+    // Another site may let its own name point to this machine (DNS rebinding). A browser then takes that
+    // site's pages for the server's own, but still sends the other name. A request without a name does not
+    // come from a browser.
     if let Some(given) = host
         && !host_of(given).is_some_and(|name| is_ours(hosts, &name))
     {
@@ -79,7 +80,7 @@ fn check(hosts: &[String], method: &Method, uri: &Uri, headers: &HeaderMap) -> A
 
 /// The name in `NAME:PORT`, in lower case.
 fn host_of(given: &str) -> Option<String> {
-    // What stands before an `@` belongs into no Host.
+    // A Host header may have no `@`. A parser would ignore what stands before it.
     if given.contains('@') {
         return None;
     }
@@ -87,7 +88,7 @@ fn host_of(given: &str) -> Option<String> {
     Some(in_one_form(authority.host()))
 }
 
-/// A name in lower case, without the dot that may end it.
+/// A name in lower case, without a dot at its end.
 fn in_one_form(name: &str) -> String {
     name.trim_end_matches('.').to_ascii_lowercase()
 }
@@ -99,7 +100,8 @@ fn is_ours(hosts: &[String], name: &str) -> bool {
         || hosts.iter().any(|host| host.eq_ignore_ascii_case(name))
 }
 
-/// Whether a page of the origin was loaded from the host. A proxy may have another scheme than the server.
+/// Whether a page of the origin was loaded from the host. The scheme is not compared: a proxy may have
+/// another than the server.
 fn is_same(origin: &str, host: Option<&str>) -> bool {
     let origin: Option<Uri> = origin.parse().ok();
     let authority = origin.as_ref().and_then(Uri::authority).map(|authority| authority.as_str());

@@ -1,4 +1,4 @@
-//! Tags of answers, so that clients who have one already are sent nothing.
+//! Tags of answers, so that a client that already has an answer is not sent it again.
 
 use axum::body::{Body, HttpBody as _};
 use axum::extract::Request;
@@ -11,10 +11,11 @@ use utoipa::openapi::{OpenApi, RefOr, Response as Described, ResponseBuilder};
 
 use super::{ApiFault, is_current, weak_etag};
 
-/// Longer answers are not looked through.
+/// Longer answers get no tag.
 const MAX_TAGGED: u64 = 16 << 20;
 
-/// Gives JSON that handlers have left without a tag one of its content, and answers 304 to who has it.
+/// Adds a tag of the content to JSON that has none yet. Answers 304 to clients that already have this
+/// content.
 pub(crate) async fn tagged(request: Request, next: Next) -> Response {
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         return next.run(request).await;
@@ -25,13 +26,13 @@ pub(crate) async fn tagged(request: Request, next: Next) -> Response {
         return response;
     }
     let (mut parts, body) = response.into_parts();
-    // The handler had the whole of it already.
+    // The handler already held the whole answer in memory.
     let bytes = match body.collect().await {
         Ok(collected) => collected.to_bytes(),
         Err(error) => return ApiFault::internal(error).into_response(),
     };
     let tag = weak_etag(&Digest::of(&bytes));
-    // What somebody sees who has signed in is for nobody else.
+    // A cache must not give the answer of a signed-in caller to anybody else.
     let is_own = asked.contains_key(header::AUTHORIZATION) || asked.contains_key(header::COOKIE);
     let caching = if is_own { "private, no-cache" } else { "no-cache" };
     parts.headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(caching));
@@ -46,7 +47,7 @@ pub(crate) async fn tagged(request: Request, next: Next) -> Response {
     Response::from_parts(parts, Body::from(bytes))
 }
 
-/// Adds the answer 304 to every operation that gives JSON.
+/// Adds the answer 304 to the description of every operation that gives JSON.
 pub(crate) fn describe_unchanged(document: &mut OpenApi) {
     let is_json = |described: &RefOr<Described>| match described {
         RefOr::T(described) => described.content.contains_key("application/json"),
@@ -73,7 +74,7 @@ fn is_meant(response: &Response) -> bool {
         && !headers.contains_key(header::CACHE_CONTROL)
 }
 
-/// Makes the tag of what was compressed a weak one: other clients are sent other bytes under the same tag.
+/// Makes the tag of a compressed answer weak: other clients get other bytes under the same tag.
 pub(crate) async fn weakened(mut response: Response) -> Response {
     let headers = response.headers_mut();
     if headers.contains_key(header::CONTENT_ENCODING)

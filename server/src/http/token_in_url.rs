@@ -6,10 +6,10 @@ use axum::response::{IntoResponse as _, Response};
 use super::ApiFault;
 use crate::accounts::TOKEN_PREFIX;
 
-/// So many digits are no word that happens to follow the prefix.
+/// No word that happens to follow the prefix has so many hex digits.
 const DIGITS: usize = 32;
 
-/// Refuses tokens in URLs, wherever in them: URLs end up in logs, histories and `Referer`.
+/// Refuses requests with a token anywhere in the URL, because URLs end up in logs, histories and `Referer`.
 pub(crate) async fn no_token_in_url(request: Request, next: Next) -> Response {
     if holds_token(request.uri()) {
         let fault = ApiFault::invalid(

@@ -1,4 +1,4 @@
-//! Programs that are too old to understand what this server says.
+//! Refuses programs that are too old to understand this server.
 
 use axum::extract::Request;
 use axum::http::{HeaderName, HeaderValue, header};
@@ -10,8 +10,8 @@ use super::ApiFault;
 
 const OWN: HeaderValue = HeaderValue::from_static(env!("CARGO_PKG_VERSION"));
 
-/// Refuses programs of Diode that are too old, and names this server's version in every answer. Any other program is
-/// told nothing.
+/// Refuses programs of Diode that are too old, and adds this server's version to every answer. Other programs are
+/// never refused.
 pub(crate) async fn agree(request: Request, next: Next) -> Response {
     let user_agent = request.headers().get(header::USER_AGENT).and_then(|value| value.to_str().ok());
     let too_old = user_agent.and_then(Version::of_program).filter(|version| *version < OLDEST_PROGRAM);

@@ -1,4 +1,4 @@
-//! Checks a decoded upload and encodes it into rows. What can be checked without a store is in
+//! Checks a decoded upload and encodes it into rows. Checks that need no store are in
 //! `diode_core::upload_check`.
 
 use std::collections::BTreeMap;
@@ -13,20 +13,19 @@ use diode_formats::{Decoded, SolutionDigests};
 use crate::solutions::Encoder;
 use crate::store::{KnownHardware, NewSolution, NewUpload};
 
-/// What is known of the bytes that were decoded.
+/// What is known of an upload beside its timings.
 pub struct UploadFacts {
     pub id: UploadId,
     pub digest: Digest,
     pub bytes: u64,
     pub received_at: String,
-    /// Whose it is; `None` if it was sent without an account.
+    /// The sender; `None` if the upload was sent without an account.
     pub account: Option<AccountId>,
     pub licence: UploadLicence,
 }
 
-/// Makes rows of an upload, or says why it cannot be accepted: only if nothing of it can. Timings that
-/// cannot be true are set apart, and the receipt says why. `known` is the hardware that the store has seen
-/// before.
+/// Makes rows of an upload. Fails only if nothing of the upload can be accepted. Timings that cannot be true
+/// are left out, and the receipt says why. `known` is the hardware that the store already has.
 pub fn prepare(
     source: UploadFacts,
     decoded: Decoded,
@@ -65,7 +64,7 @@ pub fn prepare(
     Ok(upload)
 }
 
-/// The hardware of a file, under the name of the one that it was merged into, if it was.
+/// The hardware of a file. If it was merged into another one, it gets the other's name.
 fn as_known(given: &Hardware, known: Option<&KnownHardware>) -> Hardware {
     match known {
         Some(KnownHardware { hardware, .. }) if hardware.slug != given.slug => {
@@ -75,8 +74,8 @@ fn as_known(given: &Hardware, known: Option<&KnownHardware>) -> Hardware {
     }
 }
 
-/// The description of the hardware to store: that of the catalogue, else one that an administrator has
-/// confirmed, else what the file says; the store keeps the first.
+/// The description of the hardware to store. It comes from the catalogue, else from an administrator's
+/// confirmation, else from the file. The store keeps the first description.
 fn describe(given: &Hardware, known: Option<&KnownHardware>) -> Hardware {
     if let Some(listed) = given.listed() {
         return listed;
@@ -88,8 +87,8 @@ fn describe(given: &Hardware, known: Option<&KnownHardware>) -> Hardware {
     }
 }
 
-/// The facts that times are judged by. What an upload says of its own hardware is none of them: it could
-/// lower the floor that its own times are checked against, or raise that of others.
+/// The facts by which times are judged. An upload's own facts are not used: they could lower the floor for
+/// its own times, or raise the floor for others.
 fn vouched_for(given: &Hardware, known: Option<&KnownHardware>) -> Option<Facts> {
     match (given.listed(), known) {
         (Some(listed), _) => listed.facts,
@@ -110,7 +109,7 @@ fn add(
     let mut rows = Rows {
         hardware: &hardware.slug,
         encoder: Encoder::new(&dataset.configs),
-        // By the name that the file has, so that the same timings are the same after a merge, too.
+        // Under the slug in the file, so that the same timings have the same digest after a merge, too.
         digests: SolutionDigests::new(&dataset.hardware.slug, &dataset.configs),
     };
     let contents = check.dataset(dataset, facts, |kept| rows.add(upload, &kept))?;
@@ -134,7 +133,7 @@ fn add(
     })
 }
 
-/// As much of a text as fits a line; files hold longer ones.
+/// The start of a text, short enough for one line. Files may have longer texts.
 fn brief(text: &str) -> String {
     text.chars().take(80).collect()
 }

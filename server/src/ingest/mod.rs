@@ -20,7 +20,7 @@ use crate::blobs::{BlobError, BlobKind};
 use crate::store::{ForLease, Now, StoreError};
 use crate::storing::Turn;
 
-/// How long a client waits for the file of its upload to be removed, where the database may be busy or gone.
+/// How long a client waits until its upload's file is removed. The database may be busy or away.
 const FORGETTING: Duration = Duration::from_secs(2);
 
 /// Why an upload was not stored. Nothing of a refused upload is kept.
@@ -34,7 +34,7 @@ pub enum IngestError {
     #[error("{0}")]
     Refused(Invalid),
 
-    /// The quota is used up.
+    /// The quota for files is used up.
     #[error("upload: {0}")]
     Full(#[from] NoRoom),
 
@@ -48,10 +48,10 @@ pub enum IngestError {
     Task(#[from] tokio::task::JoinError),
 }
 
-/// Stores an upload. The receipt means that everything is durable.
+/// Stores an upload. Once this returns a receipt, everything is durable.
 ///
-/// It belongs to `account`, if one is given, and is given under the licence that Diode states.
-/// The same bytes again change nothing and give the same receipt.
+/// The upload belongs to `account`, if there is one, and has the licence that Diode states. Sending the same bytes
+/// again changes nothing and gives the same receipt.
 pub async fn ingest(
     backend: &Backend,
     bytes: Bytes,
@@ -67,20 +67,20 @@ pub async fn ingest(
     }
 }
 
-/// Who sends an upload.
+/// The sender of an upload.
 #[derive(Debug, Clone)]
 pub struct Sender {
     /// `None` without an account.
     pub account: Option<AccountId>,
-    /// Under which it is given.
+    /// The licence under which the upload is given.
     pub licence: UploadLicence,
 }
 
-/// The same for the result of a lease, if one is given. Of the same bytes again, terms that the sender has agreed to
-/// since are noted.
+/// The same, for the result of a lease if one is given. If the same bytes come again, it stores terms that the sender
+/// has agreed to since.
 ///
-/// `None` if there are more timings than may be decoded beside another upload. Nothing has been done then; the bytes need
-/// not wait in memory until the turn is alone.
+/// `None` if there are more timings than may be decoded beside another upload. Nothing has been stored then. The caller
+/// can drop the bytes until the turn is alone.
 pub async fn ingest_for(
     backend: &Backend,
     turn: &Turn,
@@ -123,13 +123,13 @@ pub async fn ingest_for(
         .await?
         .map_err(IngestError::Refused)?;
     upload.lease = lease;
-    // The blob first: after a crash no row may name a blob that is not there.
+    // The blob is stored first, since after a crash no row may name a missing blob.
     backend.blobs.put(BlobKind::Upload, &digest, bytes.clone()).await?;
     let receipt = match backend.store.store_upload(&upload).await {
         Ok(receipt) => receipt,
         Err(error) => {
-            // A disk that is full would be fuller with each upload that it has no room for. Before the answer, so that
-            // it is over when the client tries again.
+            // Otherwise each upload that does not fit on a full disk would fill it further. The file is removed before
+            // the answer, so that it is gone when the client tries again.
             let forgotten = timeout(FORGETTING, backend.forget(vec![(BlobKind::Upload, digest)]));
             if !matches!(forgotten.await, Ok(Ok(()))) {
                 tracing::warn!("the file of an upload that could not be stored stays until it is swept");
@@ -137,12 +137,12 @@ pub async fn ingest_for(
             return Err(error.into());
         }
     };
-    // Also of an upload that came at the same time: its sender may not have stored the file anew yet.
+    // Needed if `Backend::forget` has just removed the file of an upload with the same bytes.
     backend.restore(BlobKind::Upload, &digest, bytes).await?;
     Ok(Some(receipt))
 }
 
-/// `None` if there are more timings than the turn allows, and one that is alone may allow them.
+/// `None` if there are more timings than the turn allows, but a turn that is alone may allow them.
 async fn decode(turn: &Turn, bytes: &Bytes) -> Result<Option<Decoded>, IngestError> {
     let (raw, timings) = (bytes.clone(), turn.timings());
     match tokio::task::spawn_blocking(move || diode_formats::decode_within(&raw, timings)).await? {

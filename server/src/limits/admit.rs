@@ -3,7 +3,7 @@ use crate::app::App;
 use crate::http::{ApiFault, ApiResult};
 use crate::store::{Now, Tries};
 
-/// Counts a try of a subject, and refuses it if there were too many.
+/// Counts a try of a subject. Refuses it if the subject has tried too often.
 pub(crate) async fn admit(app: &App, subject: &str, rate: &Rate) -> ApiResult<Left> {
     let now = Now::read();
     if let Some(until) = app.refused.until(subject, now) {
@@ -31,7 +31,7 @@ fn refuse(rate: &Rate, until: i64, now: Now) -> ApiFault {
     ApiFault::tried_too_often(message, left)
 }
 
-/// At least one: who comes back at once would be refused again.
+/// At least one second: a client that comes back at once would be refused again.
 fn seconds(until: i64, now: Now) -> u32 {
     u32::try_from((until - now.millis()).max(1)).unwrap_or(u32::MAX).div_ceil(1000)
 }

@@ -1,7 +1,7 @@
 use utoipa::openapi::path::{Operation, PathItem};
 use utoipa::openapi::{ContentBuilder, OpenApi, Ref, Response, ResponseBuilder};
 
-/// Adds the answer 429 to every operation that is counted, so that no route can forget it.
+/// Adds the answer 429 to the description of every operation that is counted, so that no route lacks it.
 pub(crate) fn describe(document: &mut OpenApi) {
     for (path, item) in &mut document.paths.paths {
         let is_export = ["/datasets/", "/tables/", "/comparisons/"].iter().any(|part| path.contains(part))

@@ -1,7 +1,7 @@
-//! How often an account, or without one an address, may do what costs the server something.
+//! How often an account or, without one, an address may do what is expensive for the server.
 //!
-//! `rated` counts every request that changes something; exports count themselves, once it is known that
-//! they are not answered by 304. Tries are counted in the database, so that all servers on one database
+//! `rated` counts every request that changes something. Exports are counted in their handler, once it is
+//! clear that the answer is not 304. Tries are counted in the database, so that all servers on one database
 //! count together.
 
 mod admit;
@@ -24,19 +24,20 @@ pub(crate) use turns::{Turn, Turns};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Requests per minute; `None` for any number.
+/// The most requests per minute; `None` for no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// Uploads, and results of agents.
+    /// Uploads and results of agents.
     pub uploads: Option<u64>,
     /// All other requests that change something.
     pub changes: Option<u64>,
-    /// Datasets, tables and lists of configs that the client does not have yet; comparisons.
+    /// Comparisons, and the datasets, tables and lists of configs that the client lacks.
     pub exports: Option<u64>,
 }
 
 impl Limits {
-    /// For a server that others reach. Twenty agents of one account may send a result each second.
+    /// For a server that others can reach. 1,200 uploads per minute let twenty agents of one account send a
+    /// result each second.
     pub const PUBLIC: Self = Self { uploads: Some(1200), changes: Some(1200), exports: Some(120) };
 
     fn uploads(&self) -> Option<Rate> {

@@ -8,7 +8,7 @@ const STATE: HeaderName = HeaderName::from_static("ratelimit");
 /// How often something may be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Rate {
-    /// What is counted, in the plural.
+    /// The name of what is counted, in the plural.
     pub(crate) name: &'static str,
     pub(crate) quota: u64,
     pub(crate) window: Duration,
@@ -28,7 +28,7 @@ impl Rate {
     }
 }
 
-/// What is left of a rate.
+/// How much of a rate is left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Left {
     pub(super) rate: Rate,
@@ -42,7 +42,8 @@ impl Left {
         self.reset
     }
 
-    /// Tells the client, in the fields of the IETF's draft-ietf-httpapi-ratelimit-headers-10.
+    /// Adds the limit and what is left to the headers, after the IETF's
+    /// draft-ietf-httpapi-ratelimit-headers-10.
     pub(crate) fn tell(&self, headers: &mut HeaderMap) {
         let Self { rate: Rate { name, quota, window }, left, reset } = self;
         let fields = [

@@ -4,11 +4,12 @@ use quick_cache::sync::Cache;
 
 use crate::store::Now;
 
-/// More than come at once, unless many attack together; then the database is asked again for some.
+/// More than are refused at once, unless many clients attack together. Then the database is asked again for
+/// some.
 const REMEMBERED: usize = 10_000;
 
-/// Who was refused, and until when. So a flood of requests that are refused anyway costs the database
-/// nothing.
+/// The subjects that were refused, and until when. So a flood of requests that are refused anyway does not
+/// reach the database.
 #[derive(Clone)]
 pub(crate) struct Refused(Arc<Cache<String, i64>>);
 
@@ -19,7 +20,7 @@ impl Default for Refused {
 }
 
 impl Refused {
-    /// When the window of a refused subject ends, in milliseconds since 1970; `None` if it may try.
+    /// When the window of a refused subject ends, in milliseconds since 1970; `None` if the subject may try.
     pub(super) fn until(&self, subject: &str, now: Now) -> Option<i64> {
         self.0.get(subject).filter(|until| *until > now.millis())
     }

@@ -5,16 +5,16 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-/// Turns of which no client can hold all.
+/// A limited number of turns, of which one client cannot take all.
 #[derive(Clone)]
 pub(crate) struct Turns {
     all: Arc<Semaphore>,
-    /// Those that one client may hold.
+    /// How many turns one client may hold.
     each: usize,
     clients: Arc<Mutex<HashMap<String, Weak<Semaphore>>>>,
 }
 
-/// It counts as long as it is held.
+/// A turn, which counts as long as it is held.
 pub(crate) struct Turn {
     _own: OwnedSemaphorePermit,
     _all: OwnedSemaphorePermit,
@@ -25,11 +25,12 @@ impl Turns {
         Self { all: Arc::new(Semaphore::new(all)), each, clients: Arc::default() }
     }
 
-    /// Waits for a turn of a client, by its name. `None` if that takes too long.
+    /// Waits for a turn for `client`. `None` if that takes too long.
     pub(crate) async fn turn(&self, client: &str, wait: Duration) -> Option<Turn> {
         let own = self.own(client);
         let both = async {
-            // Who waits for an own one keeps nobody else waiting.
+            // The client's own limit comes first, so that a client that waits for it takes no turn from
+            // others.
             let own = own.acquire_owned().await.ok()?;
             let all = Arc::clone(&self.all).acquire_owned().await.ok()?;
             Some(Turn { _own: own, _all: all })
@@ -42,7 +43,7 @@ impl Turns {
         if let Some(own) = clients.get(client).and_then(Weak::upgrade) {
             return own;
         }
-        // Only those who hold or wait for a turn are kept.
+        // Only clients that hold or wait for a turn are kept.
         clients.retain(|_, own| own.strong_count() > 0);
         let own = Arc::new(Semaphore::new(self.each));
         clients.insert(client.to_owned(), Arc::downgrade(&own));

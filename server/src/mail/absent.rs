@@ -1,14 +1,14 @@
-//! In the place of the way out, in a program that was built without mails.
+//! Takes the place of `transport` in a program that was built without mails.
 
 use anyhow::bail;
 
 use super::{Failure, Letter};
 use crate::settings::MailSettings;
 
-/// There is none.
+/// No value of this type exists.
 pub(super) enum Transport {}
 
-/// A letter that would be sent.
+/// No value of this type exists.
 pub(super) enum Written {}
 
 impl Transport {

@@ -1,15 +1,15 @@
 use diode_core::Invalid;
 
-/// Where mails to somebody go, such as `ada@example.org`: the plain form that mail servers everywhere take,
-/// without quotes, comments or letters beyond ASCII.
+/// The e-mail address of somebody, such as `ada@example.org`. Only the plain form that all mail servers
+/// accept, without quotes, comments or letters beyond ASCII.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EmailAddress(String);
 
 impl EmailAddress {
-    /// SMTP takes no longer ones.
+    /// The longest address that SMTP allows.
     const MAX_LEN: usize = 254;
     const MAX_LOCAL: usize = 64;
-    /// Of one part of a name in the DNS.
+    /// The longest part of a name in the DNS.
     const MAX_LABEL: usize = 63;
 
     pub fn as_str(&self) -> &str {
@@ -27,7 +27,7 @@ impl std::str::FromStr for EmailAddress {
         }
         Err(Invalid::new(
             "e-mail address",
-            // Whatever was sent is not repeated at length.
+            // The message repeats only the start of what was sent.
             format_args!("`{:.40}`", text.escape_debug().to_string()),
             "a name, @ and a host in plain ASCII, such as ada@example.org",
         ))

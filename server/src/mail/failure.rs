@@ -2,6 +2,6 @@
 #[derive(Debug)]
 pub struct Failure {
     pub cause: anyhow::Error,
-    /// Whether trying again is of no use.
+    /// Whether another try would fail, too.
     pub is_final: bool,
 }

@@ -3,7 +3,8 @@ use diode_core::ids::AccountName;
 use super::EmailAddress;
 use crate::accounts::Link;
 
-/// A mail as it is sent: plain text in ASCII. It may hold a link, so it has no `Debug`, by which logs could show it.
+/// The content of a mail: plain text in ASCII. It may have a secret link, so it has no `Debug`, which could show it
+/// in logs.
 #[derive(Clone)]
 pub struct Letter {
     pub to: EmailAddress,
@@ -12,7 +13,7 @@ pub struct Letter {
 }
 
 impl Letter {
-    /// With a link by which somebody chooses a password.
+    /// A letter with a link to choose a password.
     pub(crate) fn new_password(
         to: EmailAddress,
         account: &AccountName,
@@ -30,7 +31,7 @@ impl Letter {
         Self { to, subject: format!("A new password for {account} on Diode"), text }
     }
 
-    /// With a link that shows that mails to this address arrive where they should.
+    /// A letter with a link. By following it, its reader shows that mails to this address arrive.
     pub(crate) fn confirmation(
         to: EmailAddress,
         account: &AccountName,
@@ -48,7 +49,7 @@ impl Letter {
         Self { to, subject: format!("Confirm your address for {account} on Diode"), text }
     }
 
-    /// To an address that is an account's no longer.
+    /// A letter to an address that no longer belongs to the account.
     pub(crate) fn address_taken_off(to: EmailAddress, account: &AccountName, public_url: &str) -> Self {
         let text = format!(
             "This address was that of the account {account} on\n{public_url}\n\n\

@@ -1,4 +1,4 @@
-//! Has mails wait in the database, and sends what waits there.
+//! Stores mails in the database, and sends the mails that wait there.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,20 +16,20 @@ use crate::metrics::Metrics;
 use crate::settings::MailSettings;
 use crate::store::{ClaimedMail, MailKind, Now, Store, StoreResult};
 
-/// Connections to the mail server at a time.
+/// How many connections to the mail server are open at a time.
 const SENDING_AT_ONCE: usize = 4;
 
-/// How long mails on their way have when the server stops. Another server sends the others, once their claims end.
+/// How long mails on their way may take when the server stops. Other servers send the rest, once the claims end.
 const LAST_TRIES: Duration = Duration::from_secs(5);
 
-/// How a mail is tried again and again, until it is given up ([`MailKind::tried_for`]).
+/// How often a mail is tried. When it is given up, [`MailKind::tried_for`] says.
 #[derive(Debug, Clone, Copy)]
 pub struct Tries {
     /// How long one try may take.
     pub timeout: Duration,
-    /// How long to wait after the first failure, and twice as long after each further one.
+    /// The pause after the first failure. It doubles after each further failure.
     pub pause: Duration,
-    /// No pause is longer.
+    /// The longest pause.
     pub longest_pause: Duration,
     /// How often to look for mails that are due or that other servers have left.
     pub look_every: Duration,
@@ -43,14 +43,14 @@ impl Default for Tries {
 }
 
 impl Tries {
-    /// How long to wait after a failure, the first or a later one.
+    /// The pause after a failed attempt. `attempt` counts from 1.
     fn pause_after(&self, attempt: u64) -> Duration {
         let doublings = u32::try_from(attempt.saturating_sub(1)).unwrap_or(u32::MAX);
         self.pause.saturating_mul(2_u32.saturating_pow(doublings)).min(self.longest_pause)
     }
 }
 
-/// Where mails are handed in.
+/// Accepts mails to be sent later.
 #[derive(Clone)]
 pub struct Mailer {
     transport: Arc<Transport>,
@@ -62,7 +62,7 @@ pub struct Mailer {
 }
 
 impl Mailer {
-    /// Connects nowhere yet: a server starts also while its mail server is away.
+    /// Opens no connection, so that a server starts even while its mail server is away.
     pub fn new(
         settings: &MailSettings,
         policy: &Policy,
@@ -80,7 +80,7 @@ impl Mailer {
         })
     }
 
-    /// Has a mail sent some time; `false` if too many wait already.
+    /// Stores a mail to be sent soon; `false` if too many wait already.
     pub async fn post(&self, kind: MailKind, account: &AccountId, to: &EmailAddress) -> StoreResult<bool> {
         let waits = self.store.add_mail(kind, account, to, Now::read()).await?;
         if waits {
@@ -92,12 +92,12 @@ impl Mailer {
         Ok(waits)
     }
 
-    /// Looks for mails at once.
+    /// Looks for waiting mails at once.
     pub fn look(&self) {
         self.posted.notify_one();
     }
 
-    /// Sends what waits until `stopping` turns true or its sender is gone. Any number of servers may do so.
+    /// Sends waiting mails until `stopping` turns true or its sender is gone. Several servers may do so at once.
     pub async fn run(self, mut stopping: watch::Receiver<bool>) {
         let mut sending = JoinSet::new();
         loop {
@@ -110,11 +110,11 @@ impl Mailer {
                 _ = stopping.wait_for(|stop| *stop) => break,
             }
         }
-        // Whatever is still on its way then is broken off.
+        // Mails that are still on their way afterwards are cut off.
         let _ = timeout(LAST_TRIES, async { while sending.join_next().await.is_some() {} }).await;
     }
 
-    /// Begins to send what is due.
+    /// Begins to send the mails that are due.
     async fn begin(&self, sending: &mut JoinSet<()>) {
         while sending.len() < SENDING_AT_ONCE {
             match self.store.claim_mail(Now::read()).await {
@@ -170,7 +170,7 @@ impl Mailer {
             return Err(Failure { cause: anyhow::anyhow!("it has waited too long"), is_final: true });
         }
         let letter = self.letter(mail).await.map_err(later)?;
-        // By the same name each time, so that a mail server that has taken it already can know it again.
+        // Each try uses the same id, so that a mail server that already has the mail can recognise it.
         let written = self.transport.write(&letter, &id(mail));
         let written = written.map_err(|cause| Failure { cause, is_final: true })?;
         let seconds = self.tries.timeout.as_secs();
@@ -178,8 +178,8 @@ impl Mailer {
         sent.unwrap_or_else(|_| Err(later(anyhow::anyhow!("no end within {seconds} s"))))
     }
 
-    /// With a link of its own for each try: the database keeps none to be sent again. An earlier one works on, since
-    /// its mail may have arrived all the same.
+    /// Each try has a new link, because the database keeps no secret that could be sent again. An earlier link goes
+    /// on working, since its mail may have arrived after all.
     async fn letter(&self, mail: &ClaimedMail) -> anyhow::Result<Letter> {
         let ClaimedMail { kind, account, name, to, .. } = mail.clone();
         let (store, policy, url) = (self.store.as_ref(), &self.policy, &self.policy.public_url);
@@ -197,7 +197,7 @@ impl Mailer {
     }
 }
 
-/// A name that no other mail of this server has, also after its database was made anew.
+/// An id that no other mail of this server has, even after its database was replaced.
 fn id(mail: &ClaimedMail) -> String {
     format!("{}.{}", mail.asked_at, mail.position)
 }

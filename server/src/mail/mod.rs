@@ -1,7 +1,7 @@
-//! Mails to people who have an account, such as those with a link for a new password.
+//! Mails to people who have an account, such as a link for a new password.
 //!
-//! No request waits for a mail server: mails wait in the database and are sent in the background, by one of the
-//! servers that run, and tried again where the mail server is away. The link in a mail is drawn when it is sent.
+//! No request waits for a mail server. Mails wait in the database, and one of the running servers sends them in
+//! the background. It tries again if the mail server is away. The link in a mail is drawn when the mail is sent.
 
 mod address;
 mod failure;

@@ -1,4 +1,4 @@
-//! The way out: to a mail server, or into a folder.
+//! Sends mails to a mail server, or writes them to a folder.
 
 use std::path::{Path, PathBuf};
 
@@ -25,7 +25,7 @@ enum Way {
     Smtp(AsyncSmtpTransport<Tokio1Executor>),
 }
 
-/// A letter as it goes over the wire.
+/// A letter in the form in which it is sent.
 pub(super) struct Written {
     id: String,
     envelope: Envelope,
@@ -41,7 +41,7 @@ impl Transport {
         Ok(Self { from: settings.from.clone(), host: host.to_owned(), way })
     }
 
-    /// `id` names the mail, and no other.
+    /// `id` belongs to this mail alone.
     pub(super) fn write(&self, letter: &Letter, id: &str) -> anyhow::Result<Written> {
         let mailbox =
             |address: &EmailAddress| Ok::<_, anyhow::Error>(Mailbox::new(None, address.as_str().parse()?));
@@ -52,7 +52,7 @@ impl Transport {
             .message_id(Some(format!("<{id}@{}>", self.host)))
             .header(ContentType::TEXT_PLAIN)
             .body(plain(&letter.text)?)?;
-        // So that nobody's absence is answered to the server (RFC 3834).
+        // Asks other programs for no automatic replies, such as notes of absence (RFC 3834).
         let automatic = HeaderName::new_from_ascii_str("Auto-Submitted");
         message.headers_mut().insert_raw(HeaderValue::new(automatic, "auto-generated".to_owned()));
         Ok(Written { id: id.to_owned(), envelope: message.envelope().clone(), bytes: message.formatted() })
@@ -75,8 +75,8 @@ impl Transport {
     }
 }
 
-/// The text as it is. The library would encode lines above 76 characters, and so break links where a program
-/// shows what it gets; mail servers take lines of up to 998 (RFC 5322).
+/// The text unchanged. The library would encode lines above 76 characters, which breaks links in programs
+/// that show the encoded text. Mail servers accept lines of up to 998 characters (RFC 5322).
 fn plain(text: &str) -> anyhow::Result<Body> {
     let is_plain = |byte: u8| matches!(byte, b' '..=b'~' | b'\n');
     if !text.bytes().all(is_plain) || text.lines().any(|line| line.len() > 998) {
@@ -86,7 +86,8 @@ fn plain(text: &str) -> anyhow::Result<Body> {
     Ok(Body::dangerous_pre_encoded(bytes, ContentTransferEncoding::SevenBit))
 }
 
-/// Its name sorts by the time. Only the server's user may read it: it may hold a link into an account.
+/// Writes the mail to a file whose name sorts by time. Only the server's user may read it, because it may
+/// have a link into an account.
 fn store(folder: &Path, id: &str, bytes: &[u8]) -> anyhow::Result<()> {
     let file = folder.join(format!("{}-{id}.eml", jiff::Timestamp::now().as_millisecond()));
     let stored = std::fs::create_dir_all(folder).and_then(|()| diode_formats::write_privately(&file, bytes));

@@ -9,18 +9,18 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
-/// In seconds: from a board page to a large export or upload.
+/// In seconds: from a page of a board to a large export or upload.
 const DURATIONS: [f64; 12] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0];
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct RequestLabels {
     method: &'static str,
-    /// The template, such as `/api/v1/uploads/{id}`: paths themselves would be any number of labels.
+    /// The template, such as `/api/v1/uploads/{id}`. Paths themselves would make any number of labels.
     route: String,
     status: u16,
 }
 
-/// In seconds: from a small training to one of a night.
+/// In seconds: from a small training to a training that takes all night.
 const JOB_DURATIONS: [f64; 10] = [1.0, 5.0, 15.0, 60.0, 180.0, 600.0, 1800.0, 3600.0, 10_800.0, 36_000.0];
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -38,7 +38,7 @@ struct MailLabels {
     outcome: &'static str,
 }
 
-/// What this process counts while it works.
+/// The counters of this process.
 #[derive(Clone)]
 pub struct Metrics {
     registry: Arc<Registry>,
@@ -83,7 +83,7 @@ impl Metrics {
         self.requests.get_or_create(&labels).observe(took.as_secs_f64());
     }
 
-    /// Counts an upload that was taken in.
+    /// Counts an upload that was accepted.
     pub(crate) fn upload(&self, receipt: &Receipt) {
         let outcome = if receipt.already_stored { "known" } else { "stored" };
         self.uploads.get_or_create(&UploadLabels { outcome }).inc();
@@ -93,23 +93,23 @@ impl Metrics {
         }
     }
 
-    /// Notes that a worker of this process has begun a job.
+    /// Counts a job that a worker of this process begins.
     pub(crate) fn job_begins(&self) {
         self.working.inc();
     }
 
-    /// Counts what became of it.
+    /// Counts a job that ended, by its outcome.
     pub(crate) fn job_ends(&self, outcome: &'static str, took: Duration) {
         self.working.dec();
         self.jobs.get_or_create(&JobLabels { outcome }).observe(took.as_secs_f64());
     }
 
-    /// Counts what became of a mail.
+    /// Counts a mail by its outcome.
     pub(crate) fn mail(&self, outcome: &'static str) {
         self.mails.get_or_create(&MailLabels { outcome }).inc();
     }
 
-    /// Counts an upload that was refused for what is in it.
+    /// Counts an upload that was refused for its content.
     pub(crate) fn upload_refused(&self) {
         self.uploads.get_or_create(&UploadLabels { outcome: "refused" }).inc();
     }

@@ -9,7 +9,7 @@ use super::scrape::router;
 use crate::backend::Backend;
 use crate::listen::{Patience, listen};
 
-/// Tells figures on a listener of their own until `stopping` turns true.
+/// Serves the figures on their own listener until `stopping` turns true.
 pub(crate) fn tell(
     listener: TcpListener,
     backend: &Backend,
@@ -25,7 +25,7 @@ pub(crate) fn tell(
     })
 }
 
-/// Before anything else is opened: this may fail.
+/// Opens the listener. Called before anything else is opened, because this may fail.
 pub(crate) async fn listening(address: SocketAddr) -> anyhow::Result<TcpListener> {
     let listener = TcpListener::bind(address)
         .await

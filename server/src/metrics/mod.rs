@@ -1,5 +1,5 @@
-//! Figures for operators, in the text that Prometheus reads. They have a listener of their own, which is off
-//! by default: they tell more than strangers should know.
+//! Figures for operators, in the text format of Prometheus. They have their own listener, which is off by
+//! default, because strangers should not see them.
 
 mod counted;
 mod listener;

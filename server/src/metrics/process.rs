@@ -1,5 +1,5 @@
-//! Figures of the process itself, under the names that all Prometheus clients use. From `/proc`, so on Linux
-//! only.
+//! Figures of the process itself, under the names that all Prometheus clients use. They come from `/proc`, so
+//! only Linux has them.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
 
-/// What Linux counts processor time in, for programs on any machine.
+/// The unit in which Linux tells programs their processor time, on every machine.
 const TICKS_PER_SECOND: f64 = 100.0;
 
 pub(super) fn register(registry: &mut Registry) {
@@ -35,7 +35,8 @@ fn resident_bytes() -> Option<i64> {
 
 fn processor_seconds() -> Option<f64> {
     let stat = fs::read_to_string("/proc/self/stat").ok()?;
-    // The name may hold spaces and brackets. After it, user and system time are fields 12 and 13.
+    // The name before the bracket may contain spaces and brackets. After it, user and system time are fields
+    // 12 and 13.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
     let (user, system): (f64, f64) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
     Some((user + system) / TICKS_PER_SECOND)

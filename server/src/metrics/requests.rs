@@ -7,10 +7,10 @@ use axum::response::Response;
 
 use super::Metrics;
 
-/// Files of the dashboard and paths that lead nowhere.
+/// The label for files of the dashboard and for paths without a route.
 const NO_ROUTE: &str = "other";
 
-/// Counts each request and how long its answer took to begin.
+/// Counts each request, and the time until its answer begins.
 pub(crate) async fn measured(State(metrics): State<Metrics>, request: Request, next: Next) -> Response {
     let began = Instant::now();
     let method = known(request.method());
@@ -21,7 +21,7 @@ pub(crate) async fn measured(State(metrics): State<Metrics>, request: Request, n
     response
 }
 
-/// Clients may make up methods; those would be any number of labels.
+/// The label of a method. Clients may make up methods, which would make any number of labels.
 pub(crate) fn known(method: &Method) -> &'static str {
     match method.as_str() {
         "GET" => "GET",

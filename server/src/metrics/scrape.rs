@@ -17,7 +17,7 @@ use crate::store::{Connections, Figures, Now, Store, StoreResult};
 
 const MEDIA: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Ends each text; only the last may stay.
+/// The end of each text. Only the last one may stay.
 const END: &str = "# EOF\n";
 
 #[derive(Clone)]
@@ -26,7 +26,7 @@ struct Source {
     store: Arc<dyn Store>,
 }
 
-/// `/metrics` alone, for its own listener.
+/// A router with only `/metrics`, for its own listener.
 pub fn router(backend: &Backend) -> Router {
     let source = Source { metrics: backend.metrics.clone(), store: backend.store.clone() };
     Router::new().route("/metrics", get(scrape)).with_state(source)
@@ -45,7 +45,7 @@ async fn scrape(State(Source { metrics, store }): State<Source>) -> Response {
     }
 }
 
-/// What holds at this moment.
+/// The figures at this moment.
 async fn gather(store: &dyn Store) -> Registry {
     let mut registry = Registry::default();
     process::register(&mut registry);

@@ -1,4 +1,4 @@
-//! What an owner does with an account.
+//! What an owner can do with an account.
 
 use axum::extract::State;
 use axum::http::header;
@@ -57,7 +57,7 @@ pub(super) async fn change_password(
     .await
 }
 
-/// A form sends no list, so each scope is a field of its own.
+/// A form cannot send a list, so each scope has its own field.
 #[derive(Deserialize)]
 pub(super) struct TokenFields {
     name: String,
@@ -107,7 +107,7 @@ pub(super) async fn revoke(
     SignedIn { account, .. }: SignedIn,
     OwnForm(RevokeFields { id }): OwnForm<RevokeFields>,
 ) -> ApiResult<Response> {
-    // One that is gone already is as good as revoked.
+    // A token that is gone already counts as revoked.
     app.backend.store.revoke_token(&account.id, &id.parse()?).await?;
     Ok(Redirect::to("/account").into_response())
 }
@@ -130,7 +130,7 @@ pub(super) async fn delete(
     }
 }
 
-/// The page after something was done, or was refused.
+/// The page after an action, with its result or the reason why it was refused.
 pub(super) async fn answer(app: &App, account: &Account, outcome: ApiResult<Markup>) -> ApiResult<Response> {
     let seen = Seen::of(app, account).await?;
     Ok(match outcome {
@@ -143,7 +143,7 @@ pub(super) async fn answer(app: &App, account: &Account, outcome: ApiResult<Mark
 struct Seen {
     tokens: Vec<Token>,
     has_password: bool,
-    /// What people call the provider, and since when the account is linked with it.
+    /// The provider's name for people, and since when the account is linked with it.
     provider: Option<(String, Option<String>)>,
     sends_mails: bool,
     address: Option<EmailAddress>,

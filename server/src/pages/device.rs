@@ -1,4 +1,4 @@
-//! Allowing a program that waits for a token.
+//! Allows a program that waits for a token.
 
 use axum::extract::State;
 use axum::response::Response;

@@ -1,4 +1,4 @@
-//! Giving an account an e-mail address, and taking it off.
+//! Adds an e-mail address to an account, and removes it.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -20,13 +20,13 @@ pub(super) struct Linked {
     link: String,
 }
 
-/// Programs that look through mails follow links, so the link itself changes nothing.
+/// Opening the link changes nothing, because programs that scan mails follow links.
 pub(super) async fn show(
     StrictQuery(Linked { link }): StrictQuery<Linked>,
     caller: ApiResult<SignedIn>,
 ) -> Response {
     let Ok(SignedIn { account, .. }) = caller else {
-        // A secret has these only, and anything else is no link.
+        // A secret has only letters and digits. Anything else is no link.
         let plain = link.chars().all(|c| c.is_ascii_alphanumeric());
         return sign_in_first(&if plain {
             format!("/account/email?link={link}")

@@ -3,7 +3,8 @@ use maud::{Markup, html};
 use super::layout::input;
 use crate::mail::EmailAddress;
 
-/// What an owner does about the address. Where no mails are sent, one that is there can still be taken off.
+/// What an owner can do about the address. On a server that sends no mails, an existing address can still be
+/// removed.
 pub(super) fn email_form(address: Option<&EmailAddress>, sends_mails: bool, has_password: bool) -> Markup {
     if !sends_mails && address.is_none() {
         return html! {};

@@ -42,7 +42,7 @@ pub(super) async fn submit(
     }
 }
 
-/// The same whether there is such an account or not.
+/// The same page whether the account exists or not.
 fn sent() -> Markup {
     html! {
         p class="card" role="status" {

@@ -9,7 +9,8 @@ use super::layout::refused;
 use crate::app::App;
 use crate::http::{ApiFault, small_body};
 
-/// No path of ours is near it. It is kept while somebody is on the way to a provider.
+/// Far longer than any path of this server. A limit is needed, because the database keeps the path while the
+/// browser is at a provider.
 const LONGEST_PATH: usize = 1024;
 
 /// The fields of a form.
@@ -28,7 +29,7 @@ impl<T: DeserializeOwned> FromRequest<App> for OwnForm<T> {
     }
 }
 
-/// Our own pages send no such form, so nothing that was typed is lost.
+/// The server's own pages send no such form, so nobody loses what they typed.
 fn not_understood(fault: ApiFault) -> Response {
     refused("Form not understood", fault, |said| {
         html! {
@@ -38,18 +39,18 @@ fn not_understood(fault: ApiFault) -> Response {
     })
 }
 
-/// To the page that a visitor came from, if it is one of ours.
+/// A redirect to the page that a visitor came from, if it is a page of this server.
 pub(super) fn go_on(next: Option<&str>) -> Response {
     Redirect::to(own_path(next).unwrap_or("/account")).into_response()
 }
 
-/// To sign in first, and then back.
+/// A redirect to the sign-in page, which then leads back.
 pub(super) fn sign_in_first(next: &str) -> Response {
-    // The paths of our pages hold no other characters that would have to be encoded.
+    // No other characters in the paths of these pages need to be encoded.
     Redirect::to(&format!("/sign-in?next={}", next.replace('?', "%3F").replace('=', "%3D"))).into_response()
 }
 
-/// A path on this server. `//host` and `/\host` lead elsewhere.
+/// A path on this server. `//host` and `/\host` are refused, since they lead to another host.
 pub(super) fn own_path(next: Option<&str>) -> Option<&str> {
     let plain = |path: &str| path.bytes().all(|b| b.is_ascii_graphic() && b != b'\\');
     let next = next.filter(|path| path.len() <= LONGEST_PATH && plain(path));

@@ -5,7 +5,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::http::ApiFault;
 
-/// The dashboard's own colours and elements, and what only these pages have.
+/// The dashboard's own colours and elements, and the styles of these pages.
 const STYLE: &str = concat!(
     include_str!("../../../web/style/00-tokens.css"),
     include_str!("../../../web/style/10-base.css"),
@@ -13,7 +13,7 @@ const STYLE: &str = concat!(
     include_str!("pages.css"),
 );
 
-/// A page around some content.
+/// A page with a title and content.
 pub(super) fn page(title: &str, content: &Markup) -> Response {
     let page = html! {
         (DOCTYPE)
@@ -34,12 +34,12 @@ pub(super) fn page(title: &str, content: &Markup) -> Response {
         }
     };
     let mut response = page.into_response();
-    // They say who is signed in, and some hold a secret.
+    // Pages say who is signed in, and some show a secret.
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }
 
-/// The same page again, with what was wrong.
+/// The same page again, with the reason why something was refused.
 pub(super) fn refused(title: &str, fault: ApiFault, content: impl FnOnce(&Markup) -> Markup) -> Response {
     let message = html! { p class="notice bad" role="alert" { (fault.message()) } };
     let (mut head, _) = fault.into_response().into_parts();
@@ -49,7 +49,7 @@ pub(super) fn refused(title: &str, fault: ApiFault, content: impl FnOnce(&Markup
     Response::from_parts(head, Body::new(body))
 }
 
-/// One input with its label.
+/// An input with its label.
 pub(super) fn input(label: &str, name: &str, kind: &str, autocomplete: &str, value: &str) -> Markup {
     html! {
         label class="field" {
@@ -60,17 +60,17 @@ pub(super) fn input(label: &str, name: &str, kind: &str, autocomplete: &str, val
     }
 }
 
-/// A number with what it counts: `1 upload`, `2 uploads`.
+/// A number with its noun: `1 upload`, `2 uploads`.
 pub(super) fn counted(number: u64, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
-/// A time as RFC 3339, to the minute: `2026-11-25 10:57`.
+/// An RFC 3339 time to the minute: `2026-11-25 10:57`.
 pub(super) fn minute(time: &str) -> String {
     time.get(..16).unwrap_or(time).replace('T', " ")
 }
 
-/// The day of a time as RFC 3339.
+/// The day of an RFC 3339 time.
 pub(super) fn day(time: &str) -> &str {
     time.split('T').next().unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Linking an account with an OpenID Connect provider, and undoing it.
+//! Links an account with an OpenID Connect provider, and unlinks it.
 
 use axum::extract::State;
 use axum::response::Response;

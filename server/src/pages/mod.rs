@@ -1,5 +1,5 @@
-//! The pages that the server writes itself: signing up and in, allowing a program, looking after an account and after
-//! the server. They are plain HTML with forms, so they work without scripts and without the dashboard.
+//! The pages that the server writes itself: to sign up and in, to allow a program, to look after an account, and to
+//! look after the server. They are plain HTML with forms, so they work without scripts and without the dashboard.
 
 mod account;
 mod admin;

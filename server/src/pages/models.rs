@@ -1,4 +1,4 @@
-//! Contributed models: one's own and, for administrators, those to decide on.
+//! Contributed models: the account's own and, for administrators, the models that wait for a decision.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -20,7 +20,7 @@ use crate::store::{ContributionFilter, Now};
 
 const TITLE: &str = "Contributed models";
 
-/// More than a page should have.
+/// The most models that a page shows.
 const MAX_SHOWN: u32 = 100;
 
 pub(super) async fn show(
@@ -62,7 +62,7 @@ async fn decided(app: &App, account: &Account, fields: ReviewFields) -> ApiResul
     Ok(html! { p class="notice" role="status" { "Model " (model.id) " is " (state) "." } })
 }
 
-/// Those that wait for a decision.
+/// The models that wait for an administrator's decision.
 pub(super) fn open() -> ContributionFilter {
     ContributionFilter { account: None, state: Some(ContributionState::Evaluated) }
 }

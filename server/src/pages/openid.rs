@@ -35,8 +35,8 @@ pub(super) async fn submit(
     begun.and_then(|begun| on_the_way(&app, begun)).unwrap_or_else(|fault| refused(TITLE, fault, again))
 }
 
-/// Sends the browser on by a header of its own. Browsers that go by `form-action` would stop a redirect
-/// that follows a form to another site.
+/// Sends the browser to the provider by a `Refresh` header. A redirect would not do: browsers that apply
+/// `form-action` to redirects stop one that leads from a form to another site.
 pub(super) fn on_the_way(app: &App, (address, cookie): (String, HeaderValue)) -> ApiResult<Response> {
     let label = label(app);
     let content = html! {
@@ -132,7 +132,7 @@ fn name_form(label: &str, name: &str, agrees: bool, said: Option<&Markup>) -> Ma
     }
 }
 
-/// A form of one button that begins a sign-in.
+/// A form with one button that begins a sign-in.
 pub(super) fn button(app: &App, next: Option<&str>, invitation: Option<&str>) -> Markup {
     let Some(provider) = &app.provider else { return html! {} };
     html! {
@@ -144,7 +144,7 @@ pub(super) fn button(app: &App, next: Option<&str>, invitation: Option<&str>) ->
     }
 }
 
-/// What an owner does about the provider.
+/// What an owner can do about the provider.
 pub(super) fn section(label: &str, since: Option<&str>, has_password: bool) -> Markup {
     let is_linked = since.is_some();
     let (action, verb) =

@@ -1,4 +1,4 @@
-//! What an account has contributed: its uploads, its agents and where nobody is faster.
+//! What an account has contributed: its uploads, its agents, and the problems on which nobody is faster.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -15,7 +15,7 @@ use crate::store::{Record, Sample, UploadFilter};
 
 const TITLE: &str = "Your contributions";
 
-/// More than a page should have.
+/// The most rows of each list.
 const MAX_SHOWN: u32 = 50;
 
 pub(super) async fn show(

@@ -1,4 +1,4 @@
-//! Choosing a password by a link that works once.
+//! Chooses a password by a link that works once.
 
 use axum::extract::State;
 use axum::response::Response;

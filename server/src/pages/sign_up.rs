@@ -46,7 +46,7 @@ pub(super) struct Fields {
 }
 
 impl Fields {
-    /// The form as it comes first.
+    /// The form before anything is filled in.
     fn invited(invitation: Option<String>) -> Self {
         Self { name: String::new(), password: Password::new(""), invitation, terms: None }
     }

@@ -1,4 +1,4 @@
-//! The terms of contributing: the page, and the box by which people agree to them.
+//! The terms of contributing: the page, and the box by which people agree.
 
 use axum::response::Response;
 use diode_core::api::{Account, DATA_LICENCE, TERMS_VERSION};
@@ -18,7 +18,7 @@ pub(super) async fn show(_: StrictQuery<NoParameters>) -> Response {
     page(title, &content)
 }
 
-/// A box to be ticked. Its value is the version that people see.
+/// The box to tick. Its value is the version that the page shows.
 pub(super) fn agreement(is_ticked: bool) -> Markup {
     html! {
         label {

@@ -1,4 +1,4 @@
-//! Accounts: who there is, and links for passwords and invitations.
+//! Accounts: a list of them, and links for passwords and invitations.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -29,7 +29,7 @@ pub(in crate::pages) async fn show(
     }
 }
 
-/// What is done with an account.
+/// What an administrator does with an account.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum AccountAction {

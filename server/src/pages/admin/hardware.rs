@@ -1,4 +1,4 @@
-//! Hardware whose facts nobody vouches for, and hardware under two names.
+//! Hardware whose facts are not confirmed, and hardware with two names.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -33,7 +33,7 @@ pub(in crate::pages) async fn show(
 #[derive(Deserialize)]
 pub(in crate::pages) struct ConfirmFields {
     hardware: HardwareSlug,
-    /// Empty for the facts that the server has.
+    /// The upload whose facts are confirmed. Empty for the facts that the server has.
     upload: String,
     reason: String,
 }

@@ -1,4 +1,4 @@
-//! Looking after the server, for administrators.
+//! The pages of administrators.
 
 pub(super) mod accounts;
 pub(super) mod hardware;
@@ -19,7 +19,7 @@ use crate::http::{ApiFault, ApiResult, NoParameters, StrictQuery};
 
 const TITLE: &str = "Look after this server";
 
-/// As many entries of the log, and rows of other lists.
+/// The most rows of each list, and entries of the log.
 const MAX_SHOWN: u32 = 100;
 
 pub(super) async fn show(
@@ -52,7 +52,7 @@ pub(super) async fn show(
     ))
 }
 
-/// The account of an administrator; else the answer to whoever it is.
+/// The account, if it is an administrator's. Otherwise the response for the caller.
 #[expect(clippy::result_large_err, reason = "it is the answer")]
 fn administrator(title: &str, path: &str, caller: ApiResult<SignedIn>) -> Result<Account, Response> {
     match caller {
@@ -62,7 +62,7 @@ fn administrator(title: &str, path: &str, caller: ApiResult<SignedIn>) -> Result
     }
 }
 
-/// The same for what a form asks for.
+/// The same check, for a form.
 fn checked(caller: SignedIn) -> ApiResult<Account> {
     if caller.account.admin { Ok(caller.account) } else { Err(only_administrators()) }
 }
@@ -71,7 +71,7 @@ fn only_administrators() -> ApiFault {
     ApiFault::forbidden("only an administrator of this server may do this")
 }
 
-/// A page again, with what has become of a form.
+/// A page that is shown again with the result of a form.
 fn answered(title: &str, outcome: ApiResult<Markup>, content: impl FnOnce(&Markup) -> Markup) -> Response {
     match outcome {
         Ok(message) => page(title, &content(&message)),

@@ -44,7 +44,7 @@ pub(in crate::pages) async fn show(
 #[derive(Deserialize)]
 pub(in crate::pages) struct Fields {
     action: ModerationAction,
-    /// An id, or the name of an account for all of its uploads.
+    /// Either the id of an upload or, for all uploads of an account, its name.
     upload: Option<UploadId>,
     account: Option<AccountName>,
     reason: String,
@@ -131,7 +131,7 @@ fn content(reports: &[Report], uploads: &[Receipt], filter: &UploadFilter, messa
     }
 }
 
-/// What can be done with an upload; folded away, since a page has many.
+/// The forms of an upload. They are folded away, because a page has many uploads.
 fn forms(upload: &UploadId) -> Markup {
     html! {
         details {
