@@ -1,9 +1,9 @@
 //! The Diode server: takes uploads of matmul timings, ranks them, trains models
 //! on them and serves the dashboard.
 //!
-//! [`router`] is the table of contents of the HTTP API, [`store::Store`] that of
-//! the database, [`cli::Command`] that of the command line. Uploads are judged in
-//! [`ingest`]; the configs of a problem are ranked in `consensus`.
+//! [`router`] is the table of contents of the HTTP API, [`store::Store`] of the database, and
+//! [`cli::Command`] of the command line. Uploads are judged in [`ingest`]. The configs of a problem are
+//! ranked in `consensus`.
 #![forbid(unsafe_code)]
 
 pub mod accounts;

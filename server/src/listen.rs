@@ -1,4 +1,4 @@
-//! Accepts connections and keeps slow, silent and vanished clients from holding the server up.
+//! Accepts connections. Slow, silent and vanished clients cannot block the server.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -27,24 +27,24 @@ use tower::ServiceExt as _;
 
 use crate::tls::Tls;
 
-/// What a client may take.
+/// The limits for clients.
 #[derive(Debug, Clone, Copy)]
 pub struct Patience {
-    /// Open connections. Further ones wait until one of these is closed. A process may usually have 1,024
-    /// files open, of which the database takes some.
+    /// The most open connections. Further connections wait until one is closed. A process may usually have
+    /// 1,024 files open, of which the database takes some.
     pub connections: usize,
-    /// Of these, those of one address. Further ones are closed at once.
+    /// The most connections from one address. Further connections are closed at once.
     pub from_one: usize,
-    /// Time for the handshake of TLS, for the head of a request, and between two requests.
+    /// The time for the handshake of TLS, for the head of a request, and between two requests.
     pub head: Duration,
-    /// How long a client may read nothing of an answer.
+    /// How long a client may pause while it reads an answer.
     pub answer: Duration,
-    /// How long requests may still run once the server is to stop.
+    /// How long requests may still run once the server must stop.
     pub stop: Duration,
 }
 
 impl Patience {
-    /// For a listener that few programs ask.
+    /// For a listener that few programs use.
     pub const FEW: Self = Self {
         connections: 16,
         from_one: 16,
@@ -66,8 +66,8 @@ impl Default for Patience {
     }
 }
 
-/// Serves until `stop` resolves, then lets running requests end, and closes what is left after a while.
-/// With `tls`, nothing else is spoken.
+/// Serves until `stop` resolves. Then lets running requests end, and after a while closes the others. With
+/// `tls`, a connection without TLS is refused.
 pub async fn listen(
     listener: TcpListener,
     router: Router,
@@ -79,7 +79,7 @@ pub async fn listen(
     let (peers, graceful) = (Peers::default(), GracefulShutdown::new());
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(patience.head);
-    // Dropped, and with it every connection that is still open, when this function ends.
+    // All connections that are still open are closed when this function ends, because the set is dropped.
     let mut connections = JoinSet::new();
     tokio::pin!(stop);
     loop {
@@ -102,7 +102,7 @@ pub async fn listen(
         let acceptor = tls.as_ref().map(Tls::acceptor);
         connections.spawn(async move {
             let stream = Box::pin(stream);
-            // Within the task, and counted as a connection: a slow handshake holds up nobody else.
+            // The handshake runs in the task of its connection, so that a slow one delays no other.
             match acceptor {
                 None => talk(&http, stream, service, watcher).await,
                 Some(acceptor) => match timeout(patience.head, acceptor.accept(stream)).await {
@@ -126,7 +126,8 @@ pub async fn listen(
 struct Peers(Arc<Mutex<HashMap<IpAddr, usize>>>);
 
 impl Peers {
-    /// One more of an address, as long as what is returned lives; `None` if it has as many as it may.
+    /// Counts one more connection of an address, as long as the returned value lives. `None` if the address
+    /// has too many.
     fn count(&self, address: IpAddr, most: usize) -> Option<Counted> {
         let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let of_address = open.entry(address).or_default();
@@ -167,23 +168,23 @@ where
     }
 }
 
-/// The next connection, once there may be one more.
+/// The next connection. Waits until another is allowed.
 async fn accept(
     listener: &TcpListener,
     limit: &Arc<Semaphore>,
 ) -> (TcpStream, SocketAddr, Option<OwnedSemaphorePermit>) {
-    // The semaphore is never closed, so there is always a permit in the end.
+    // The semaphore is never closed, so this always gets a permit at last.
     let permit = Arc::clone(limit).acquire_owned().await.ok();
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {
-                // Without it, the end of an answer may wait for the client to acknowledge what came before.
+                // Otherwise the end of an answer may wait until the client acknowledges the data before it.
                 if let Err(error) = stream.set_nodelay(true) {
                     tracing::debug!("a connection may be slower: {error}");
                 }
                 return (stream, peer, permit);
             }
-            // The client may be gone already, or no file may be left to open: others come and go.
+            // The client may have gone, or the process may have too many files open. Both may pass.
             Err(error) => {
                 tracing::warn!("a connection could not be accepted: {error}");
                 sleep(Duration::from_millis(100)).await;

@@ -13,13 +13,13 @@ use diode_server::settings::WrongSetting;
 use diode_server::store::StoreError;
 use tracing_subscriber::EnvFilter;
 
-/// How long work on other threads may go on once all else has ended.
+/// How long other threads may go on working when everything else has ended.
 const LAST_WORK: Duration = Duration::from_secs(5);
 
-/// Postgres notes each time that the table of migrations is there already.
+/// Without notices of Postgres: at each start, one says that the table of migrations already exists.
 const USUAL_LOG: &str = "info,sqlx::postgres::notice=warn";
 
-/// The exit code for flags and settings that cannot be used, as the parser of flags has it.
+/// The exit code for wrong flags and settings. The parser of flags uses the same.
 const WRONG_USAGE: u8 = 2;
 
 fn main() -> ExitCode {
@@ -46,7 +46,7 @@ fn main() -> ExitCode {
         .log_internal_errors(false);
     match cli.log_format {
         LogFormat::Text => log.init(),
-        // The span is the request.
+        // The line already has the span of the request, so a list of spans would repeat it.
         LogFormat::Json => log.json().flatten_event(true).with_span_list(false).init(),
     }
     let runtime = match tokio::runtime::Runtime::new() {
@@ -59,7 +59,7 @@ fn main() -> ExitCode {
 }
 
 fn failed(error: &anyhow::Error) -> ExitCode {
-    // If stderr cannot be written to, the exit code still tells.
+    // If stderr cannot be written to, the exit code still shows the failure.
     let _ = writeln!(std::io::stderr(), "error: {error:#}");
     let is_setting = error.is::<WrongSetting>();
     let is_url = matches!(error.downcast_ref(), Some(StoreError::Url { .. }));

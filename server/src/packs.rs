@@ -1,4 +1,4 @@
-//! What a kernel pack is, before it is published.
+//! Checks a kernel pack before it is published.
 
 use std::fs::File;
 use std::path::Path;
@@ -11,14 +11,14 @@ use diode_formats::pack::Pack;
 
 use crate::store::Now;
 
-/// Why a file is not published.
+/// Why a pack is not published.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PackError {
-    /// It is no pack, or a damaged one.
+    /// The file is no pack, or is damaged.
     #[error(transparent)]
     Format(#[from] FormatError),
 
-    /// It is of no use to others.
+    /// The pack would be of no use to others.
     #[error(transparent)]
     Refused(#[from] Invalid),
 
@@ -26,7 +26,7 @@ pub(crate) enum PackError {
     Io(#[from] std::io::Error),
 }
 
-/// Reads a whole pack, and says what is in it.
+/// Reads a whole pack, and returns what is in it.
 pub(crate) fn examine(file: File, by: Option<AccountName>, now: Now) -> Result<PackSummary, PackError> {
     let bytes = file.metadata()?.len();
     let mut pack = Pack::read(file, Path::new("pack"))?;

@@ -1,5 +1,5 @@
-//! Answers as they were sent, kept as long as what they were made of does not change. So the same answer for the next
-//! client, and the answer "unchanged", cost one small query.
+//! Answers in the form in which they are sent. Each is kept as long as the data that it was made of does not change.
+//! So the same answer for the next client, and the answer "unchanged", need only one small query.
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -14,13 +14,13 @@ use quick_cache::sync::Cache;
 
 use crate::http::{ApiFault, ApiResult, is_current, weak_etag};
 
-/// Bytes of all answers that are kept: some hundreds of pages.
+/// The most bytes of all kept answers together: some hundreds of pages.
 const MAX_KEPT: u64 = 32 << 20;
 
-/// Answers that are kept, roughly.
+/// About how many answers are kept.
 const USUALLY_KEPT: usize = 1024;
 
-/// What was asked about a hardware, and of which state of it.
+/// A question about a hardware, in one state of its data.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Question {
     slug: HardwareSlug,
@@ -28,13 +28,13 @@ pub(crate) struct Question {
 }
 
 impl Question {
-    /// `asked` says all that the answer depends on, its kind and the state of the data among it.
+    /// `asked` has everything that the answer depends on, including its kind and the state of the data.
     pub(crate) fn new(slug: HardwareSlug, asked: &impl Debug) -> Self {
         Self { slug, asked: format!("{asked:?}") }
     }
 }
 
-/// JSON, and the tag that is the same for the same JSON, whichever server has made it.
+/// JSON with its tag. The same JSON has the same tag on every server.
 #[derive(Debug, Clone)]
 pub(crate) struct Answer {
     tag: HeaderValue,
@@ -47,7 +47,8 @@ impl Answer {
         Ok(Self { tag: weak_etag(&Digest::of(&json)), json: json.into() })
     }
 
-    /// For a client that may have the answer already. The data may change, so it asks each time whether it has.
+    /// The response for a client that may already have the answer. The data may change, so clients must ask each
+    /// time.
     pub(crate) fn reply(self, asked: &HeaderMap) -> Response {
         let is_current = is_current(asked, &self.tag);
         let caching =
@@ -79,7 +80,7 @@ impl Default for PageCache {
 }
 
 impl PageCache {
-    /// The answer to a question: a kept one, one that is being made for another client, or a new one.
+    /// The answer to a question. It is kept, is being made for another client, or is made now.
     pub(crate) async fn answer<T: serde::Serialize>(
         &self,
         question: &Question,
@@ -113,7 +114,7 @@ mod tests {
             (&b"7"[..], &b"7"[..], &b"8"[..])
         );
         assert_eq!((first.tag.clone(), made.get()), (again.tag, 2));
-        // The same content has the same tag, also after entries that it does not show have changed.
+        // The tag depends on the content alone: it stays the same when entries change that the answer does not show.
         assert_eq!(ask(3, 7).await.tag, first.tag);
         assert_ne!(first.tag, next.tag);
     }

@@ -1,11 +1,11 @@
-//! Which file or folder lies at a path. A server that goes on writing into one that was moved or deleted would
-//! acknowledge what nobody finds again.
+//! Identifies the file or folder at a path. A server must not go on writing into a moved or deleted one: it
+//! would acknowledge data that nobody finds again.
 
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// A path, and what lay there when it was opened.
+/// A path, and the file or folder that it named when it was opened.
 #[derive(Debug, Clone)]
 pub(crate) struct PathIdentity {
     path: PathBuf,
@@ -23,7 +23,7 @@ impl PathIdentity {
         &self.path
     }
 
-    /// Fails unless the same is still there.
+    /// Fails unless the path still names the same file or folder.
     pub(crate) fn check(&self) -> io::Result<()> {
         let refuse = |what: &str| {
             let message = format!("{}: {what}; put it back, or restart the server", self.path.display());

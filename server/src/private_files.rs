@@ -1,9 +1,9 @@
-//! Who may read what this process writes.
+//! Who may read the files of this process.
 
-/// Keeps the files that are made from now on for their owner alone: the database holds digests of passwords and
-/// tokens, and addresses.
+/// Lets only their owner read the files that this process makes from now on. The database has addresses, and
+/// digests of passwords and tokens.
 #[allow(unsafe_code, reason = "the standard library has no call for it")]
 pub(crate) fn keep() {
-    // SAFETY: it changes a number of this process and cannot fail. No other thread runs yet.
+    // SAFETY: the call changes a number of this process and cannot fail. No other thread runs yet.
     unsafe { libc::umask(0o077) };
 }

@@ -1,18 +1,18 @@
-//! Two measurements of the same problems, compared.
+//! Compares two measurements of the same problems.
 
 use diode_core::api::{ComparedProblem, Noise, RatioBin, Ratios, SortOrder};
 use diode_core::comparison::geometric_mean;
 
 use crate::store::Pair;
 
-/// Bars of the histogram.
+/// How many bars the histogram has.
 const BINS: usize = 20;
 
-/// Compares pairs; `limit` of them are in the answer, in this order of their ratio. Counts beside the pairs are
-/// left for the caller to fill in.
+/// Compares pairs. The answer lists `limit` of them, in the given order of their ratio. The caller fills in the
+/// counts of problems that are in no pair.
 pub(crate) fn ratios(pairs: Vec<Pair>, noise: Noise, order: SortOrder, limit: usize) -> Ratios {
     let mut items: Vec<ComparedProblem> = pairs.into_iter().filter_map(compared).collect();
-    // Equals in the order of ids, so that the answer is always the same.
+    // Equal ratios have the order of ids, so that the answer is always the same.
     items.sort_by(|a, b| a.b_over_a.total_cmp(&b.b_over_a).then_with(|| a.problem_id.cmp(&b.problem_id)));
     let all: Vec<f64> = items.iter().map(|item| item.b_over_a).collect();
     let beyond = 1.0 + noise.share();
@@ -34,17 +34,17 @@ pub(crate) fn ratios(pairs: Vec<Pair>, noise: Noise, order: SortOrder, limit: us
     }
 }
 
-/// `None` if a time is none, as in databases from before there was a least time.
+/// `None` if a time is zero. Old databases have such times, from before the floor existed.
 fn compared(Pair { problem, a, b }: Pair) -> Option<ComparedProblem> {
     let b_over_a = a.us / b.us;
     let is_ratio = b_over_a.is_finite() && b_over_a > 0.0;
     is_ratio.then(|| ComparedProblem { problem_id: problem.id(), problem, a, b, b_over_a })
 }
 
-/// Of ratios in order.
+/// The histogram of sorted ratios.
 fn histogram(ratios: &[f64]) -> Vec<RatioBin> {
     let (Some(least), Some(most)) = (ratios.first(), ratios.last()) else { return Vec::new() };
-    // One value alone is in the middle of bins that are 1 % wide together.
+    // If all ratios are equal, the bins together are 1 % wide, with the value in the middle.
     let low = least.ln().min((least * most).sqrt().ln() - 0.005);
     let width = (most.ln().max((least * most).sqrt().ln() + 0.005) - low) / BINS as f64;
     let edge = |place: usize| (low + width * place as f64).exp();

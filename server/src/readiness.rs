@@ -1,5 +1,5 @@
-//! Whether the server can do its work. Finding out writes to the database and to the storage, so it is remembered for a
-//! moment: however many ask, the storage is asked seldom, and by one at a time.
+//! Whether the server can do its work. A check writes to the database and to the storage. Its result is kept for a
+//! moment, so that the storage is checked rarely and by one request at a time, however many ask.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,10 +9,10 @@ use tokio::sync::Mutex;
 use crate::backend::Backend;
 use crate::http::ApiResult;
 
-/// A supervisor asks every few seconds; nobody needs to know it sooner.
+/// A supervisor asks every few seconds, so a result may be so old.
 const LASTS: Duration = Duration::from_secs(2);
 
-/// What was found, and when.
+/// The result of a check, and its time.
 struct Found {
     at: Instant,
     outcome: ApiResult<()>,
@@ -31,14 +31,14 @@ impl Default for Readiness {
 }
 
 impl Readiness {
-    /// What was found holds for so long.
+    /// With this time for which a result is kept.
     pub(crate) fn lasting(lasts: Duration) -> Self {
         Self { lasts, last: Arc::default() }
     }
 
     /// Fails if the database or the blobs cannot be written to.
     pub(crate) async fn of(&self, backend: &Backend) -> ApiResult<()> {
-        // Whoever waits here finds what the one before has found.
+        // Requests that wait here use the result of the one before.
         let mut last = self.last.lock().await;
         if let Some(Found { at, outcome }) = last.as_ref()
             && at.elapsed() < self.lasts

@@ -1,4 +1,4 @@
-//! Recomputes the board entries that uploads have left for later, and keeps the database's own numbers up to date.
+//! Recomputes the board entries that uploads have left for later. Keeps the database's own statistics up to date.
 
 use std::time::{Duration, Instant};
 
@@ -7,10 +7,10 @@ use tokio::sync::watch;
 use crate::backend::Backend;
 use crate::store::StoreResult;
 
-/// How long uploads go first. While they arrive one after the other, half of the time is for this work.
+/// How long this work waits for uploads. While uploads arrive one after the other, it gets half of the time.
 const LET_UPLOADS_PASS: Duration = Duration::from_millis(500);
 
-/// How often to look when there was nothing to do.
+/// How often to look for work when there was none.
 const IDLE: Duration = Duration::from_secs(1);
 
 /// How often the database looks for tables that have grown.
@@ -25,7 +25,7 @@ pub async fn run(backend: Backend, mut stopping: watch::Receiver<bool>) {
     loop {
         let began = Instant::now();
         if counted.is_none_or(|at| at.elapsed() >= COUNT_EVERY) {
-            // Pages are slower without, and right.
+            // Without the counts, pages are slower but still right.
             if let Err(error) = backend.store.count_grown_tables().await {
                 tracing::warn!("tables that have grown could not be counted: {error}");
             }
@@ -36,7 +36,7 @@ pub async fn run(backend: Backend, mut stopping: watch::Receiver<bool>) {
             _ = stopping.wait_for(|stop| *stop) => return,
         }
         let wait = match refresh_for(&backend, began.elapsed()).await {
-            // Uploads that wait for the database get their turn.
+            // Goes on at once; uploads that wait for the database have their turn above.
             Ok(1..) => Duration::ZERO,
             Ok(0) => IDLE,
             Err(error) => {
@@ -51,8 +51,8 @@ pub async fn run(backend: Backend, mut stopping: watch::Receiver<bool>) {
     }
 }
 
-/// Works for about as long as uploads were let pass: however many follow each other, the work comes to its end. Returns
-/// what the last round did.
+/// Works for about as long as it has waited for uploads, so that it makes progress however many uploads arrive. Returns
+/// how much the last round did.
 async fn refresh_for(backend: &Backend, time: Duration) -> StoreResult<usize> {
     let began = Instant::now();
     loop {

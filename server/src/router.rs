@@ -1,4 +1,4 @@
-//! The table of contents of everything that is served.
+//! The table of contents of everything that the server serves.
 
 use axum::Router;
 use axum::body::Bytes;
@@ -36,7 +36,7 @@ use crate::{pages, ui};
         description = "Shared knowledge of GPU matmul performance: uploads, leaderboards, models and jobs. \
                        Every response that is no success is an ApiError.",
     ),
-    // The routes do not list types that only parameters use.
+    // Types that only parameters use are not found through the routes.
     components(schemas(
         CitationFormat,
         JobEvent,
@@ -55,7 +55,7 @@ pub fn router(app: App) -> Router {
     let (api, mut description) = api().split_for_parts();
     describe(&mut description);
     describe_unchanged(&mut description);
-    // As text, once: the document is large, and each connection has its own copy of the routes.
+    // Made into text once: the document is large, and each connection has its own copy of the routes.
     let description = Bytes::from(description.to_json().expect("a description is plain data"));
     let json = [(header::CONTENT_TYPE, "application/json")];
     let (hosts, metrics, traces) = (app.hosts.clone(), app.metrics.clone(), app.backend.traces.clone());
@@ -177,9 +177,9 @@ fn api() -> OpenApiRouter<App> {
     OpenApiRouter::with_openapi(Description::openapi()).nest("/api/v1", v1)
 }
 
-/// Models and datasets are compressed already, and so is the dashboard; event
-/// streams must not be held back. Stored files are sent as they are, so that a part of one is a part of what
-/// its tag names.
+/// Which answers are compressed. Models, datasets and the dashboard are compressed already. Event streams
+/// must not be delayed. Stored files are sent unchanged, so that a part of a file has the same bytes as the
+/// file with its tag.
 fn compressible() -> impl tower_http::compression::Predicate {
     DefaultPredicate::new()
         .and(NotForContentType::const_new("application/octet-stream"))

@@ -18,14 +18,15 @@ use crate::store::Store;
 use crate::tls::Tls;
 use crate::{agents, metrics, refresh, trainings, worker};
 
-/// Serves until `stop` resolves, then lets running requests end, for a while. With
-/// `train`, the jobs are worked on in this process, too.
+/// Serves until `stop` resolves, then gives running requests some time to end. With `train`, this process
+/// also works on jobs.
 pub async fn serve(
     settings: &Settings,
     train: bool,
     stop: impl Future<Output = ()> + Send,
 ) -> anyhow::Result<()> {
-    // First whatever may be wrong with the settings: a server that does not start leaves no files behind.
+    // Everything that may be wrong with the settings comes first, so that a server that does not start leaves
+    // no files.
     let listener = TcpListener::bind(settings.listen)
         .await
         .with_context(|| format!("cannot listen on {}; is another server running?", settings.listen))?;
@@ -54,7 +55,7 @@ pub async fn serve(
     let figures = figures.map(|listener| metrics::tell(listener, &backend, stopping.clone()));
     let app =
         App::new(backend, policy, stopping).answering_to(hosts).with_provider(provider).with_mailer(mailer);
-    // Signals are heard from the first poll on: before anybody learns that the server is there.
+    // The first poll begins to catch signals. It comes before anybody learns that the server runs.
     let mut stop = std::pin::pin!(stop);
     let stopped = futures_util::poll!(&mut stop).is_ready();
     // Scripts wait for this line to learn the port.
@@ -65,11 +66,11 @@ pub async fn serve(
             stop.await;
         }
         tracing::info!("stopping");
-        // An error means that nothing listens to it any more, which is fine.
+        // An error means that nothing listens any more, which is fine.
         let _ = tell.send(true);
     };
     let patience = Patience::default();
-    // A proxy has one address for all, and so has this machine.
+    // All clients of a proxy, and all clients on this machine, have the same address.
     let from_one = if tls.is_some() { patience.connections / 4 } else { patience.connections };
     listen(listener, router(app), Patience { from_one, ..patience }, tls, stop).await;
     if let Some(working) = working {
@@ -91,11 +92,12 @@ pub async fn serve(
     Ok(())
 }
 
-/// Prints how to make the first account, if there is none.
+/// If there is no account yet, prints how to make the first.
 async fn greet(store: &dyn Store, policy: &Policy) -> anyhow::Result<()> {
     if store.has_no_accounts().await? {
         let link = first_account_link(store, policy).await?;
-        // If stderr cannot be written to, the server goes on: `admin create` makes the account, too.
+        // If stderr cannot be written to, the server goes on, because `admin create` can make the account,
+        // too.
         let _ = writeln!(
             std::io::stderr(),
             "There are no accounts yet. This link makes the first, an administrator; it works once, until {}, if nobody signs up before:\n{}",

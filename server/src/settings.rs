@@ -1,5 +1,5 @@
-//! Where the server listens and keeps its data. Flags override the environment,
-//! which overrides `diode.toml`, which overrides the defaults.
+//! Where the server listens and keeps its data. Flags override the environment, the environment overrides `diode.toml`,
+//! and that overrides the defaults.
 
 mod access;
 mod blobs;
@@ -36,7 +36,7 @@ const DEFAULT_LISTEN: &str = "127.0.0.1:8080";
 const DEFAULT_DATABASE: &str = "sqlite:diode.db";
 const DEFAULT_BLOBS: &str = "./diode-data";
 const DEFAULT_CONFIG: &str = "diode.toml";
-/// 200,000 files of the size that the largest collection in use has.
+/// Enough for 200,000 files as large as the largest collection in use.
 const DEFAULT_MAX_STORED_MB: u64 = 100_000;
 
 /// Where the data lies; every command takes these.
@@ -100,7 +100,7 @@ pub struct ServingArgs {
     pub training: TrainingArgs,
 }
 
-/// `diode.toml`.
+/// The content of `diode.toml`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -135,33 +135,32 @@ pub struct Settings {
     pub listen: SocketAddr,
     pub database_url: String,
     pub blobs: BlobPlace,
-    /// Bytes of uploads and contributed models that are kept at most.
+    /// The most bytes of uploads and contributed models that the server keeps.
     pub max_stored: u64,
-    /// Names under which browsers reach the server, beside those of this machine itself.
+    /// The names under which browsers reach the server, in addition to the names of this machine.
     pub hosts: Vec<String>,
-    /// Whether made-up times are taken.
+    /// Whether simulated times are accepted.
     pub accept_simulated: bool,
-    /// Where figures are told; `None` for nowhere.
+    /// The address that serves figures; `None` for none.
     pub metrics_listen: Option<SocketAddr>,
-    /// Where spans of requests and jobs are sent; `None` for nowhere.
+    /// The collector that gets spans of requests and jobs; `None` for none.
     pub otlp_endpoint: Option<OtlpEndpoint>,
     pub access: Access,
-    /// By whom people may sign in; `None` for by password alone.
+    /// The provider by which people may sign in; `None` if they sign in by password alone.
     pub openid: Option<OpenId>,
-    /// How mails are sent; `None` for not at all.
+    /// How mails are sent; `None` if none are sent.
     pub mail: Option<MailSettings>,
     pub training: Training,
     pub snapshots: Snapshots,
 }
 
-/// A setting that cannot be used; nothing has been done.
+/// A setting that cannot be used. Nothing has been done yet.
 #[derive(Debug, thiserror::Error)]
 #[error("{0:#}")]
 pub struct WrongSetting(anyhow::Error);
 
 impl Settings {
-    /// Puts the flags, the file and the defaults together. The parser of the flags
-    /// has read the environment.
+    /// Combines the flags, the file and the defaults. The parser of the flags has already read the environment.
     pub fn resolve(args: DataArgs, serving: ServingArgs) -> Result<Self, WrongSetting> {
         Self::put_together(args, serving).map_err(WrongSetting)
     }
@@ -205,7 +204,7 @@ fn read(config: Option<&Path>) -> anyhow::Result<File> {
     from_toml(path.as_deref(), &text)
 }
 
-/// Reads the text of a file of settings. A line may hold a password, so an error names its number and does not repeat it.
+/// Reads the text of a settings file. A line may contain a password, so errors give its number but not its text.
 fn from_toml<T: DeserializeOwned>(path: Option<&Path>, text: &str) -> anyhow::Result<T> {
     toml::from_str(text).map_err(|error| {
         let path = path.unwrap_or(Path::new(DEFAULT_CONFIG)).display();
@@ -214,7 +213,7 @@ fn from_toml<T: DeserializeOwned>(path: Option<&Path>, text: &str) -> anyhow::Re
     })
 }
 
-/// The file of settings and its text; no path and no text if there is none.
+/// The settings file and its text; no path and an empty text if there is none.
 fn file_of(config: Option<&Path>) -> anyhow::Result<(Option<PathBuf>, String)> {
     let path = match config {
         Some(path) => path,
@@ -225,7 +224,7 @@ fn file_of(config: Option<&Path>) -> anyhow::Result<(Option<PathBuf>, String)> {
     Ok((Some(path.to_owned()), text))
 }
 
-/// The value of a flag that says whether.
+/// The value of a flag that is on or off.
 fn on_or_off(text: &str) -> Result<bool, String> {
     match text {
         "on" => Ok(true),

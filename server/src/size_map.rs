@@ -1,4 +1,4 @@
-//! Measured problems by size, for a map.
+//! The map of measured problems by size.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use diode_core::Method;
 use diode_core::api::{ProblemFilter, SizeCell, SizeClass, SizeMap, SizeRange};
 use diode_core::comparison::geometric_mean;
 
-/// A problem as far as the map shows it.
+/// What the map needs of a problem.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SizedProblem {
     pub m: u64,
@@ -17,16 +17,16 @@ pub struct SizedProblem {
     pub triton_over_library: Option<f64>,
 }
 
-/// Sizes within a factor of √2 of the power of two that is next to one.
+/// The sizes around the power of two that is nearest to `size`: within a factor of √2 of it.
 fn class(size: u64) -> SizeRange {
-    // Squares are compared, so that all is exact.
+    // Squares are compared, so that the result is exact.
     let square = u128::from(size) * u128::from(size);
     let power = (0..63).find(|power| square < 1 << (2 * power + 1)).unwrap_or(63);
     let root = |power: u32| (1u128 << power).isqrt() as u64;
     SizeRange { least: if power == 0 { 1 } else { root(2 * power - 1) + 1 }, most: root(2 * power + 1) }
 }
 
-/// The map of those problems whose K a filter wants; `problems` are those that it leaves but for their K.
+/// The map of the problems that pass the filter. `problems` have passed all of it except its range of K.
 pub(crate) fn size_map(problems: &[SizedProblem], filter: &ProblemFilter, method: Method) -> SizeMap {
     let mut depths: BTreeMap<SizeRange, u64> = BTreeMap::new();
     let mut cells: BTreeMap<(SizeRange, SizeRange), Vec<&SizedProblem>> = BTreeMap::new();
@@ -51,7 +51,7 @@ fn cell(m: SizeRange, n: SizeRange, problems: &[&SizedProblem]) -> SizeCell {
     for tile in problems.iter().filter_map(|problem| problem.tile) {
         *tiles.entry(tile).or_default() += 1;
     }
-    // Of two that win equally often, the smaller.
+    // If two tiles win equally often, the smaller one counts.
     let winner = tiles.into_iter().rev().max_by_key(|(_, wins)| *wins);
     SizeCell {
         m,

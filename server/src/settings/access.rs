@@ -42,7 +42,7 @@ pub struct AccessArgs {
     pub limits: LimitArgs,
 }
 
-/// The same in `diode.toml`.
+/// The same settings in `diode.toml`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AccessFile {
@@ -66,7 +66,7 @@ pub struct Access {
 }
 
 impl Access {
-    /// Puts flags and file together, for a server that listens on `listen`.
+    /// Combines flags and file, for a server that listens on `listen`.
     pub(super) fn resolve(
         args: AccessArgs,
         file: AccessFile,
@@ -104,12 +104,12 @@ impl Access {
         Ok(access)
     }
 
-    /// Where the certificate lies; `None` if the server ends no TLS.
+    /// The files of the certificate; `None` if the server has no TLS of its own.
     pub fn tls(&self) -> Option<&TlsFiles> {
         self.tls.as_ref()
     }
 
-    /// What the server demands, once it is known where it listens.
+    /// The policy, once the server has bound its address.
     pub fn policy(&self, bound: SocketAddr) -> Policy {
         let is_local = bound.ip().is_loopback() && !self.behind_proxy;
         let sign_ups = if is_local { SignUps::Open } else { SignUps::Invitation };
@@ -136,7 +136,7 @@ fn tls(certificate: Option<PathBuf>, key: Option<PathBuf>) -> anyhow::Result<Opt
     }
 }
 
-/// Without a slash at the end, as browsers write an origin.
+/// The URL without a slash at its end, as browsers write an origin.
 fn public_url(given: &str) -> anyhow::Result<String> {
     let url = given.strip_suffix('/').unwrap_or(given);
     let host = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
@@ -179,7 +179,7 @@ mod tests {
 
         let public_url = Some("https://diode.example.org/".to_owned());
         let proxied = AccessArgs { public_url, ..proxied };
-        // A proxy usually stands on the same machine, so loopback is the world then.
+        // A proxy usually runs on the same machine, so a server on loopback may be public.
         for listen in ["0.0.0.0:8080", "127.0.0.1:8080"] {
             let public = resolve(listen, proxied.clone()).unwrap();
             assert_eq!((public.sign_ups, public.anonymous), (SignUps::Invitation, Anonymous::None));

@@ -1,4 +1,4 @@
-//! The settings of where blobs are kept.
+//! The settings of the place where blobs are kept.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::on_or_off;
 use crate::blobs::{BlobPlace, Bucket, Keys};
 
-/// Amazon's first, which other storage takes too.
+/// Amazon's first region. Other storage accepts it, too.
 const DEFAULT_REGION: &str = "us-east-1";
 
 /// How a bucket is reached, by flag or variable.
@@ -36,7 +36,7 @@ pub struct BucketArgs {
     pub s3_allow_http: bool,
 }
 
-/// The same in `diode.toml`.
+/// The same settings in `diode.toml`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct BucketFile {
@@ -47,7 +47,7 @@ pub(super) struct BucketFile {
     allow_http: Option<bool>,
 }
 
-/// Puts flags and file together with `given`, a folder or `s3://BUCKET/PREFIX`.
+/// Combines flags and file with `given`, which is a folder or `s3://BUCKET/PREFIX`.
 pub(super) fn resolve(given: PathBuf, args: BucketArgs, file: BucketFile) -> anyhow::Result<BlobPlace> {
     let Some((scheme, rest)) = given.to_str().and_then(|given| given.split_once("://")) else {
         return Ok(BlobPlace::Folder(given));
@@ -79,7 +79,7 @@ pub(super) fn resolve(given: PathBuf, args: BucketArgs, file: BucketFile) -> any
     }))
 }
 
-/// An endpoint without a slash at its end.
+/// Checks an endpoint. Returns it without a slash at its end.
 fn checked(given: &str, allow_http: bool) -> anyhow::Result<String> {
     if given.contains('@') {
         bail!(

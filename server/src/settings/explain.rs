@@ -1,4 +1,4 @@
-//! What each setting is, and why: the flag, the variable, the file or the default.
+//! The value of each setting, and where it comes from: a flag, a variable, the file or the default.
 
 use std::fmt::Display;
 
@@ -12,15 +12,15 @@ use crate::limits::Limits;
 /// A setting in force.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Explained {
-    /// As in `diode.toml`, with its section: `access.sign_ups`.
+    /// Its name in `diode.toml`, with the section: `access.sign_ups`.
     pub name: &'static str,
     pub value: String,
     /// Where the value comes from.
     pub why: String,
 }
 
-/// Every setting, in the order of the documents. `command` and `matches` are those that the arguments were
-/// read by.
+/// Every setting, in the order of the documents. `command` is the parser of the arguments, and `matches` is
+/// what it has read.
 pub fn explain(command: &Command, matches: &ArgMatches) -> anyhow::Result<Vec<Explained>> {
     let data: DataArgs = clap::FromArgMatches::from_arg_matches(matches)?;
     let serving: ServingArgs = clap::FromArgMatches::from_arg_matches(matches)?;
@@ -43,7 +43,7 @@ pub fn explain(command: &Command, matches: &ArgMatches) -> anyhow::Result<Vec<Ex
     Ok(values(&settings).into_iter().map(explained).collect())
 }
 
-/// What the parser calls a setting.
+/// The parser's name of a setting.
 fn id_of(name: &str) -> &str {
     match name {
         "openid.issuer" => "openid_issuer",
@@ -69,7 +69,7 @@ fn id_of(name: &str) -> &str {
     }
 }
 
-/// The same, for what may also be set under a name that other programs share.
+/// The parser's name of a second variable, which other programs use, too.
 fn second_id_of(name: &str) -> Option<&'static str> {
     (name == "otlp_endpoint").then_some("otel_exporter_otlp_endpoint")
 }
@@ -77,7 +77,7 @@ fn second_id_of(name: &str) -> Option<&'static str> {
 /// The flag or the variable that a value comes from.
 fn given(arg: Option<&Arg>, matches: &ArgMatches, id: &str) -> Option<String> {
     let arg = arg?;
-    // A switch that is off says nothing, so the file counts.
+    // A switch that is off was not given, so the file counts.
     let is_switch = matches!(arg.get_action(), ArgAction::SetTrue);
     if is_switch && matches.try_get_one::<bool>(id).is_ok_and(|value| value == Some(&false)) {
         return None;
@@ -156,7 +156,7 @@ fn some_or(none: &str, value: Option<impl Display>) -> String {
     value.map_or_else(|| none.to_owned(), |value| value.to_string())
 }
 
-/// A URL with its password left out, before the host and among the parameters.
+/// A URL without its password, which may stand before the host or among the parameters.
 pub(crate) fn without_password(url: &str) -> String {
     let (address, parameters) = match url.split_once('?') {
         Some((address, parameters)) => (address, Some(parameters)),
@@ -184,7 +184,7 @@ mod tests {
 
     use super::*;
 
-    /// Variables of this machine, such as those for Amazon's tools, say nothing here.
+    /// Without variables: this machine may have some, such as those of Amazon's tools.
     fn command() -> Command {
         let command = ServingArgs::augment_args(DataArgs::augment_args(Command::new("settings")));
         command.mut_args(|arg| arg.env(Resettable::Reset))
@@ -260,7 +260,7 @@ mod tests {
         assert!(explained(&[]).iter().all(|one| !one.name.starts_with("s3.")));
     }
 
-    /// The example has every setting, and each of its lines is accepted.
+    /// The example file has every setting, and each of its lines is accepted.
     #[test]
     fn the_example_is_complete_and_right() {
         let example = std::fs::read_to_string("../packaging/diode.toml").unwrap();

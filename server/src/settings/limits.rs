@@ -21,7 +21,7 @@ pub struct LimitArgs {
     pub exports_per_minute: Option<u64>,
 }
 
-/// The same in `diode.toml`.
+/// The same settings in `diode.toml`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LimitFile {
@@ -47,7 +47,7 @@ impl GivenLimits {
         }
     }
 
-    /// With the defaults of a server that only this machine reaches, or others too.
+    /// The limits in force. A server that only this machine can reach has other defaults than a public one.
     pub(super) fn in_force(self, is_local: bool) -> Limits {
         let default = if is_local { Limits::default() } else { Limits::PUBLIC };
         let or = |given: Option<u64>, default| match given {

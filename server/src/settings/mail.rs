@@ -1,4 +1,4 @@
-//! By which server mails are sent.
+//! The settings of mails.
 
 use std::fmt::{self, Debug, Display};
 use std::net::IpAddr;
@@ -33,7 +33,7 @@ pub struct MailArgs {
     pub mail_ca: Option<PathBuf>,
 }
 
-/// The same in `diode.toml`.
+/// The same settings in `diode.toml`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct MailFile {
@@ -47,33 +47,33 @@ pub(super) struct MailFile {
 pub struct MailSettings {
     pub server: MailServer,
     pub from: EmailAddress,
-    /// Certificates that are trusted instead of the public ones.
+    /// Certificates to trust instead of the public ones.
     pub ca: Option<PathBuf>,
 }
 
 /// Where mails go.
 #[derive(Debug, Clone)]
 pub enum MailServer {
-    /// As files, to try it out.
+    /// Into a folder, as files, to try it out.
     Folder(PathBuf),
     Smtp(Smtp),
 }
 
-/// A server that takes mails, and sends them on.
+/// A server that accepts mails and sends them on.
 #[derive(Debug, Clone)]
 pub struct Smtp {
     pub security: Security,
     pub host: String,
     pub port: u16,
     pub login: Option<Login>,
-    /// As it was given, without the password.
+    /// The URL as it was given, without the password.
     shown: String,
 }
 
-/// How a connection to a mail server is kept from others.
+/// How a connection to a mail server is protected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Security {
-    /// Not at all, on this machine.
+    /// Not at all; only on this machine.
     None,
     /// By TLS that begins after the greeting. A server that does not offer it gets no mail.
     StartTls,
@@ -81,7 +81,7 @@ pub enum Security {
     Tls,
 }
 
-/// Who sends, as a mail server knows it.
+/// The user and password for a mail server.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Login {
     pub user: String,
@@ -104,7 +104,7 @@ impl Display for MailServer {
 }
 
 impl MailSettings {
-    /// Puts flags and file together; `None` if no mails are sent.
+    /// Combines flags and file; `None` if no mails are sent.
     pub(super) fn resolve(args: MailArgs, file: MailFile) -> anyhow::Result<Option<Self>> {
         let ca = args.mail_ca.or(file.ca);
         match (args.mail_server.or(file.server), args.mail_from.or(file.from)) {
@@ -128,7 +128,7 @@ impl FromStr for MailServer {
         if let Some(folder) = given.strip_prefix("file:").filter(|folder| !folder.is_empty()) {
             return Ok(Self::Folder(folder.into()));
         }
-        // It may hold a password, of which a part may stand anywhere in a URL that is mistyped.
+        // The message does not repeat the URL, which may have a password. In a mistyped URL it may stand anywhere.
         let Some(smtp) = smtp_of(given) else { bail!("mail server: {EXPECTED}; got something else") };
         Ok(Self::Smtp(smtp))
     }
@@ -151,7 +151,7 @@ fn smtp_of(given: &str) -> Option<Smtp> {
     let authority = url.authority()?.as_str();
     let (who, place) =
         authority.rsplit_once('@').map_or((None, authority), |(who, place)| (Some(who), place));
-    // What follows a colon and is no port is a part of something that is mistyped.
+    // If the part after a colon is no port, the URL is mistyped.
     if url.port_u16().is_none() && Some(place) != url.host() {
         return None;
     }

@@ -7,7 +7,7 @@ use anyhow::{Context as _, bail};
 use clap::Args;
 use serde::Deserialize;
 
-/// Holds the client's secret, for those who keep secrets out of files.
+/// May have the client's secret, for people who keep secrets out of files.
 const SECRET_VARIABLE: &str = "DIODE_OPENID_CLIENT_SECRET";
 
 /// The settings of the provider, by flag or variable.
@@ -30,7 +30,7 @@ pub struct OpenIdArgs {
     pub openid_label: Option<String>,
 }
 
-/// The same in `diode.toml`.
+/// The same settings in `diode.toml`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct OpenIdFile {
@@ -43,14 +43,14 @@ pub(super) struct OpenIdFile {
 /// The provider in force.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenId {
-    /// As the provider writes it, to the letter: it is part of an identity.
+    /// Exactly as the provider writes it, because it is part of each identity.
     pub issuer: String,
     pub client_id: String,
     pub client_secret_file: Option<PathBuf>,
     pub label: String,
 }
 
-/// What proves to the provider that it is this server that asks.
+/// The secret by which this server proves to the provider who it is.
 pub struct ClientSecret(String);
 
 impl ClientSecret {
@@ -66,7 +66,7 @@ impl std::fmt::Debug for ClientSecret {
 }
 
 impl OpenId {
-    /// Puts flags and file together; `None` if there is no provider.
+    /// Combines flags and file; `None` if there is no provider.
     pub(super) fn resolve(args: OpenIdArgs, file: OpenIdFile) -> anyhow::Result<Option<Self>> {
         let client_id = args.openid_client_id.or(file.client_id);
         let client_secret_file = args.openid_client_secret_file.or(file.client_secret_file);
@@ -90,8 +90,8 @@ impl OpenId {
         Ok(Some(Self { issuer, client_id, client_secret_file, label }))
     }
 
-    /// Reads the client's secret, of the variable or else of the file. `None` for a client that has none:
-    /// the proof of each sign-in (PKCE) is all then.
+    /// Reads the client's secret from the variable or else from the file. `None` for a client without a secret,
+    /// which shows only the proof of each sign-in (PKCE).
     pub fn client_secret(&self) -> anyhow::Result<Option<ClientSecret>> {
         let secret = match (std::env::var(SECRET_VARIABLE), &self.client_secret_file) {
             (Ok(secret), _) => secret,
@@ -107,7 +107,7 @@ impl OpenId {
     }
 }
 
-/// The name in an issuer's URL.
+/// The host in an issuer's URL.
 fn host_of(issuer: &str) -> anyhow::Result<String> {
     let expected = "expected a URL such as https://login.example.org, as the provider itself writes it";
     let url: axum::http::Uri =

@@ -1,4 +1,4 @@
-//! When the data of a hardware are frozen, and how much of it is kept.
+//! When the data of a hardware is frozen, and how much of it is kept.
 
 use clap::Args;
 use serde::Deserialize;
@@ -6,9 +6,10 @@ use serde::Deserialize;
 use super::on_or_off;
 use crate::store::SnapshotLimits;
 
-/// A model takes a tenth more data than the one before, so a hundred are enough from 50 problems to 600,000.
+/// Each automatic training needs a tenth more data than the last, so a hundred are enough from 50 problems to
+/// 600,000.
 const MAX_NUMBER: u64 = 100;
-/// A hundred and fifty of the size that the largest collection in use has, in all formats.
+/// Enough for 150 snapshots as large as the largest collection in use, in all formats.
 const MAX_MEGABYTES: u64 = 50_000;
 
 /// The settings of snapshots, by flag or variable.
@@ -27,7 +28,7 @@ pub struct SnapshotArgs {
     pub max_snapshots_mb: Option<u64>,
 }
 
-/// The same in `diode.toml`.
+/// The same settings in `diode.toml`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SnapshotFile {
@@ -39,13 +40,13 @@ pub(super) struct SnapshotFile {
 /// The settings of snapshots in force.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Snapshots {
-    /// Whether one is made when a model is published after a training.
+    /// Whether a snapshot is made when a model is published after a training.
     pub automatic: bool,
     pub limits: SnapshotLimits,
 }
 
 impl Snapshots {
-    /// Puts flags and file together.
+    /// Combines flags and file.
     pub(super) fn resolve(args: &SnapshotArgs, file: &SnapshotFile) -> Self {
         let megabytes = args.max_snapshots_mb.or(file.max_mb).unwrap_or(MAX_MEGABYTES);
         Self {

@@ -21,19 +21,19 @@ pub struct TraceArgs {
     pub otel_exporter_otlp_endpoint: Option<String>,
 }
 
-/// A collector, to whose address `/v1/traces` is added.
+/// The address of a collector. Spans go to `/v1/traces` below it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OtlpEndpoint(String);
 
 impl OtlpEndpoint {
-    /// Puts flags and file together; `None` if no spans are sent.
+    /// Combines flags and file; `None` if no spans are sent.
     pub(super) fn resolve(args: TraceArgs, file: Option<String>) -> anyhow::Result<Option<Self>> {
         let given = args.otlp_endpoint.or(args.otel_exporter_otlp_endpoint).or(file);
-        // Empty is none, as OpenTelemetry has it for variables.
+        // An empty value counts as none, as OpenTelemetry says for variables.
         given.filter(|given| !given.is_empty()).map(|given| given.parse()).transpose()
     }
 
-    /// Where spans go.
+    /// The address that spans are sent to.
     pub fn of_traces(&self) -> String {
         format!("{}/v1/traces", self.0)
     }

@@ -1,4 +1,4 @@
-//! When the server trains by itself.
+//! When the server asks for trainings by itself.
 
 use anyhow::bail;
 use clap::Args;
@@ -7,12 +7,12 @@ use serde::Deserialize;
 use super::on_or_off;
 use crate::store::Due;
 
-/// As many as make a useful model of a new GPU.
+/// Enough problems for a useful model of a new GPU.
 const NEW_PROBLEMS: u64 = 50;
-/// A tenth more data changes a model little.
+/// Less than a tenth of new data changes a model little.
 const NEW_SHARE: f64 = 0.1;
 const PAUSE_MINUTES: u64 = 60;
-/// A year.
+/// A year, in minutes.
 const MAX_PAUSE_MINUTES: u64 = 366 * 24 * 60;
 
 /// The settings of trainings, by flag or variable.
@@ -35,7 +35,7 @@ pub struct TrainingArgs {
     pub auto_train_pause: Option<u64>,
 }
 
-/// The same in `diode.toml`.
+/// The same settings in `diode.toml`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TrainingFile {
@@ -53,7 +53,7 @@ pub struct Training {
 }
 
 impl Training {
-    /// Puts flags and file together.
+    /// Combines flags and file.
     pub(super) fn resolve(args: TrainingArgs, file: TrainingFile) -> anyhow::Result<Self> {
         let share = args.auto_train_share.or(file.new_share).unwrap_or(NEW_SHARE);
         if !(share.is_finite() && share >= 0.0) {

@@ -3,7 +3,7 @@
 use diode_core::api::{Citation, SnapshotSummary};
 use diode_core::bibtex::{AUTHOR, Cited};
 
-/// The citation of a snapshot of the server at an address.
+/// The citation of a snapshot, on the server at `public_url`.
 pub(crate) fn cite(snapshot: &SnapshotSummary, public_url: &str) -> Citation {
     let SnapshotSummary { name, digest, hardware_name, created_at, licence, .. } = snapshot;
     let url = format!("{public_url}/api/v1/snapshots/{name}");

@@ -19,20 +19,21 @@ use crate::blobs::{BlobError, BlobKey, BlobKind};
 use crate::solutions::{Rebuilt, rebuild};
 use crate::store::{Added, Freezable, Frozen, Now, StoreError};
 
-/// How often a snapshot is made anew because an upload in it was withdrawn or a file removed meanwhile.
+/// How often a snapshot is made anew if, meanwhile, one of its uploads was withdrawn or one of its files was
+/// removed.
 const ATTEMPTS: usize = 3;
 
-/// Counts up when a manifest can no longer be read as before.
+/// Grows by one when older programs can no longer read a new manifest.
 const MANIFEST_VERSION: u32 = 1;
 
-/// Why there is no snapshot.
+/// Why no snapshot was made.
 #[derive(Debug)]
 pub(crate) enum NotFrozen {
-    /// It is to stop.
+    /// The work was told to stop.
     Stopped,
     /// There is nothing to freeze, or no room for it.
     Refused(String),
-    /// Database or blobs; trying again may help.
+    /// The database or the blobs failed. Trying again may help.
     Backend(anyhow::Error),
 }
 
@@ -51,8 +52,8 @@ impl From<BlobError> for NotFrozen {
     }
 }
 
-/// Freezes everything that counts of a hardware, and returns the name of the snapshot: a new one, or the
-/// newest one if nothing has changed since. `tell` learns how far it is.
+/// Freezes everything of a hardware that counts. Returns the name of the new snapshot or, if nothing has
+/// changed, of the newest one. `tell` is called with the progress.
 pub(crate) async fn freeze(
     backend: &Backend,
     slug: &HardwareSlug,
@@ -78,7 +79,8 @@ pub(crate) async fn freeze(
             Ok(frozen) => add(backend, &frozen).await.map(|added| (added, frozen.summary.name)),
             Err(error) => Err(error),
         };
-        // What no snapshot names: all of it unless it was added, else parts of a format that is absent.
+        // Removes the files that no snapshot names: all files if nothing was added, else parts of a format that
+        // is left out.
         backend.forget(stored).await?;
         let (added, name) = added?;
         match added {
@@ -91,8 +93,8 @@ pub(crate) async fn freeze(
     Err(NotFrozen::Backend(anyhow::anyhow!("uploads or files were gone each time before it was made")))
 }
 
-/// Adds a snapshot whose files are all there. Another worker that made the same one and gave up, as when its job
-/// was cancelled, has removed what both have stored.
+/// Adds a snapshot if all of its files still exist. They may not: another worker may have made the same snapshot
+/// and given up, as when its job was cancelled. It then has removed the files that both stored.
 async fn add(backend: &Backend, frozen: &Frozen) -> Result<Added, NotFrozen> {
     for file in &frozen.files {
         if backend.blobs.size(BlobKind::Snapshot, &file.sha256).await? != Some(file.bytes) {
@@ -102,7 +104,7 @@ async fn add(backend: &Backend, frozen: &Frozen) -> Result<Added, NotFrozen> {
     Ok(backend.store.add_snapshot(frozen, &backend.snapshots.limits).await?)
 }
 
-/// Bytes that the next snapshot may have.
+/// How many bytes the next snapshot may have.
 fn room(backend: &Backend, data: &Freezable) -> u64 {
     backend.snapshots.limits.bytes.saturating_sub(data.stored)
 }
@@ -123,14 +125,14 @@ fn full(backend: &Backend) -> String {
     )
 }
 
-/// A snapshot on its way.
+/// A snapshot that is being made.
 struct Making<'a> {
     backend: &'a Backend,
     stop: &'a AtomicBool,
     tell: &'a (dyn Fn(f64, String) + Send + Sync),
-    /// Bytes that it may still have.
+    /// How many more bytes it may have.
     room: u64,
-    /// What was stored for it.
+    /// The files that were stored for it.
     stored: Vec<BlobKey>,
 }
 
@@ -197,7 +199,7 @@ impl Making<'_> {
                 }
             }
         }
-        // A format is there whole or not at all.
+        // A format is either complete or left out.
         files.retain(|file| absent.iter().all(|absent| absent.format != file.format));
         let manifest = SnapshotManifest {
             manifest: MANIFEST_VERSION,
@@ -263,7 +265,7 @@ impl Making<'_> {
             bytes: bytes.len() as u64,
             sha256: Digest::of(&bytes),
         };
-        // Whoever adds it looks again; this keeps the disk from being filled first.
+        // The limit is checked again when the snapshot is added. This check comes before the disk is full.
         self.room =
             self.room.checked_sub(file.bytes).ok_or_else(|| NotFrozen::Refused(full(self.backend)))?;
         self.stored.push((BlobKind::Snapshot, file.sha256.clone()));

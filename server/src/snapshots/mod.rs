@@ -1,7 +1,7 @@
-//! Datasets that no longer change, so that a paper or a model's card can name one.
+//! Datasets that no longer change, so that a paper or a model's card can name them.
 //!
-//! Each is a set of files under their digests, and a manifest that holds these digests: who knows the
-//! manifest's digest knows all bytes. Nothing is put in the place of a snapshot, and none goes by itself.
+//! A snapshot is a set of files, stored under their digests, and a manifest with these digests. So the
+//! manifest's digest fixes every byte. A snapshot is never replaced, and only an administrator removes one.
 
 mod citation;
 mod freeze;

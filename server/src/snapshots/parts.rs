@@ -1,24 +1,26 @@
-//! A dataset that is too large for one file, in parts.
+//! Divides a dataset that is too large for one file into parts.
 
 use std::ops::RangeInclusive;
 
 use crate::solutions::{StoredSolutions, cut};
 
-/// Timings and failures in one file. JSON takes some 650 bytes for each, all in memory while it is made.
+/// The most timings and failures in one file. JSON takes some 650 bytes for each, all in memory while the
+/// file is made.
 const MAX_IN_PART: u64 = 1 << 19;
 
-/// The numbers of the solutions of each part, which has its number unless it is the only one.
+/// The solutions of each part, by their numbers. Parts are counted from 1; a part that is the only one has no
+/// number.
 pub(super) fn parts(sizes: &[(i64, u64)]) -> Vec<(Option<usize>, RangeInclusive<i64>)> {
     let cuts = cut(sizes, MAX_IN_PART);
     let is_whole = cuts.len() == 1;
     cuts.into_iter().zip(1..).map(|(part, at)| ((!is_whole).then_some(at), part)).collect()
 }
 
-/// The solutions with these numbers. What cannot be read belongs to no part.
+/// The solutions with these numbers. Damaged rows belong to no part.
 pub(super) fn part_of(stored: &StoredSolutions, numbers: &RangeInclusive<i64>) -> StoredSolutions {
     let solutions: Vec<_> =
         stored.solutions.iter().filter(|solution| numbers.contains(&solution.number)).cloned().collect();
-    // Few lists serve many solutions, so all of them are in every part.
+    // Many solutions share few lists, so every part has all lists.
     StoredSolutions {
         problems: stored.problems.clone(),
         config_lists: stored.config_lists.clone(),

@@ -1,6 +1,6 @@
 use std::ops::RangeInclusive;
 
-/// Cuts a list into runs of at most `limit` in sum. What is larger by itself is a run of its own.
+/// Cuts a list into runs whose sizes add up to at most `limit`. An item that is larger forms a run alone.
 pub(crate) fn cut<T: Clone>(sizes: &[(T, u64)], limit: u64) -> Vec<RangeInclusive<T>> {
     let mut runs: Vec<RangeInclusive<T>> = Vec::new();
     let mut sum = 0;

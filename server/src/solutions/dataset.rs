@@ -3,15 +3,14 @@ use diode_core::{ConfigDictionary, Dataset, Provenance};
 
 use super::stored::{Damaged, StoredSolutions};
 
-/// What was rebuilt, and what is wrong with the solutions that had to be left out.
+/// The dataset, and why some solutions are left out of it.
 pub(crate) struct Rebuilt {
     pub(crate) dataset: Dataset,
     pub(crate) left_out: Vec<Damaged>,
 }
 
-/// Everything stored for a hardware as one dataset, in the order in which it
-/// arrived. A damaged row costs its own solution and no other. Long work: not
-/// for an async thread.
+/// Everything stored for a hardware as one dataset, in the order in which it arrived. A damaged row loses
+/// only its own solution. This takes long, so it must not run on an async thread.
 pub(crate) fn rebuild(hardware: Hardware, stored: StoredSolutions) -> Rebuilt {
     let mut configs = ConfigDictionary::default();
     let mut solutions = Vec::with_capacity(stored.solutions.len());

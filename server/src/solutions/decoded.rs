@@ -3,8 +3,8 @@ use std::sync::Arc;
 use diode_core::{Config, ConfigDictionary, Failure, FailureReason, Method, Nanos, Problem, Solution};
 use diode_formats::stored::Columns;
 
-/// A stored solution, decoded. Row `i` of the columns is the timing of config
-/// `i`; the configs after the last row are those that failed.
+/// A stored solution, decoded. Row `i` of the columns is the timing of config `i`. The configs after the last row are
+/// the ones that failed.
 #[derive(Debug, Clone)]
 pub struct DecodedSolution {
     configs: Arc<[Config]>,
@@ -12,8 +12,7 @@ pub struct DecodedSolution {
 }
 
 impl DecodedSolution {
-    /// Joins a config list with the columns that were written for it. Refuses
-    /// columns of another list.
+    /// Joins a config list with the columns that were written for it. Refuses columns of another list.
     pub fn new(configs: Arc<[Config]>, columns: Columns) -> Result<Self, String> {
         let rows = columns.times.len() + columns.failures.len();
         if rows != configs.len() {
@@ -26,7 +25,7 @@ impl DecodedSolution {
         Ok(Self { configs, columns })
     }
 
-    /// The config list. Solutions that share it share this allocation.
+    /// The config list. Solutions with the same list share its allocation.
     pub(crate) fn list(&self) -> &Arc<[Config]> {
         &self.configs
     }
@@ -36,7 +35,7 @@ impl DecodedSolution {
         (0..self.columns.times.len()).map(|row| (self.configs[row], self.columns.times.nanos(row)))
     }
 
-    /// How far apart the repeats of a config lay, as a share of its time; `None` if that is not known.
+    /// How far the repeats of a config lie apart, as a share of its time; `None` if that is not known.
     pub(crate) fn spread(&self, config: &Config) -> Option<f64> {
         let spread = self.columns.spread_ns.as_ref()?;
         let rows = self.columns.times.len();
@@ -44,12 +43,12 @@ impl DecodedSolution {
         Some(*spread.get(row)? as f64 / self.columns.times.nanos(row).0)
     }
 
-    /// Whether [`Self::repeats`] tells more than that there are times.
+    /// Whether [`Self::repeats`] gives more than the configs.
     pub(crate) fn knows_repeats(&self) -> bool {
         self.columns.spread_ns.is_some() || self.columns.repeats.is_some()
     }
 
-    /// Of every config that has a time: how far apart its repeats lay, as a share of the time, and how many there were.
+    /// For every config with a time: how far its repeats lie apart, as a share of the time, and how many there are.
     pub(crate) fn repeats(&self) -> impl Iterator<Item = (Config, Option<f64>, Option<u32>)> {
         let Columns { times, spread_ns, repeats, .. } = &self.columns;
         self.configs.iter().zip(0..times.len()).map(move |(config, row)| {
@@ -59,12 +58,12 @@ impl DecodedSolution {
         })
     }
 
-    /// The configs that have none.
+    /// The configs that failed.
     pub fn failed(&self) -> impl ExactSizeIterator<Item = (Config, FailureReason)> {
         self.columns.failures.iter().map(|(at, reason)| (self.configs[*at as usize], *reason))
     }
 
-    /// The solution as it came, its configs interned in another dictionary.
+    /// The solution as it was sent, with its configs in `dictionary`.
     pub fn into_solution(
         self,
         problem: Problem,

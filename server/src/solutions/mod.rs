@@ -1,4 +1,4 @@
-//! Solutions in the form in which the database holds them, and decoded.
+//! Solutions in their stored form, and decoded.
 
 mod cut;
 mod dataset;

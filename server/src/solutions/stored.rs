@@ -9,7 +9,7 @@ use diode_formats::stored::{Columns, decode_columns, decode_configs, encode_colu
 
 use super::decoded::DecodedSolution;
 
-/// The database holds what this program never writes.
+/// A value in the database that this program never writes.
 #[derive(Debug, thiserror::Error)]
 #[error("the database holds a damaged {what}: {reason}")]
 pub struct Damaged {
@@ -23,19 +23,19 @@ impl Damaged {
     }
 }
 
-/// A list of configs as it is stored: the timed ones, then the failed ones.
+/// A list of configs in its stored form: first the configs with times, then the failed ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredConfigList {
     pub digest: Digest,
     pub bytes: Vec<u8>,
 }
 
-/// A solution as it is stored.
+/// A solution in its stored form.
 #[derive(Debug, Clone)]
 pub struct StoredSolution {
     /// The number of its row.
     pub number: i64,
-    /// Whose it is; `None` is the one contributor without an account.
+    /// `None` stands for all that was sent without an account.
     pub contributor: Option<AccountId>,
     pub standing: Standing,
     pub problem: ProblemId,
@@ -44,14 +44,14 @@ pub struct StoredSolution {
     pub columns: Vec<u8>,
 }
 
-/// Some solutions with everything they refer to.
+/// Some solutions with everything that they refer to.
 #[derive(Debug, Default)]
 pub struct StoredSolutions {
     /// In the order in which they arrived.
     pub solutions: Vec<StoredSolution>,
     pub problems: BTreeMap<ProblemId, Problem>,
     pub config_lists: BTreeMap<Digest, Vec<u8>>,
-    /// What could not be read as any of these.
+    /// The rows that could not be read.
     pub damaged: Vec<Damaged>,
 }
 
@@ -63,12 +63,12 @@ pub struct Decoded<'a> {
 }
 
 impl StoredSolutions {
-    /// Decodes the solutions, in order. Long work: not for an async thread.
+    /// Decodes the solutions, in order. This takes long, so it must not run on an async thread.
     pub fn decode(&self) -> Decoded<'_> {
         self.decode_with(&mut ConfigLists::default())
     }
 
-    /// The same; config lists that were decoded before are not decoded again.
+    /// The same, but config lists in `lists` are not decoded again.
     pub(crate) fn decode_with(&self, lists: &mut ConfigLists) -> Decoded<'_> {
         let mut decoded = Decoded { damaged: lists.add(&self.config_lists), ..Decoded::default() };
         for solution in &self.solutions {
@@ -81,12 +81,12 @@ impl StoredSolutions {
     }
 }
 
-/// Decoded config lists, each decoded once however many solutions share it.
+/// Config lists. Each is decoded once, however many solutions share it.
 #[derive(Default)]
 pub struct ConfigLists(BTreeMap<Digest, Arc<[Config]>>);
 
 impl ConfigLists {
-    /// Returns what is wrong with those that cannot be decoded.
+    /// Decodes lists that are new. Returns what is wrong with the lists that cannot be decoded.
     fn add(&mut self, stored: &BTreeMap<Digest, Vec<u8>>) -> Vec<Damaged> {
         let mut damaged = Vec::new();
         for (digest, bytes) in stored {
@@ -101,7 +101,7 @@ impl ConfigLists {
         damaged
     }
 
-    /// How many configs there are in all of them.
+    /// How many configs all lists have together.
     pub(crate) fn configs(&self) -> usize {
         self.0.values().map(|configs| configs.len()).sum()
     }
@@ -117,8 +117,7 @@ impl ConfigLists {
     }
 }
 
-/// Encodes the solutions of a dataset that have passed validation. Most of them time the same configs, so each list is
-/// encoded once.
+/// Encodes the solutions of a valid dataset. Most solutions have the same configs, so each list is encoded once.
 pub struct Encoder<'d> {
     dictionary: &'d ConfigDictionary,
     lists: HashMap<Vec<ConfigIndex>, StoredConfigList>,

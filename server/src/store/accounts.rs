@@ -1,6 +1,6 @@
-//! Accounts in domain words: what the rest of the server may ask of the store about them.
+//! What the rest of the server may ask of the store about accounts.
 //!
-//! Every secret arrives here as its [`Digest`]. What has expired is as good as absent.
+//! Every secret arrives here as its [`Digest`]. An expired row counts as absent.
 
 use std::time::Duration;
 
@@ -13,35 +13,35 @@ use super::types::Now;
 use crate::blobs::BlobKey;
 use crate::mail::EmailAddress;
 
-/// Tries are counted for this long at most.
+/// The longest time for which tries are counted.
 pub const LONGEST_WINDOW: Duration = Duration::from_secs(24 * 3600);
 
-/// A mail for each of them is sent at once.
+/// So few, because each of these accounts gets a mail at once.
 pub const MAX_ACCOUNTS_OF_ADDRESS: u32 = 5;
 
-/// An account on its way into the store.
+/// A new account.
 #[derive(Debug, Clone)]
 pub struct NewAccount {
     pub id: AccountId,
     pub name: AccountName,
-    /// As a PHC string; `None` if the owner is to choose one by a link.
+    /// A hash as a PHC string; `None` if the owner will choose a password by a link.
     pub password: Option<String>,
     pub admin: bool,
-    /// The version of the terms of contributing that its owner agrees to.
+    /// The version of the terms of contributing that the owner agrees to.
     pub terms: Option<u32>,
 }
 
-/// What signing in needs to know of an account.
+/// What a sign-in needs of an account.
 #[derive(Debug, Clone)]
 pub struct Credentials {
     pub account: Account,
     pub password: Option<String>,
     pub disabled: bool,
-    /// Where a link for a new password may be sent.
+    /// The address that a link for a new password may be sent to.
     pub email: Option<EmailAddress>,
 }
 
-/// Whether an account could be made.
+/// Whether an account was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Created {
     Done(Account),
@@ -53,19 +53,19 @@ pub enum Created {
 /// What a one-time link is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LinkFor {
-    /// Making the first account of a server, which may look after it. Works as long as there is none.
+    /// To make the first account of a server, an administrator. Works as long as there is no account.
     FirstAccount,
-    /// Making an account.
+    /// To make an account.
     Account,
-    /// Choosing the password of an account. Whoever runs the server has made it.
+    /// To choose the password of an account. Whoever runs the server made the link.
     Password(AccountId),
-    /// The same, sent to the address of the account. Works as long as the account has this address.
+    /// The same, but mailed to the address of the account. Works as long as the account has this address.
     MailedPassword(AccountId, EmailAddress),
-    /// Giving an account this address, to which the link was sent.
+    /// To give an account the address that the link was sent to.
     Email(AccountId, EmailAddress),
 }
 
-/// A token on its way into the store.
+/// A new token.
 #[derive(Debug, Clone)]
 pub struct NewTokenRow {
     pub id: TokenId,
@@ -77,18 +77,18 @@ pub struct NewTokenRow {
     pub expires: i64,
 }
 
-/// A password that was chosen by a link.
+/// The result of choosing a password by a link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PasswordReset {
-    /// Whose it is.
+    /// The account whose password it is.
     pub account: AccountName,
-    /// The issuers whose identities were taken off the account.
+    /// The issuers of the identities that the account has lost.
     pub unlinked: Vec<String>,
-    /// Whether an address for mails was taken off the account.
+    /// Whether the account has lost its e-mail address.
     pub without_email: bool,
 }
 
-/// A program that waits to be allowed.
+/// A program that waits for its user to allow it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WaitingDevice {
     pub secret: Digest,
@@ -97,13 +97,13 @@ pub struct WaitingDevice {
     pub scopes: Vec<Scope>,
 }
 
-/// How far a waiting program is.
+/// The state of a waiting program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeviceAnswer {
-    /// Expired, refused, answered before, or never asked.
+    /// The request has expired, was refused or answered, or never existed.
     Unknown,
     Waiting,
-    /// The account has allowed it. Only one question gets this answer.
+    /// The account has allowed the program. Only one poll gets this answer.
     Allowed(Box<Account>, WaitingDevice),
 }
 
@@ -111,15 +111,15 @@ pub enum DeviceAnswer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tries {
     pub count: u64,
-    /// When the first of them was, in milliseconds since 1970.
+    /// The time of the first try, in milliseconds since 1970.
     pub since: i64,
 }
 
 /// What the database keeps of accounts. Every method is one transaction.
 #[async_trait]
 pub trait AccountStore: Send + Sync {
-    /// Makes an account. With `link`, uses up this invitation in the same transaction; one for the
-    /// first account makes it an administrator.
+    /// Makes an account. With `link`, uses up this invitation in the same transaction. An invitation for the first
+    /// account makes an administrator.
     async fn create_account(
         &self,
         account: &NewAccount,
@@ -127,27 +127,28 @@ pub trait AccountStore: Send + Sync {
         now: Now,
     ) -> StoreResult<Created>;
 
-    /// An account, to check a password by; `None` if there is none of this name.
+    /// The account of a name with its password; `None` if there is none.
     async fn credentials(&self, name: &AccountName) -> StoreResult<Option<Credentials>>;
 
-    /// An account; `None` if it is gone.
+    /// An account; `None` if it no longer exists.
     async fn account(&self, id: &AccountId) -> StoreResult<Option<Account>>;
 
-    /// All accounts, by name; for operators.
+    /// All accounts, by name, for operators.
     async fn accounts(&self) -> StoreResult<Vec<Credentials>>;
 
-    /// Notes that an account agrees to a version of the terms of contributing. The first time counts.
+    /// Stores that an account agrees to a version of the terms of contributing. Later agreements to the same
+    /// version change nothing.
     async fn agree(&self, account: &AccountId, terms: u32, now: Now) -> StoreResult<()>;
 
     /// Whether there is no account yet.
     async fn has_no_accounts(&self) -> StoreResult<bool>;
 
-    /// Replaces the password and ends every session but `kept`.
+    /// Replaces the password and ends every session except `kept`.
     async fn set_password(&self, account: &AccountId, hash: &str, kept: Option<&Digest>) -> StoreResult<()>;
 
-    /// Uses up a link and sets the password of its account. Its sessions end, and its identities are taken off:
-    /// whoever had the old password may have linked them. So is its address, unless the link was sent there.
-    /// `None` if there is no such link.
+    /// Uses up a link and sets the password of its account. Ends the account's sessions and removes its
+    /// identities, because somebody with the old password may have linked them. Also removes its address, unless
+    /// the link was sent there. `None` if there is no such link.
     async fn set_password_by_link(
         &self,
         link: &Digest,
@@ -155,12 +156,12 @@ pub trait AccountStore: Send + Sync {
         now: Now,
     ) -> StoreResult<Option<PasswordReset>>;
 
-    /// The accounts with an address, at most [`MAX_ACCOUNTS_OF_ADDRESS`] of them.
+    /// The accounts with an address, at most [`MAX_ACCOUNTS_OF_ADDRESS`].
     async fn accounts_of_email(&self, email: &EmailAddress) -> StoreResult<Vec<Credentials>>;
 
-    /// Uses up a link that was sent to an address, and gives the address to its account, which must be this
-    /// one. With `tells`, a mail to the one that the account had before waits then. Returns the address; `None` if
-    /// there is no such link.
+    /// Uses up a link that was sent to an address, and gives the address to the account, which must be the link's.
+    /// With `tells`, it also queues a mail to the previous address. Returns the new address; `None` if there is no
+    /// such link.
     async fn confirm_email(
         &self,
         link: &Digest,
@@ -169,8 +170,8 @@ pub trait AccountStore: Send + Sync {
         now: Now,
     ) -> StoreResult<Option<EmailAddress>>;
 
-    /// Takes the address off an account, with the links that were sent to it. With `tells`, a mail to it waits
-    /// then. Returns the address.
+    /// Removes the address of an account, and the links that were sent there. With `tells`, it also queues a mail
+    /// to the address. Returns the address.
     async fn remove_email(
         &self,
         account: &AccountId,
@@ -178,12 +179,13 @@ pub trait AccountStore: Send + Sync {
         now: Now,
     ) -> StoreResult<Option<EmailAddress>>;
 
-    /// Disables an account, ending its sessions and keeping its tokens from working, or enables it again.
+    /// Disables an account, or enables it again. Disabling ends its sessions, and its tokens do not work
+    /// meanwhile.
     async fn set_disabled(&self, account: &AccountId, disabled: bool, now: Now) -> StoreResult<()>;
 
-    /// Deletes an account with its sessions and tokens. With [`Uploads::Delete`], its uploads too, and
-    /// the board entries are recomputed. Models that it has contributed go along, but those that are among the
-    /// server's stay if its uploads do. Returns files that no row names any more.
+    /// Deletes an account with its sessions and tokens. With [`Uploads::Delete`], also deletes its uploads and
+    /// recomputes board entries. The models that it contributed are deleted, too; accepted models stay if the
+    /// uploads stay. Returns the files that no row names any more.
     async fn delete_account(&self, account: &AccountId, uploads: Uploads) -> StoreResult<Vec<BlobKey>>;
 
     /// Begins a session.
@@ -195,7 +197,7 @@ pub trait AccountStore: Send + Sync {
         expires: i64,
     ) -> StoreResult<()>;
 
-    /// Whose session it is; `None` if it has ended or the account is disabled.
+    /// The account of a session; `None` if the session has ended or the account is disabled.
     async fn session(&self, secret: &Digest, now: Now) -> StoreResult<Option<Account>>;
 
     /// When a session ends, in milliseconds since 1970; `None` if there is none.
@@ -207,28 +209,28 @@ pub trait AccountStore: Send + Sync {
     /// Adds a one-time link.
     async fn add_link(&self, secret: &Digest, link: &LinkFor, now: Now, expires: i64) -> StoreResult<()>;
 
-    /// What a link is for; looking does not use it up.
+    /// What a link is for. Does not use it up.
     async fn link(&self, secret: &Digest, now: Now) -> StoreResult<Option<LinkFor>>;
 
     /// Adds an API token.
     async fn add_token(&self, token: &NewTokenRow, now: Now) -> StoreResult<Token>;
 
-    /// The tokens of an account, newest first, also expired ones.
+    /// The tokens of an account, including expired ones, the newest first.
     async fn tokens(&self, account: &AccountId) -> StoreResult<Vec<Token>>;
 
-    /// Whose token it is, and notes that it was used; `None` if it does not work.
+    /// The account of a token, which is marked as used now; `None` if the token does not work.
     async fn use_token(&self, secret: &Digest, now: Now) -> StoreResult<Option<(Account, Token)>>;
 
-    /// Deletes a token of an account; `false` if it has none by this id.
+    /// Deletes a token of an account; `false` if the account has no token with this id.
     async fn revoke_token(&self, account: &AccountId, token: &TokenId) -> StoreResult<bool>;
 
-    /// A program begins to wait.
+    /// Adds a program that waits.
     async fn add_device(&self, device: &WaitingDevice, now: Now, expires: i64) -> StoreResult<()>;
 
     /// The program that shows this code, unless it has been allowed already.
     async fn waiting_device(&self, user_code: &str, now: Now) -> StoreResult<Option<WaitingDevice>>;
 
-    /// Allows or, without an account, refuses a waiting program; `false` if none waits.
+    /// Allows a waiting program or, without an account, refuses it. `false` if no program waits.
     async fn answer_device(
         &self,
         user_code: &str,
@@ -236,13 +238,13 @@ pub trait AccountStore: Send + Sync {
         now: Now,
     ) -> StoreResult<bool>;
 
-    /// How far a waiting program is. Once it is allowed, it is forgotten here.
+    /// The state of a waiting program. An allowed program is deleted, so only one poll sees it.
     async fn poll_device(&self, secret: &Digest, now: Now) -> StoreResult<DeviceAnswer>;
 
-    /// Counts one more try of a subject. If the first lies before `since`, it is forgotten with those that
-    /// followed, and this one is the first. `since` lies within [`LONGEST_WINDOW`].
+    /// Counts one more try of a subject. If the first counted try lies before `since`, the count begins anew with
+    /// this one. `since` lies within [`LONGEST_WINDOW`].
     async fn count_attempt(&self, subject: &str, since: i64, now: Now) -> StoreResult<Tries>;
 
-    /// Forgets the tries of a subject.
+    /// Deletes the tries of a subject.
     async fn forget_attempts(&self, subject: &str) -> StoreResult<()>;
 }

@@ -1,4 +1,4 @@
-//! Agents and their leases in domain words: what the rest of the server may ask of the store about them.
+//! What the rest of the server may ask of the store about agents and their leases.
 
 use std::time::Duration;
 
@@ -12,22 +12,22 @@ use diode_core::ids::{AccountId, AgentId, HardwareSlug, LeaseId, ProblemId};
 use super::error::StoreResult;
 use super::types::Now;
 
-/// An agent that has not renewed its lease for this long is taken for dead. Longer than a restart of the server.
+/// A lease ends unless its agent renews it within this time. It is longer than a restart of the server takes.
 pub const AGENT_LEASE: Duration = Duration::from_secs(180);
 
-/// An agent of which so many results were refused gets no work any more.
+/// After so many refused results, an agent gets no more work.
 pub const MAX_REFUSED_RESULTS: u64 = 3;
 
-/// The contributor of all agents without an account.
+/// The contributor that stands for all agents without an account.
 pub(super) const ANONYMOUS: &str = "anonymous";
 
-/// What every request of an agent is judged by.
+/// What the server needs of an agent for each of its requests.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KnownAgent {
     pub id: AgentId,
-    /// Why it gets no work any more.
+    /// Why the agent gets no more work; `None` if it gets work.
     pub put_aside: Option<String>,
-    /// `None` if it came without an account.
+    /// `None` if it registered without an account.
     pub account: Option<AccountId>,
     pub registration: Registration,
 }
@@ -37,13 +37,13 @@ impl KnownAgent {
         &self.registration.hardware.slug
     }
 
-    /// What it has said of its driver.
+    /// The driver that the agent has stated.
     pub fn driver(&self) -> Option<&str> {
         driver_of(&self.registration)
     }
 
-    /// Who contributes what it measures: confirmations are asked of others. All agents without an account are one
-    /// contributor, as uploads are: a second key makes no second person.
+    /// The contributor of its results. Confirmations need another one. All agents without an account are one
+    /// contributor, as for uploads: a second key is no second person.
     pub fn contributor(&self) -> &str {
         self.account.as_ref().map_or(ANONYMOUS, AccountId::as_str)
     }
@@ -61,22 +61,22 @@ pub struct LeaseWish<'a> {
     pub id: LeaseId,
     /// How long all of the work may take.
     pub seconds: f64,
-    /// Whether the plan may be gone on with. Otherwise what waits must do.
+    /// Whether more may be planned. If not, only work that waits is given.
     pub may_plan: bool,
 }
 
 /// What an agent gets.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Taken {
-    /// A new lease, or the one it has.
+    /// A new lease, or the one that the agent has.
     Lease(LeasedWork),
-    /// The plan must be gone on with first: nothing of it waits for this agent.
+    /// More must be planned first: nothing of the plan waits for this agent.
     PlanFirst,
-    /// Nothing waits for this agent.
+    /// No work waits for this agent.
     Nothing,
 }
 
-/// A lease with what is still to be measured.
+/// A lease with the work that is left.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LeasedWork {
     pub id: LeaseId,
@@ -92,25 +92,25 @@ pub struct NewWork {
     pub seconds: f64,
 }
 
-/// How far the problems of a hardware have been read that the plan need not ask for.
+/// How far the known problems of a hardware have been read. The plan need not ask for these problems.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReadUpTo {
-    /// What is planned later has a higher position.
+    /// The last position that was read. Problems that are planned later have a higher position.
     pub planned: i64,
     pub measured: MeasuredUpTo,
 }
 
-/// The same of what was measured without the plan.
+/// How far the problems have been read that were measured without the plan.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum MeasuredUpTo {
     #[default]
     Nothing,
     Problem(ProblemId),
-    /// To its end. What is measured later is not read.
+    /// All of them. Problems that are measured later are not read.
     Everything,
 }
 
-/// Some of the problems that the plan need not ask for.
+/// Some of the known problems of a hardware.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct KnownProblems {
     pub problems: Vec<Problem>,
@@ -127,11 +127,11 @@ pub struct WorkFigures {
     pub confirmed: u64,
 }
 
-/// What the server remembers of agents. Every method is one transaction.
+/// What the server stores about agents. Every method is one transaction.
 #[async_trait]
 pub trait AgentStore: Send + Sync {
-    /// Makes an agent known, or changes what is known of it. If it has a driver that no agent of the hardware has had,
-    /// while others had another, some of what was measured is to be measured again by those that have it.
+    /// Adds an agent, or updates it. Its driver may be new for the hardware, after others had another. In that case
+    /// some measured problems are queued again, for agents with the new driver.
     async fn register_agent(
         &self,
         id: &AgentId,
@@ -140,36 +140,36 @@ pub trait AgentStore: Send + Sync {
         now: Now,
     ) -> StoreResult<()>;
 
-    /// One agent; `None` if there is none by this id.
+    /// One agent; `None` if there is none with this id.
     async fn agent(&self, id: &AgentId) -> StoreResult<Option<KnownAgent>>;
 
-    /// What people are told of an agent; `None` if there is none by this id. Counts all that it has measured.
+    /// The public summary of an agent, with counts of all that it has measured; `None` if there is none with this id.
     async fn agent_summary(&self, id: &AgentId) -> StoreResult<Option<Agent>>;
 
-    /// How many agents have asked for something since then.
+    /// How many agents have asked for something since this time.
     async fn agents_seen(&self, since: Now) -> StoreResult<u64>;
 
-    /// The agents of a hardware, or all; those seen last first.
+    /// The agents of a hardware, or all agents. Agents that were seen last come first.
     async fn agents(&self, hardware: Option<&HardwareSlug>, limit: u32) -> StoreResult<Vec<Agent>>;
 
-    /// The agents of an account; those seen last first.
+    /// The agents of an account. Agents that were seen last come first.
     async fn agents_of(&self, account: &AccountId, limit: u32) -> StoreResult<Vec<Agent>>;
 
     /// The newest leases of an agent, newest first.
     async fn leases(&self, agent: &AgentId, limit: u32) -> StoreResult<Vec<LeaseSummary>>;
 
-    /// Gives work to an agent: that of the lease it has, if it has one, else what is first of what waits. No two
-    /// agents get the same problem as long as the first renews its lease.
+    /// Gives work to an agent: the work of its lease or, if it has none, what is first among the work that waits. No
+    /// other agent gets the same problem as long as the lease is renewed.
     async fn take_lease(&self, wish: &LeaseWish<'_>, now: Now) -> StoreResult<Taken>;
 
-    /// Whose a lease is; `None` if there is none by this id.
+    /// The agent of a lease; `None` if there is no lease with this id.
     async fn lease_agent(&self, lease: &LeaseId) -> StoreResult<Option<AgentId>>;
 
     /// Renews a lease. `false` if it has ended; the agent then stops.
     async fn renew_lease(&self, agent: &AgentId, lease: &LeaseId, now: Now) -> StoreResult<bool>;
 
-    /// Ends a lease. What has not been measured waits again, but for what the hardware cannot measure; what the
-    /// agent alone cannot waits for others. The state it ends in; `None` if it had ended.
+    /// Ends a lease. Work that was not measured waits again, also if only this agent cannot measure it. Work that the
+    /// hardware cannot measure does not. Returns the state in which the lease ended; `None` if it had ended before.
     async fn end_lease(
         &self,
         agent: &AgentId,
@@ -178,28 +178,27 @@ pub trait AgentStore: Send + Sync {
         now: Now,
     ) -> StoreResult<Option<LeaseState>>;
 
-    /// Notes that a result of an agent was refused. After [`MAX_REFUSED_RESULTS`] it is put aside; `true` if it was just
-    /// now.
+    /// Stores that a result of an agent was refused. After [`MAX_REFUSED_RESULTS`] the agent is put aside. `true` if
+    /// this result was the last of them.
     async fn note_refused_result(&self, agent: &AgentId, reason: &str) -> StoreResult<bool>;
 
-    /// How much of the plan waits for agents like this one, problems of at most so many seconds each. Counts no
-    /// further than to `most`.
+    /// How many planned problems wait for agents like this one. Each takes at most `seconds`. Counts up to `most`.
     async fn planned_for(&self, agent: &KnownAgent, seconds: f64, most: u64) -> StoreResult<u64>;
 
-    /// The next problems of a hardware that have been measured or are planned, as many as are read at a time.
+    /// The next known problems of a hardware, measured or planned, as many as are read at a time.
     async fn known_problems(&self, hardware: &HardwareSlug, after: &ReadUpTo) -> StoreResult<KnownProblems>;
 
-    /// How often problems of a hardware may have ceased to be measured, as when an upload is quarantined; 0 for
-    /// hardware that nobody has measured.
+    /// A count that grows when problems of a hardware may have lost their solutions, as when an upload is quarantined.
+    /// 0 for hardware that nobody has measured.
     async fn losses(&self, hardware: &HardwareSlug) -> StoreResult<u64>;
 
-    /// The problems of a hardware of which a solution counts.
+    /// The problems of a hardware that have a solution that counts.
     async fn measured_problems(&self, hardware: &HardwareSlug) -> StoreResult<Vec<Problem>>;
 
-    /// Adds what is to be measured, but for what is planned or measured already; returns how much it was.
+    /// Adds work, except for problems that are planned or measured already. Returns how many were added.
     async fn add_work(&self, hardware: &HardwareSlug, work: &[NewWork]) -> StoreResult<u64>;
 
-    /// How far some problems have come on a hardware, in their order; few enough for one statement.
+    /// The state of some problems on a hardware, in their order. They must be few enough for one statement.
     async fn measuring(
         &self,
         hardware: &HardwareSlug,
@@ -207,6 +206,6 @@ pub trait AgentStore: Send + Sync {
         now: Now,
     ) -> StoreResult<Vec<Measuring>>;
 
-    /// How much work waits and so on.
+    /// How much work waits, is leased or is confirmed.
     async fn work_figures(&self, hardware: &HardwareSlug) -> StoreResult<WorkFigures>;
 }

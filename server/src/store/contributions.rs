@@ -1,4 +1,4 @@
-//! Models that people contribute, in domain words.
+//! What the rest of the server may ask of the store about contributed models.
 
 use async_trait::async_trait;
 use diode_core::api::{
@@ -9,33 +9,34 @@ use diode_core::ids::{AccountId, Digest, JobId, ModelId};
 use super::error::StoreResult;
 use super::types::{Now, Queued};
 
-/// Models of one account that wait for an administrator at most: each costs one time.
+/// How many models of one account may wait for an administrator. There is a limit because each takes an
+/// administrator's time.
 pub const MAX_WAITING_MODELS: u32 = 5;
 
-/// A model on its way into the store, checked.
+/// A new contributed model that has passed the checks.
 #[derive(Debug, Clone)]
 pub struct NewContribution {
     pub model: ModelSummary,
     pub account: AccountId,
     pub description: ModelDescription,
     pub licence: Licence,
-    /// Whether its file says that it has not learnt the kept problems.
+    /// Whether its file says that it was trained without the kept problems.
     pub without_kept: bool,
-    /// What judges it.
+    /// The job that judges it.
     pub job: Job,
 }
 
-/// What became of a model that was sent.
+/// The result of sending a model.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TakenModel {
     New(Box<ModelSummary>),
-    /// The same account has sent these very bytes before.
+    /// The same account has sent the same bytes before.
     There(Box<ModelSummary>),
-    /// Another account has.
+    /// Another account has sent the same bytes.
     OfAnother,
-    /// It is one of the server's models, which nobody has contributed.
+    /// It is one of the server's own models.
     Known,
-    /// The account has [`MAX_WAITING_MODELS`].
+    /// The account already has [`MAX_WAITING_MODELS`].
     TooMany,
     /// The job could not be queued.
     NoJob(Queued),
@@ -51,18 +52,18 @@ pub struct ContributionFilter {
 /// Why a review changes nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReviewRefused {
-    /// Nobody has contributed a model of this id.
+    /// Nobody has contributed a model with this id.
     Unknown,
-    /// In this state it cannot be done.
+    /// The model is in a state that does not allow this.
     NotNow(ContributionState),
-    /// The job that judges it has not ended yet.
+    /// The job that judges the model has not ended yet.
     BeingJudged,
     /// The job could not be queued.
     NoJob(Queued),
 }
 
 impl ReviewRefused {
-    /// In words for whoever asked.
+    /// The reason in words, for the caller.
     pub(crate) fn explain(self, review: &Review) -> String {
         let (action, model) = (review.action, &review.model);
         match self {
@@ -83,30 +84,30 @@ impl ReviewRefused {
     }
 }
 
-/// What the server remembers of models that people contribute. Every method is one transaction.
+/// What the server stores about contributed models. Every method is one transaction.
 #[async_trait]
 pub trait ContributionStore: Send + Sync {
-    /// Adds a model that waits to be judged, and queues the job that does so: both or neither. The same bytes
-    /// are added once.
+    /// Adds a model that waits to be judged, and queues the job that judges it: both or neither. The same
+    /// bytes are added once.
     async fn contribute(&self, new: &NewContribution, now: Now) -> StoreResult<TakenModel>;
 
     /// What [`contribute`](Self::contribute) would return now. Adds nothing.
     async fn may_contribute(&self, new: &NewContribution, now: Now) -> StoreResult<TakenModel>;
 
-    /// A contributed model in whichever state; `None` if there is none by this id.
+    /// A contributed model in any state; `None` if there is none with this id.
     async fn contribution(&self, id: &ModelId) -> StoreResult<Option<ModelSummary>>;
 
-    /// The newest contributed models that a filter leaves, newest first.
+    /// The newest contributed models that pass a filter, the newest first.
     async fn contributions(&self, filter: &ContributionFilter, limit: u32) -> StoreResult<Vec<ModelSummary>>;
 
-    /// The model that waits for a job to judge it; `None` if it is gone.
+    /// The model that a job will judge; `None` if the model no longer exists.
     async fn contribution_of_job(&self, job: &JobId) -> StoreResult<Option<ModelSummary>>;
 
-    /// Keeps what a job has found of a model. `false` if none waits for it any more.
+    /// Stores the figures that a job has computed. `false` if no model waits for the job any more.
     async fn note_figures(&self, job: &JobId, figures: &ModelFigures) -> StoreResult<bool>;
 
-    /// Does what an administrator asks for, and writes it down. `job` judges the model anew, if that is asked
-    /// for. Returns the model as it is then.
+    /// Carries out an administrator's review, and writes it to the log. `job` judges the model anew, if the
+    /// review asks for that. Returns the changed model.
     async fn review(
         &self,
         review: &Review,
@@ -115,6 +116,6 @@ pub trait ContributionStore: Send + Sync {
         now: Now,
     ) -> StoreResult<Result<ModelSummary, ReviewRefused>>;
 
-    /// Whether a model of the server, or one that was contributed, has this file.
+    /// Whether a model of the server, or a contributed one, has this file.
     async fn names_model_file(&self, digest: &Digest) -> StoreResult<bool>;
 }

@@ -17,24 +17,24 @@ impl std::fmt::Display for Ranking {
     }
 }
 
-/// Where a page of a leaderboard ended: the sort value of its last row and what
-/// breaks ties. Clients pass it back as they got it.
+/// Where a page of a leaderboard ended: the sort value of its last row, and the fields that break ties.
+/// Clients pass it back unchanged.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cursor {
-    /// `None` within the rows that have no value, which come last.
+    /// `None` among the rows without a value, which come last.
     pub value: Option<f64>,
     pub problem: ProblemId,
     pub method: Method,
 }
 
 impl Cursor {
-    /// The text form, which also says which order it belongs to.
+    /// The text form, which includes the order.
     pub fn encode(&self, ranking: Ranking) -> String {
         let value = self.value.map_or("-".to_owned(), |v| format!("{:016x}", v.to_bits()));
         format!("{ranking}.{value}.{}.{}", self.problem, self.method)
     }
 
-    /// Reads what [`Cursor::encode`] wrote for the same order.
+    /// Reads the text of [`Cursor::encode`], if it is of the same order.
     pub fn decode(text: &str, ranking: Ranking) -> Result<Self, Invalid> {
         let refuse = || {
             Invalid::new(
@@ -60,7 +60,7 @@ impl Cursor {
             problem: problem.parse().map_err(|_| refuse())?,
             method: method.parse().map_err(|_| refuse())?,
         };
-        // One text for one place: answers are kept by what was asked.
+        // Each place has exactly one valid text, because answers are kept under the text of their request.
         if cursor.encode(ranking) == text { Ok(cursor) } else { Err(refuse()) }
     }
 }

@@ -2,14 +2,14 @@ use diode_core::ids::HardwareSlug;
 
 use crate::solutions::Damaged;
 
-/// Why the store could not do what it was asked.
+/// Why the store failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The database cannot be reached at the moment; trying again later may help.
+    /// The database cannot be reached at the moment. Trying again later may help.
     #[error("the database does not answer: {0}")]
     Unavailable(sqlx::Error),
 
-    /// The disk that it lies on is full.
+    /// The disk of the database is full.
     #[error("the database cannot store any more: {0}")]
     Full(sqlx::Error),
 
@@ -20,7 +20,7 @@ pub enum StoreError {
     #[error("the database refused a statement: {0}")]
     Sql(sqlx::Error),
 
-    /// What a new row refers to was deleted meanwhile, such as the account of who asked.
+    /// Another row that a new row refers to was deleted meanwhile, such as the caller's account.
     #[error("what the row refers to is not there any more: {0}")]
     Gone(sqlx::Error),
 
@@ -37,11 +37,11 @@ pub enum StoreError {
     Task(#[from] tokio::task::JoinError),
 }
 
-/// What Postgres says where transactions were in each other's way: of two that wait for each other, one is ended.
+/// Postgres's codes for transactions that conflicted. If two wait for each other, Postgres ends one of them.
 const CONFLICTS: [&str; 2] = ["40001", "40P01"];
 
 impl StoreError {
-    /// Whether the same transaction may well succeed if it is begun anew.
+    /// Whether the same transaction is likely to succeed if it begins again.
     pub(super) fn is_conflict(&self) -> bool {
         let Self::Unavailable(error) = self else { return false };
         let code = error.as_database_error().and_then(|refusal| refusal.code());
@@ -69,26 +69,26 @@ fn is_gone(error: &sqlx::Error) -> bool {
     error.as_database_error().is_some_and(|refusal| refusal.is_foreign_key_violation())
 }
 
-/// What is wrong with a database, not with a statement.
+/// A fault of the database itself, not of a statement.
 #[derive(Debug, PartialEq)]
 enum Trouble {
     Full,
-    /// It may be over without a restart of this program.
+    /// The fault may pass without a restart of this program.
     Passing,
 }
 
-/// Reads the codes of both databases: a number is SQLite's, whose lowest byte is the kind; Postgres has
-/// five characters, of which the first two are the class.
+/// Reads the codes of both databases. SQLite has numbers whose lowest byte is the kind. Postgres has five
+/// characters, of which the first two are the class.
 fn trouble(code: &str) -> Option<Trouble> {
     if code.len() == 5 {
         return match code {
             "53100" => Some(Trouble::Full),
-            // Read only, as a standby or a database without room is.
+            // Read only, like a standby or a database without room.
             "25006" => Some(Trouble::Passing),
-            // Shut by an operator, or not there: a database that is being restored.
+            // Closed by an operator, or missing: a database that is being restored.
             "55000" | "3D000" => Some(Trouble::Passing),
             _ if CONFLICTS.contains(&code) => Some(Trouble::Passing),
-            // Lost connections, resources used up, stopped by an operator, trouble with the system.
+            // Lost connections, exhausted resources, stopped by an operator, faults of the system.
             _ if ["08", "53", "57", "58"].contains(&&code[..2]) => Some(Trouble::Passing),
             _ => None,
         };

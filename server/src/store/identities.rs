@@ -1,6 +1,6 @@
-//! Signing in by an OpenID Connect provider: what the rest of the server may ask of the store about it.
+//! What the rest of the server may ask of the store about signing in by an OpenID Connect provider.
 //!
-//! Every secret arrives here as its [`Digest`]. What has expired is as good as absent.
+//! Every secret arrives here as its [`Digest`]. An expired row counts as absent.
 
 use async_trait::async_trait;
 use diode_core::api::{LinkedIdentity, Reason};
@@ -10,18 +10,18 @@ use super::accounts::{Created, Credentials, NewAccount};
 use super::error::StoreResult;
 use super::types::Now;
 
-/// Whom a provider vouches for.
+/// The person that a provider vouches for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
     pub issuer: String,
-    /// The provider's own name for them, which it gives to nobody else.
+    /// The provider's name for the person, which it gives to nobody else.
     pub subject: String,
 }
 
-/// A browser that was sent to the provider, and what it is to do once it is back.
+/// A browser that was sent to the provider, and what happens when it is back.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OpenIdSignIn {
-    /// The page that is gone on to.
+    /// The page that the browser goes to afterwards.
     pub next: Option<String>,
     /// The account to link; `None` to sign in.
     pub account: Option<AccountId>,
@@ -29,59 +29,59 @@ pub struct OpenIdSignIn {
     pub invitation: Option<Digest>,
 }
 
-/// Somebody whom a provider vouches for, and who has no account yet.
+/// A person that a provider vouches for and who has no account yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenIdSignUp {
     pub identity: Identity,
-    /// A name that the provider knows them by.
+    /// A name that the provider has for the person.
     pub suggestion: Option<String>,
     pub next: Option<String>,
     pub invitation: Option<Digest>,
 }
 
-/// Whether an identity could be linked to an account.
+/// Whether an identity was linked to an account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Linked {
     Done,
-    /// It is another account's.
+    /// Another account has the identity.
     Taken,
-    /// The account has an identity of this issuer already.
+    /// The account already has an identity of this issuer.
     HasOne,
-    /// The session that asked for it has ended meanwhile.
+    /// The session that asked for the link has ended meanwhile.
     SignedOut,
 }
 
-/// Whether an identity could be taken off an account.
+/// Whether an identity was removed from an account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unlinked {
     Done,
-    /// The account has none of this issuer.
+    /// The account has no identity of this issuer.
     NotLinked,
     /// The account has no password, so nobody could sign in any more.
     IsLast,
 }
 
-/// Whether somebody whom a provider vouches for got an account.
+/// Whether a person that a provider vouches for got an account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SignedUp {
-    /// As for every other account.
+    /// The result of making the account.
     Made(Created),
     /// The sign-up has expired or never existed.
     Unknown,
-    /// Meanwhile the identity has an account.
+    /// The identity has got an account meanwhile.
     IdentityTaken,
 }
 
-/// What the database keeps of identities. Every method is one transaction.
+/// What the database stores about identities. Every method is one transaction.
 #[async_trait]
 pub trait IdentityStore: Send + Sync {
-    /// Whose identity it is; `None` if it is nobody's.
+    /// The account of an identity; `None` if no account has it.
     async fn owner_of(&self, identity: &Identity) -> StoreResult<Option<Credentials>>;
 
-    /// What an account is linked with, by issuer.
+    /// The identities of an account, by issuer.
     async fn identities(&self, account: &AccountId) -> StoreResult<Vec<LinkedIdentity>>;
 
-    /// Links an identity to an account, if the session that asks for it goes on.
+    /// Links an identity to an account, if the session that asks for it has not ended.
     async fn link_identity(
         &self,
         account: &AccountId,
@@ -90,11 +90,12 @@ pub trait IdentityStore: Send + Sync {
         now: Now,
     ) -> StoreResult<Linked>;
 
-    /// Takes the identity of an issuer off an account, unless nothing else would be left to sign in by.
+    /// Removes an account's identity of an issuer, unless it is the only way to sign in.
     async fn unlink_identity(&self, account: &AccountId, issuer: &str) -> StoreResult<Unlinked>;
 
-    /// Takes the identity of an issuer off somebody's account, also the last way into it, ends the account's
-    /// sessions, and writes it down. `false` if it has none of this issuer.
+    /// Removes somebody's identity of an issuer, even if it is the only way to sign in. Also ends the
+    /// account's sessions, and writes the removal to the log. `false` if the account has no identity of this
+    /// issuer.
     async fn take_identity(
         &self,
         account: &AccountName,
@@ -104,7 +105,7 @@ pub trait IdentityStore: Send + Sync {
         now: Now,
     ) -> StoreResult<bool>;
 
-    /// Notes that a browser was sent to the provider.
+    /// Stores that a browser was sent to the provider.
     async fn add_openid_sign_in(
         &self,
         secret: &Digest,
@@ -113,10 +114,10 @@ pub trait IdentityStore: Send + Sync {
         expires: i64,
     ) -> StoreResult<()>;
 
-    /// What a browser that came back was sent for. Only one question gets the answer.
+    /// Why a browser was sent to the provider. Only the first call gets the answer.
     async fn take_openid_sign_in(&self, secret: &Digest, now: Now) -> StoreResult<Option<OpenIdSignIn>>;
 
-    /// Notes that somebody is to choose a name.
+    /// Stores that somebody must choose a name.
     async fn add_openid_sign_up(
         &self,
         secret: &Digest,
@@ -125,10 +126,10 @@ pub trait IdentityStore: Send + Sync {
         expires: i64,
     ) -> StoreResult<()>;
 
-    /// Who is to choose a name; `None` if there is nobody.
+    /// The person who must choose a name; `None` if there is none.
     async fn openid_sign_up(&self, secret: &Digest, now: Now) -> StoreResult<Option<OpenIdSignUp>>;
 
-    /// Makes the account of somebody who has chosen a name, and links it. Uses up the sign-up and its
+    /// Makes the account of a person who has chosen a name, and links it. Uses up the sign-up and its
     /// invitation in the same transaction, unless no account is made.
     async fn create_account_by_openid(
         &self,

@@ -1,4 +1,4 @@
-//! Mails that wait to be sent, in domain words.
+//! Mails that wait to be sent.
 
 use std::time::Duration;
 
@@ -9,28 +9,28 @@ use super::error::StoreResult;
 use super::types::Now;
 use crate::mail::EmailAddress;
 
-/// Mails that wait at most, while the mail server is away.
+/// The most mails that may wait while the mail server is away.
 pub const MAX_WAITING_MAILS: u32 = 1000;
 
-/// A server that has not told what became of a mail for this long is taken for dead. Longer than a try, with the
-/// writes before and after it, which may wait for others.
+/// How long a claim of a mail lasts. If the server has not stored a result by then, another server takes the mail.
+/// It is longer than a try with the writes before and after, which may wait for other writes.
 pub const MAIL_LEASE: Duration = Duration::from_secs(180);
 
 const HOUR: u64 = 60 * 60;
 
-/// What a mail says.
+/// What a mail is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MailKind {
-    /// By which link a new password is chosen.
+    /// Has a link to choose a new password.
     NewPassword,
-    /// By which link the address is confirmed.
+    /// Has a link to confirm the address.
     Confirmation,
-    /// That the address is the account's no longer.
+    /// Says that the address no longer belongs to the account.
     AddressTakenOff,
 }
 
 impl MailKind {
-    /// How long it is tried to send one. Nobody waits longer for a link that lasts so long.
+    /// How long sending is tried. It is as long as the link lasts, since nobody waits longer.
     pub fn tried_for(self) -> Duration {
         match self {
             Self::NewPassword => Duration::from_secs(HOUR),
@@ -49,18 +49,18 @@ pub struct ClaimedMail {
     pub to: EmailAddress,
     /// In milliseconds since 1970.
     pub asked_at: i64,
-    /// When it is given up, in milliseconds since 1970.
+    /// When the mail is given up, in milliseconds since 1970.
     pub expires: i64,
-    /// Which claim of this mail it is; only the latest one is valid.
+    /// The number of this claim. Only the latest claim of a mail is valid.
     pub attempt: u64,
 }
 
-/// What the database keeps of mails. Every method is one transaction.
+/// What the database stores about mails. Every method is one transaction.
 ///
-/// A mail goes with its account, and one with a link also goes when the links that were sent before end.
+/// A mail is deleted with its account. A mail with a link is also deleted when earlier links of the account end.
 #[async_trait]
 pub trait MailStore: Send + Sync {
-    /// Has a mail wait to be sent; `false` if [`MAX_WAITING_MAILS`] do already.
+    /// Queues a mail; `false` if [`MAX_WAITING_MAILS`] wait already.
     async fn add_mail(
         &self,
         kind: MailKind,
@@ -69,14 +69,14 @@ pub trait MailStore: Send + Sync {
         now: Now,
     ) -> StoreResult<bool>;
 
-    /// Gives the mail that is due longest to the caller; `None` if none is due. No two callers get the same mail
-    /// within [`MAIL_LEASE`]. One that is to be given up is claimed like others.
+    /// Gives the mail that is due for the longest time to the caller; `None` if none is due. No other caller gets
+    /// the same mail within [`MAIL_LEASE`]. A mail that must be given up is claimed in the same way.
     async fn claim_mail(&self, now: Now) -> StoreResult<Option<ClaimedMail>>;
 
-    /// Has a claimed mail wait for its next try, at this time in milliseconds since 1970. `false` if the claim has
-    /// been lost.
+    /// Puts a claimed mail back for its next try, at `until` in milliseconds since 1970. `false` if the claim was
+    /// lost.
     async fn postpone_mail(&self, mail: &ClaimedMail, until: i64) -> StoreResult<bool>;
 
-    /// Removes a claimed mail that was sent or is given up. `false` if the claim has been lost.
+    /// Removes a claimed mail that was sent or given up. `false` if the claim was lost.
     async fn remove_mail(&self, mail: &ClaimedMail) -> StoreResult<bool>;
 }

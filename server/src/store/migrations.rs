@@ -1,11 +1,11 @@
-//! The migrations, embedded. Written out because sqlx's macro for it comes only
-//! with its compile-time query checker, which nothing here uses.
+//! The migrations, embedded in the program. They are listed by hand: sqlx's macro for this comes only with
+//! its compile-time query checker, which this program does not use.
 
 use sqlx::SqlSafeStr as _;
 use sqlx::SqlStr;
 use sqlx::migrate::{Migration, MigrationType, Migrator};
 
-/// A migration's number, name and text.
+/// The number, name and text of a migration.
 type Embedded = (i64, &'static str, &'static str);
 
 const SQLITE: &[Embedded] = &[

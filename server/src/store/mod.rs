@@ -1,7 +1,6 @@
-//! Everything that the server stores. [`Store`] is the interface;
-//! [`SqliteStore`] and [`PostgresStore`] behave alike. Their SQL is one copy, in
-//! `sql`; what differs stands in `sqlite` and `postgres`. One story test drives
-//! both.
+//! Everything that the server stores. [`Store`] is the interface. [`SqliteStore`] and [`PostgresStore`] behave
+//! alike: the module `sql` has the SQL of both. Only what differs is in `sqlite` and `postgres`. One story test
+//! runs on both.
 
 mod accounts;
 mod agents;
@@ -54,7 +53,7 @@ pub use types::{
 };
 pub use upkeep::{CheckedUploads, Connections, Figures, NamedBlobs, UpkeepStore};
 
-/// The same for commands that look after what is there: a file that is not there is a mistake, and none is made.
+/// Opens a database that must exist. A missing file is taken for a mistake in its name, and none is created.
 pub async fn open_existing(url: &str) -> StoreResult<Arc<dyn Store>> {
     if let Some(file) = sqlite::file_of(url)
         && !file.exists()
@@ -68,8 +67,7 @@ pub async fn open_existing(url: &str) -> StoreResult<Arc<dyn Store>> {
     open(url).await
 }
 
-/// Opens the database that a URL names and brings its tables up to date:
-/// `sqlite:FILE` or `postgres://…`.
+/// Opens the database that a URL names (`sqlite:FILE` or `postgres://…`), and migrates its tables.
 pub async fn open(url: &str) -> StoreResult<Arc<dyn Store>> {
     if url.starts_with("postgres:") || url.starts_with("postgresql:") {
         Ok(Arc::new(PostgresStore::open(url).await?))

@@ -1,4 +1,4 @@
-//! Moderation in domain words: what the rest of the server may ask of the store about it.
+//! What the rest of the server may ask of the store about moderation.
 
 use async_trait::async_trait;
 use diode_core::api::{HardwareMerge, LogEntry, Moderation, NewReport, Reason, Receipt, Report, Standing};
@@ -9,7 +9,7 @@ use super::error::StoreResult;
 use super::types::Now;
 use crate::blobs::BlobKey;
 
-/// What became of a moderation.
+/// The result of a moderation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Done {
     pub uploads: Vec<UploadId>,
@@ -17,23 +17,23 @@ pub struct Done {
     pub files: Vec<BlobKey>,
 }
 
-/// Why two kinds of hardware are not made one.
+/// Why two kinds of hardware are not merged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NotMerged {
-    /// There is none by this slug, or it was merged before.
+    /// There is no hardware with this slug, or it was merged before.
     Unknown(HardwareSlug),
-    /// It would be merged into itself.
+    /// The hardware would be merged into itself.
     Same,
-    /// It is in the catalogue, so it is a kind of its own.
+    /// The hardware is in the catalogue, so it is a kind of its own.
     Listed,
-    /// Made-up times and real ones.
+    /// One is simulated and the other is not.
     Simulated,
-    /// Jobs about it wait or run.
+    /// So many jobs about the hardware wait or run.
     Busy(u64),
 }
 
 impl NotMerged {
-    /// In words for whoever asked.
+    /// The reason in words, for the caller.
     pub(crate) fn explain(&self, merge: &HardwareMerge) -> String {
         let HardwareMerge { from, into, .. } = merge;
         match self {
@@ -61,15 +61,15 @@ pub struct UploadFilter {
     pub standing: Option<Standing>,
 }
 
-/// What the server remembers of moderation. Every method is one transaction.
+/// What the server stores about moderation. Every method is one transaction.
 #[async_trait]
 pub trait ModerationStore: Send + Sync {
-    /// Does it, and writes it down. Boards, tables and datasets follow at once, the entries of large
-    /// uploads within seconds. `None` if there is no such upload or account.
+    /// Carries out a moderation, and writes it to the log. Boards, tables and datasets follow at once; entries of
+    /// large uploads follow within seconds. `None` if there is no such upload or account.
     async fn moderate(&self, moderation: &Moderation, who: &str, now: Now) -> StoreResult<Option<Done>>;
 
-    /// Vouches for the facts of a hardware, or for these in their place, and writes it down. Times that
-    /// arrive from then on are judged by them. `false` if there are none.
+    /// Confirms the stored facts of a hardware, or replaces them with `facts` and confirms these. Writes it to the
+    /// log. Times that arrive later are judged by them. `false` if there are no facts.
     async fn confirm_hardware(
         &self,
         slug: &HardwareSlug,
@@ -79,10 +79,10 @@ pub trait ModerationStore: Send + Sync {
         now: Now,
     ) -> StoreResult<bool>;
 
-    /// Makes one kind of hardware a part of another, and writes it down: what was measured on it and what it is
-    /// asked to measure are the other's from then on, and so is what comes later under its name. Boards follow within
-    /// seconds. Its models and snapshots stay, and none of its models is published any more. Returns how many
-    /// solutions are the other's now.
+    /// Merges one hardware into another for good, and writes it to the log. The other gets all that was measured on
+    /// the first, and the work that waits for it. It also gets what arrives later under the first name. Boards follow
+    /// within seconds. The models and snapshots of the first stay, but none of its models is published any more.
+    /// Returns how many solutions have moved.
     async fn merge_hardware(
         &self,
         merge: &HardwareMerge,
@@ -90,10 +90,11 @@ pub trait ModerationStore: Send + Sync {
         now: Now,
     ) -> StoreResult<Result<u64, NotMerged>>;
 
-    /// Gives an agent that was put aside work again, and writes it down. `false` if none was.
+    /// Gives work again to an agent that was put aside, and writes it to the log. `false` if it was not put aside.
     async fn readmit_agent(&self, agent: &AgentId, why: &Reason, who: &str, now: Now) -> StoreResult<bool>;
 
-    /// Writes down what was done elsewhere, such as to an account, and why or by which way.
+    /// Writes an action to the log that was done elsewhere, such as to an account. `why` is the reason, or the way in
+    /// which it was done.
     async fn write_down(&self, what: &str, why: &str, who: &str, now: Now) -> StoreResult<()>;
 
     /// The newest entries of the log, newest first.
@@ -110,6 +111,6 @@ pub trait ModerationStore: Send + Sync {
     /// The newest reports, newest first.
     async fn reports(&self, limit: u32) -> StoreResult<Vec<Report>>;
 
-    /// The newest uploads that a filter leaves, newest first.
+    /// The newest uploads that pass a filter, the newest first.
     async fn uploads(&self, filter: &UploadFilter, limit: u32) -> StoreResult<Vec<Receipt>>;
 }

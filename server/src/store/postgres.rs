@@ -1,5 +1,4 @@
-//! The database for when one machine is no longer enough: many servers and
-//! workers share it.
+//! The database for servers and workers on several machines, which share it.
 
 use std::str::FromStr as _;
 use std::time::Duration;
@@ -13,15 +12,15 @@ use super::sql::connection::{Connection, Exclusive, Lockable, Row};
 use super::sql::statement::Statement;
 use super::sql::{ACQUIRE_TIMEOUT, SqlStore};
 
-/// A default Postgres admits 100 connections in all; several servers share them.
+/// How many connections one process opens. By default Postgres admits 100, which several servers share.
 const CONNECTIONS: u32 = 16;
 
-/// For how long a connection that has worked is taken to work still. To ask each time costs as much as a small query,
-/// and sqlx asks also when a connection is given back.
+/// How long a connection that has worked is assumed to work. A check each time would cost as much as a small query, and
+/// sqlx also checks when a connection is given back.
 const TRUSTED: Duration = Duration::from_secs(1);
 
-/// Tables of which a fifth, and no few rows, has changed since they were counted. Without numbers Postgres takes a board to
-/// be short, and sorts all of it for each page.
+/// Tables of which many rows have changed since Postgres last counted them: a fifth of the rows and a thousand. Without
+/// counts, Postgres assumes that a board is short and sorts all of it for each page.
 const GROWN_TABLES: &str = "SELECT quote_ident(relname) FROM pg_stat_user_tables \
     WHERE schemaname = current_schema() AND n_mod_since_analyze > 1000 + n_live_tup / 5";
 
@@ -29,10 +28,9 @@ const GROWN_TABLES: &str = "SELECT quote_ident(relname) FROM pg_stat_user_tables
 pub type PostgresStore = SqlStore<Postgres>;
 
 impl PostgresStore {
-    /// Connects to the database of a URL like `postgres://user@host/diode`, and
-    /// migrates it.
+    /// Connects to the database of a URL such as `postgres://user@host/diode`, and migrates it.
     pub async fn open(url: &str) -> StoreResult<Self> {
-        // The URL may hold a password, so no message repeats it.
+        // The URL may have a password, so no message repeats it.
         let options = PgConnectOptions::from_str(url).map_err(|error| StoreError::Url {
             url: "the Postgres URL".to_owned(),
             reason: error.to_string(),
@@ -43,7 +41,7 @@ impl PostgresStore {
             .test_before_acquire(false)
             .before_acquire(|connection, known| {
                 Box::pin(async move {
-                    // As soon as that fails, another one is opened.
+                    // If the check fails, sqlx opens another connection.
                     Ok(known.idle_for < TRUSTED || connection.ping().await.is_ok())
                 })
             })
@@ -57,13 +55,12 @@ impl PostgresStore {
 impl Connection for PgConnection {
     const BEGIN_READ: &'static str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
-    /// Read committed: after waiting for a lock, the next statement sees what
-    /// the other transaction has committed.
+    /// Read committed: after a wait for a lock, the next statement sees what the other transaction has committed.
     const BEGIN_WRITE: &'static str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 
     const LOCK_ROW: &'static str = " FOR UPDATE";
 
-    /// Two workers then never wait for each other, and never get the same job.
+    /// So two workers never wait for each other, and never get the same job.
     const SKIP_LOCKED: &'static str = " FOR UPDATE SKIP LOCKED";
 
     const KEEP_ROW: &'static str = " FOR KEY SHARE";
@@ -89,7 +86,7 @@ impl Connection for PgConnection {
     async fn count_grown_tables(&mut self) -> StoreResult<()> {
         let grown: Vec<(String,)> = sqlx::query_as(GROWN_TABLES).fetch_all(&mut *self).await?;
         for (name,) in grown {
-            // What another server, or Postgres itself, counts just now is left to it.
+            // Skips tables that another server, or Postgres itself, is counting now.
             let analyze = format!("ANALYZE (SKIP_LOCKED) {name}");
             sqlx::query(AssertSqlSafe(analyze)).execute(&mut *self).await?;
         }

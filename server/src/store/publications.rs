@@ -1,4 +1,5 @@
-//! Which models are published, in domain words, and trainings that the server asks for by itself.
+//! What the rest of the server may ask of the store about published models, and about trainings that the server
+//! asks for by itself.
 
 use async_trait::async_trait;
 use diode_core::Heuristic;
@@ -14,30 +15,30 @@ use super::types::Now;
 pub struct ComparedWithPublished {
     /// The published model that it was compared with.
     pub beside: Option<ModelId>,
-    /// Whether it is no worse.
+    /// Whether the new model is no worse.
     pub publish: bool,
     pub why: String,
 }
 
-/// Why nothing happens to a model.
+/// Why a publication changes nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refused {
-    /// There is none by this id.
+    /// There is no model with this id.
     Unknown,
-    /// It is the published one already.
+    /// The model is already published.
     Published,
-    /// It is not the published one.
+    /// The model is not the published one.
     NotPublished,
-    /// None was published before it.
+    /// No model was published before this one.
     First,
-    /// It is of a type that is never published.
+    /// The model has a type that is never published.
     ForComparison,
-    /// Only the server does this.
+    /// Only the server itself does this.
     OnlyTheServer,
 }
 
 impl Refused {
-    /// In words for whoever asked.
+    /// The reason in words, for the caller.
     pub(crate) fn explain(self, model: &ModelId) -> String {
         match self {
             Self::Unknown => format!("no model `{model}`; /api/v1/models lists what there is"),
@@ -57,19 +58,19 @@ impl Refused {
     }
 }
 
-/// When a training is due.
+/// When a training is due. All three conditions must hold.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Due {
-    /// So many problems must have been measured since a training was last asked for, …
+    /// How many problems must be new since a training was last asked for.
     pub problems: u64,
-    /// … and so many for each that had been by then, …
+    /// How many problems must be new for each problem that was there at that time.
     pub share: f64,
-    /// … and so many milliseconds must have passed.
+    /// How many milliseconds must have passed.
     pub pause: i64,
 }
 
 impl Due {
-    /// Whether a training is due now, if there were so many problems before and the last one was asked for then.
+    /// Whether a training is due now. The last one was asked for at `asked`, when there were `before` problems.
     pub(super) fn is_due(&self, before: u64, there: u64, asked: Option<i64>, now: Now) -> bool {
         let new = there.saturating_sub(before);
         new >= self.problems.max(1)
@@ -78,7 +79,7 @@ impl Due {
     }
 }
 
-/// What the server remembers of publications. Every method is one transaction.
+/// What the server stores about publications. Every method is one transaction.
 #[async_trait]
 pub trait PublicationStore: Send + Sync {
     /// The published model of a hardware; `None` if there is none.
@@ -88,12 +89,12 @@ pub trait PublicationStore: Send + Sync {
         heuristic: Heuristic,
     ) -> StoreResult<Option<ModelSummary>>;
 
-    /// Makes a model known that was trained on these uploads, and publishes it if it was judged to be no worse
-    /// than the published one and that is not pinned. `None` if another one is published by now: then it must
-    /// be judged again.
+    /// Adds a model that was trained on these uploads. Publishes it if it was judged to be no worse than the
+    /// published model and that one is not pinned. `None` if another model has been published meanwhile: then it
+    /// must be judged again.
     ///
-    /// Keeps the models of its cross-validation beside it, the file of [`diode_model::UnseenModels`], if there are
-    /// any. Those of the hardware's other models that are not published are removed then.
+    /// Also stores the models of its cross-validation, the file of [`diode_model::UnseenModels`], if there are
+    /// any. Removes those of the hardware's other models, except of the published one.
     async fn add_judged_model(
         &self,
         model: &ModelSummary,
@@ -104,10 +105,10 @@ pub trait PublicationStore: Send + Sync {
         now: Now,
     ) -> StoreResult<Option<ModelState>>;
 
-    /// The models of a model's cross-validation, as they were added with it; `None` if there are none any more.
+    /// The models of a model's cross-validation; `None` if they were removed or never existed.
     async fn unseen_models(&self, model: &ModelId) -> StoreResult<Option<Vec<u8>>>;
 
-    /// Does what an administrator asks for, and writes it down. Returns the model that is published then.
+    /// Carries out an administrator's request, and writes it to the log. Returns the model that is then published.
     async fn publish(
         &self,
         request: &NewPublication,
@@ -115,11 +116,11 @@ pub trait PublicationStore: Send + Sync {
         now: Now,
     ) -> StoreResult<Result<ModelSummary, Refused>>;
 
-    /// The newest steps in the history of a hardware's models, newest first.
+    /// The newest steps in the history of a hardware's models, the newest first.
     async fn publications(&self, hardware: &HardwareSlug, limit: u32) -> StoreResult<Vec<Publication>>;
 
-    /// Queues a training if enough has been measured since one was last asked for. However many processes
-    /// call this at once, one job is queued. `false` if none was.
+    /// Queues a training if enough has been measured since one was last asked for. If several processes call this
+    /// at once, only one job is queued. `false` if none was.
     async fn queue_training(&self, job: &Job, due: &Due, now: Now) -> StoreResult<bool>;
 }
 

@@ -1,9 +1,9 @@
-//! Databases of earlier versions, brought up to date.
+//! Databases of earlier versions, migrated to the newest.
 
 use super::*;
 
-/// One row of each kind that the second migration changes, as the first left them: an entry with a rate
-/// beyond all numbers, and an honest one.
+/// Two entries that the second migration changes, as the first migration left them. One has a rate beyond all
+/// numbers; the other is plausible.
 const ROWS: &str = "
     INSERT INTO hardware (slug, name, vendor, updated_at) VALUES ('h', 'H', 'nvidia', '2026');
     INSERT INTO problems (id, canonical, op, b, m, n, k, a_dtype, b_layout, flops, fields) VALUES
@@ -50,8 +50,8 @@ async fn solutions_of_the_third_version_stay_whose_they_were_on_sqlite() {
     assert_eq!(sqlx::query_as::<_, Whose>(WHOSE).fetch_all(&pool).await.unwrap(), whose());
 }
 
-/// A Postgres database with the tables of an earlier version and these rows in them, brought up to
-/// date: what a query then says.
+/// Makes a Postgres database with the tables of an earlier version and these rows, migrates it, and returns the
+/// result of a query.
 async fn migrated_on_postgres<T>(name: &str, versions: usize, rows: &str, query: &'static str) -> Vec<T>
 where
     T: for<'r> sqlx::FromRow<'r, sqlx::postgres::PgRow> + Send + Unpin,
@@ -84,7 +84,7 @@ async fn solutions_of_the_third_version_stay_whose_they_were_on_postgres() {
     assert_eq!(migrated_on_postgres::<Whose>("third", 3, SENT, WHOSE).await, whose());
 }
 
-/// One solution of an account and one without, as the third migration left them.
+/// Two solutions, one with an account and one without, as the third migration left them.
 const SENT: &str = "
     INSERT INTO hardware (slug, name, vendor) VALUES ('h', 'H', 'nvidia');
     INSERT INTO problems (id, canonical, op, b, m, n, k, a_dtype, b_layout, flops, fields) VALUES
@@ -149,7 +149,7 @@ const LICENCES: &str = "SELECT u.id, u.licence, u.licence_basis, u.terms, \
 
 type Licence = (String, String, String, Option<i64>, i64);
 
-/// The licence that pages stated, as of before the terms. Nobody has agreed to anything.
+/// The licence that pages stated before there were terms. Nobody has agreed to anything.
 fn licences() -> [Licence; 2] {
     ["u", "v"].map(|id| (id.to_owned(), "MIT OR Apache-2.0".to_owned(), "before-terms".to_owned(), None, 0))
 }
@@ -204,7 +204,8 @@ async fn accounts_of_the_fourteenth_version_have_no_address_on_postgres() {
     assert_eq!(found, addresses());
 }
 
-/// Uploads as the fifteenth migration left them: beside a library, beside two, silent and damaged; and a model.
+/// A model, and uploads as the fifteenth migration left them: with one library, with two, without one, and
+/// damaged.
 const BESIDE: &str = r#"
     INSERT INTO hardware (slug, name, vendor) VALUES ('h', 'H', 'nvidia');
     INSERT INTO uploads (id, digest, bytes, format, received_at, hardware, new_solutions, duplicate_solutions) VALUES
@@ -253,7 +254,7 @@ async fn what_receipts_and_models_of_the_fifteenth_version_say_is_kept_on_postgr
     assert_eq!(migrated_on_postgres::<Summed>("fifteenth", 15, BESIDE, SUMMED).await, summed());
 }
 
-/// A database of each earlier version comes to the newest, with what was in it.
+/// A database of each earlier version is migrated to the newest and keeps its rows.
 #[tokio::test]
 async fn every_earlier_version_is_brought_up_to_date_on_sqlite() {
     let folder = tempfile::tempdir().unwrap();
@@ -278,7 +279,7 @@ async fn every_earlier_version_is_brought_up_to_date_on_postgres() {
     }
 }
 
-/// What every version can hold.
+/// Rows that every version can hold.
 const PROBLEM: &str = "
     INSERT INTO hardware (slug, name, vendor) VALUES ('h', 'H', 'nvidia');
     INSERT INTO problems (id, canonical, op, b, m, n, k, a_dtype, b_layout, flops, fields) VALUES
