@@ -1,4 +1,4 @@
-//! Snapshots in domain words: what the rest of the server may ask of the store about them.
+//! What the rest of the server may ask of the store about snapshots.
 
 use async_trait::async_trait;
 use diode_core::api::{
@@ -15,68 +15,68 @@ use crate::solutions::StoredSolutions;
 /// How much is kept at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SnapshotLimits {
-    /// Snapshots of one hardware.
+    /// The most snapshots of one hardware.
     pub number: u64,
-    /// Bytes of all files of all snapshots.
+    /// The most bytes of all files of all snapshots.
     pub bytes: u64,
 }
 
-/// Everything that counts of a hardware, all of one moment.
+/// Everything of a hardware that counts, as it was at one moment.
 #[derive(Debug)]
 pub struct Freezable {
     pub hardware: Hardware,
-    /// Stands for all that would be in a snapshot.
+    /// The digest of everything that a snapshot would have.
     pub state: Digest,
-    /// Changes as soon as an upload in it counts in another way.
+    /// Grows when an upload of the hardware starts or stops counting.
     pub losses: u64,
     pub solutions: StoredSolutions,
     /// How many timings and failures each solution has, by number.
     pub sizes: Vec<(i64, u64)>,
-    /// By arrival.
+    /// In the order in which they arrived.
     pub uploads: Vec<(UploadId, SnapshotUpload)>,
-    /// The newest snapshot, if it is of this state and its files are there.
+    /// The newest snapshot, if it is of this state and its files exist.
     pub same: Option<SnapshotName>,
-    /// The version that the next snapshot has.
+    /// The version that the next snapshot gets.
     pub next: u32,
-    /// Bytes of all snapshots.
+    /// How many bytes all snapshots have.
     pub stored: u64,
 }
 
-/// A snapshot whose files are stored.
+/// A snapshot whose files are stored, but which is not added yet.
 #[derive(Debug, Clone)]
 pub struct Frozen {
     pub summary: SnapshotSummary,
     pub state: Digest,
-    /// As [`Freezable::losses`].
+    /// See [`Freezable::losses`].
     pub losses: u64,
     pub files: Vec<SnapshotFile>,
     pub uploads: Vec<UploadId>,
 }
 
-/// What became of a snapshot.
+/// The result of adding a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Added {
     Yes,
-    /// An upload in it does not count any more, or another snapshot has its version by now.
+    /// An upload in it no longer counts, or another snapshot has its version.
     Outdated,
-    /// There are as many of this hardware as may be.
+    /// The hardware has as many snapshots as are allowed.
     TooMany,
-    /// There are as many bytes as may be.
+    /// All snapshots have as many bytes as are allowed.
     Full,
 }
 
-/// A snapshot as it is stored.
+/// A snapshot that the database has.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredSnapshot {
     pub summary: SnapshotSummary,
-    /// Empty if they were removed.
+    /// Empty if the files were removed.
     pub files: Vec<SnapshotFile>,
 }
 
-/// What the server remembers of snapshots. Every method is one transaction.
+/// What the server stores about snapshots. Every method is one transaction.
 #[async_trait]
 pub trait SnapshotStore: Send + Sync {
-    /// Queues a job that an administrator asks for, and writes it down.
+    /// Queues a job that an administrator asks for, and writes it to the log.
     async fn queue_snapshot(
         &self,
         job: &Job,
@@ -86,27 +86,27 @@ pub trait SnapshotStore: Send + Sync {
         now: Now,
     ) -> StoreResult<Queued>;
 
-    /// What would be in a snapshot now; `None` for unknown hardware.
+    /// What a snapshot would have now; `None` for unknown hardware.
     async fn freezable(&self, slug: &HardwareSlug) -> StoreResult<Option<Freezable>>;
 
-    /// Makes a snapshot known whose files are stored. Unless it is added, nobody names them.
+    /// Adds a snapshot whose files are stored. If it is not added, no row names the files.
     async fn add_snapshot(&self, frozen: &Frozen, limits: &SnapshotLimits) -> StoreResult<Added>;
 
-    /// The newest snapshots, or those of one hardware, newest first.
+    /// The newest snapshots, of all hardware or of one, the newest first.
     async fn snapshots(
         &self,
         hardware: Option<&HardwareSlug>,
         limit: u32,
     ) -> StoreResult<Vec<SnapshotSummary>>;
 
-    /// One snapshot; `None` if there is none by this name.
+    /// One snapshot; `None` if there is none with this name.
     async fn snapshot(&self, name: &SnapshotName) -> StoreResult<Option<StoredSnapshot>>;
 
     /// The models that were trained on exactly the uploads of a snapshot.
     async fn models_of_snapshot(&self, name: &SnapshotName) -> StoreResult<Vec<ModelId>>;
 
-    /// Takes the files off a snapshot, and writes it down. Returns them; `None` if there is no such snapshot,
-    /// or they were removed before.
+    /// Removes the files of a snapshot from its row, and writes it to the log. Returns the files; `None` if
+    /// there is no such snapshot, or its files were removed before.
     async fn remove_snapshot(
         &self,
         name: &SnapshotName,
@@ -115,6 +115,6 @@ pub trait SnapshotStore: Send + Sync {
         now: Now,
     ) -> StoreResult<Option<Vec<BlobKey>>>;
 
-    /// Whether a snapshot has a file of these bytes.
+    /// Whether a snapshot has a file with these bytes.
     async fn names_snapshot_file(&self, sha256: &Digest) -> StoreResult<bool>;
 }

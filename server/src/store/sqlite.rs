@@ -17,35 +17,36 @@ use super::sql::statement::Statement;
 use super::sql::{ACQUIRE_TIMEOUT, SqlStore};
 use crate::path_identity::PathIdentity;
 
-/// How long a write waits for others. The largest upload takes some ten seconds on a slow disk, and
-/// another may wait before this one.
+/// How long a write waits for other writes. On a slow disk the largest upload takes some ten seconds, and another
+/// upload may wait before this one.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Readers never block each other; more than there are cores to run them is no gain.
+/// Readers never block each other. More readers than cores would gain nothing.
 const READERS: u32 = 8;
 
-/// Kilobytes of pages that the writer keeps, as a negative number. An upload changes a page of every index for nearly each of
-/// its problems, since ids are digests: with the usual 2 MB it would read and write the same pages again and again.
+/// The size of the writer's cache in kilobytes, as a negative number. An upload changes nearly one page of each index
+/// for every problem, because ids are digests. With the usual 2 MB the writer would read and write the same pages again
+/// and again.
 const WRITERS_CACHE: &str = "-16384";
 
-/// Pages in the log after which it is moved into the file: 32 MB. Later uploads change many of the same pages, which are
-/// moved once then. What is in the log is synced, too.
+/// After so many pages (32 MB), the log is moved into the file. Later uploads change many of the same pages, which are
+/// then moved only once. The log is synced, too.
 const PAGES_IN_LOG: &str = "8192";
 
 const EXPECTED: &str = "expected sqlite:FILE or postgres://USER@HOST/DATABASE";
 
 /// Everything in one SQLite file.
 ///
-/// Writes queue up on a single connection, so they never meet `SQLITE_BUSY`
-/// within this process; readers see the last committed state meanwhile (WAL).
+/// Writes queue up on a single connection, so they never get `SQLITE_BUSY` within this process. Meanwhile readers see
+/// the last committed state (WAL).
 pub type SqliteStore = SqlStore<Sqlite>;
 
 impl SqliteStore {
-    /// Opens or creates the file of a URL like `sqlite:diode.db`, and migrates it.
+    /// Opens or creates the file of a URL such as `sqlite:diode.db`, and migrates it.
     pub async fn open(url: &str) -> StoreResult<Self> {
         let refuse = |reason: String| StoreError::Url { url: url.to_owned(), reason };
         if !url.starts_with("sqlite:") {
-            // The URL may hold a password, so only its scheme is repeated.
+            // The URL may have a password, so the message repeats only its scheme.
             let scheme = url.split(':').next().unwrap_or_default();
             return Err(StoreError::Url { url: format!("{scheme}:…"), reason: EXPECTED.to_owned() });
         }
@@ -60,13 +61,13 @@ impl SqliteStore {
             .synchronous(SqliteSynchronous::Full)
             .foreign_keys(true)
             .busy_timeout(BUSY_TIMEOUT);
-        // Until the tables are there: two processes cannot make the same ones at the same time.
+        // Held until the tables exist, because two processes cannot create the same tables at the same time.
         let _opening = opening(options.get_filename()).await.map_err(|error| refuse(error.to_string()))?;
         let writers = SqlitePoolOptions::new()
             .max_connections(1)
             .acquire_timeout(ACQUIRE_TIMEOUT.max(BUSY_TIMEOUT))
-            // Where SQLite itself has ended a transaction, as on a full disk, sqlx counts it as open for
-            // ever. Another connection takes the place of such a one.
+            // If SQLite itself ends a transaction, as on a full disk, sqlx counts it as open for ever. Such a
+            // connection is replaced by a new one.
             .before_acquire(|connection, _| {
                 let usable = !sqlx::Connection::is_in_transaction(&*connection);
                 Box::pin(async move { Ok(usable) })
@@ -89,13 +90,13 @@ impl SqliteStore {
     }
 }
 
-/// The file that a URL names; `None` for what is no URL of SQLite.
+/// The file that a URL names; `None` if it is no SQLite URL.
 pub(super) fn file_of(url: &str) -> Option<PathBuf> {
     let options = url.starts_with("sqlite:").then(|| SqliteConnectOptions::from_str(url).ok())?;
     Some(options?.get_filename().to_owned())
 }
 
-/// Waits until no other process opens the same file, and keeps others waiting until it is dropped.
+/// Waits until no other process opens the same file. Other processes wait until the returned file is dropped.
 async fn opening(database: &Path) -> std::io::Result<File> {
     let path = database.with_added_extension("opening");
     let lock = move || {
@@ -107,11 +108,10 @@ async fn opening(database: &Path) -> std::io::Result<File> {
 }
 
 impl Connection for SqliteConnection {
-    /// In WAL mode every transaction reads from one snapshot.
+    /// In WAL mode, each transaction reads from one snapshot.
     const BEGIN_READ: &'static str = "BEGIN";
 
-    /// Takes the lock of the file at once. Otherwise two processes could both
-    /// read first, and neither could write then.
+    /// Takes the lock of the file at once. Otherwise two processes could both read first, and then neither could write.
     const BEGIN_WRITE: &'static str = "BEGIN IMMEDIATE";
 
     /// The lock of the file covers every row.
@@ -132,7 +132,7 @@ impl Connection for SqliteConnection {
         Ok(())
     }
 
-    /// It chooses the right indexes without.
+    /// SQLite chooses the right indexes without counts.
     async fn count_grown_tables(&mut self) -> StoreResult<()> {
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Questions about much of what was measured at once: comparisons, contributors, what comes next.
+//! Questions that read much of the data at once: comparisons, contributors, coming work.
 
 use async_trait::async_trait;
 use diode_core::api::{
@@ -14,7 +14,7 @@ use super::types::View;
 use crate::size_map::SizedProblem;
 use crate::solutions::StoredSolutions;
 
-/// The problems that a filter leaves, or an even sample.
+/// What passes a filter, or an even sample of it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Sample<T> {
     /// How many there are in all.
@@ -22,7 +22,7 @@ pub struct Sample<T> {
     pub items: Vec<T>,
 }
 
-/// A problem that was measured twice, with the best config of either.
+/// A problem that was measured on two sides, with the best config of each.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pair {
     pub problem: Problem,
@@ -30,7 +30,7 @@ pub struct Pair {
     pub b: TimedConfig,
 }
 
-/// A problem on which nobody is faster than one contributor.
+/// A problem on which nobody is faster than a contributor.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
     pub hardware: HardwareSlug,
@@ -44,10 +44,10 @@ pub struct Record {
 /// Every method is one transaction and changes nothing.
 #[async_trait]
 pub trait SurveyStore: Send + Sync {
-    /// A number that changes whenever entries of a hardware do.
+    /// A number that changes with each change of a hardware's entries.
     async fn entries_revision(&self, slug: &HardwareSlug) -> StoreResult<Option<i64>>;
 
-    /// Problems with a timed Triton config, in the order of ids; an even sample where there are more than `cap`.
+    /// Problems with a timed Triton config, in the order of ids. If there are more than `cap`, an even sample.
     async fn triton_problems(
         &self,
         slug: &HardwareSlug,
@@ -55,8 +55,8 @@ pub trait SurveyStore: Send + Sync {
         cap: u32,
     ) -> StoreResult<Sample<ProblemId>>;
 
-    /// The best of some kernels on the problems of two hardwares, each by its method; an even sample where there
-    /// are more than `cap`.
+    /// The best times of some kernels on the problems that two sides share. Each side is a hardware and a method. If
+    /// there are more than `cap` problems, an even sample.
     async fn pairs(
         &self,
         of: [&MethodOn; 2],
@@ -65,7 +65,7 @@ pub trait SurveyStore: Send + Sync {
         cap: u32,
     ) -> StoreResult<Sample<Pair>>;
 
-    /// How many problems of a hardware the kernels were timed on.
+    /// On how many problems of a hardware the kernels were timed.
     async fn timed_problems(
         &self,
         slug: &HardwareSlug,
@@ -73,8 +73,8 @@ pub trait SurveyStore: Send + Sync {
         filter: &ProblemFilter,
     ) -> StoreResult<u64>;
 
-    /// The problems that a filter leaves, whatever K it wants, as far as a map of sizes shows them; an even sample
-    /// where there are more than `cap`.
+    /// What a map of sizes needs of the problems that pass a filter, for any K. If there are more than `cap`, an
+    /// even sample.
     async fn sized_problems(
         &self,
         slug: &HardwareSlug,
@@ -82,8 +82,8 @@ pub trait SurveyStore: Send + Sync {
         cap: u32,
     ) -> StoreResult<Vec<SizedProblem>>;
 
-    /// The measured problems of a hardware that have exactly the sizes and type of one, whatever their op and
-    /// layout; the most alike first.
+    /// The measured problems of a hardware with exactly the sizes and type of `problem`, but any op and layout. The
+    /// most similar come first.
     async fn same_size(
         &self,
         slug: &HardwareSlug,
@@ -91,26 +91,26 @@ pub trait SurveyStore: Send + Sync {
         method: Method,
     ) -> StoreResult<Vec<NearestProblem>>;
 
-    /// Who measured a hardware, whoever measured most first.
+    /// The contributors of a hardware. Those with the most problems come first.
     async fn contributors(&self, slug: &HardwareSlug, limit: u32) -> StoreResult<Vec<HardwareContributor>>;
 
-    /// Where the solutions of a view come from, newest first; without those that are quarantined.
+    /// The uploads that the solutions of a view come from, without quarantined ones, the newest first.
     async fn solution_sources(&self, view: &View, limit: u32) -> StoreResult<Sample<SolutionSource>>;
 
-    /// The problems on which nobody is faster than an account, those with the most operations first, and how many
-    /// there are.
+    /// The problems on which nobody is faster than an account, and how many there are. Problems with the most
+    /// operations come first.
     async fn records(&self, account: &AccountId, limit: u32) -> StoreResult<Sample<Record>>;
 
-    /// The solutions of an upload, of those that count or are fenced.
+    /// The solutions of an upload that count or are fenced.
     async fn upload_solutions(&self, upload: &UploadId) -> StoreResult<StoredSolutions>;
 
-    /// The libraries beside which uploads that count were measured, those of the newest uploads; by name. Uploads of
-    /// several kinds of hardware say of none which was its own, so they are left out.
+    /// The libraries of uploads that count, by name. If there are too many, the libraries of the newest uploads.
+    /// Uploads of several kinds of hardware are left out, because they do not say which hardware had which library.
     async fn libraries(&self, newest: u32) -> StoreResult<Vec<LibraryUse>>;
 
-    /// The newest of the uploads beside a library, newest first.
+    /// The newest uploads of a library, the newest first.
     async fn library_uploads(&self, library: &LibraryOn, limit: u32) -> StoreResult<Vec<UploadId>>;
 
-    /// What agents will be given first.
+    /// The work that agents get next.
     async fn waiting_work(&self, slug: &HardwareSlug, limit: u32) -> StoreResult<Vec<NewWork>>;
 }

@@ -1,4 +1,4 @@
-//! What goes into the store and comes out of it, in domain words.
+//! The types that the store accepts and returns.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,23 +14,22 @@ use super::cursor::{Cursor, Ranking};
 use crate::blobs::BlobKind;
 use crate::solutions::StoredSolutions;
 
-/// A worker that has not reported for this long is taken for dead. Longer than a write waits for others.
+/// How long a claim of a job lasts unless its worker reports. Longer than a write may wait for others.
 pub const LEASE: Duration = Duration::from_secs(90);
 
-/// The most jobs that may wait: hours of work for one worker.
+/// How many jobs may wait: some hours of work for one worker.
 pub const MAX_WAITING_JOBS: u32 = 20;
 
-/// The most jobs of one account that may wait or run, so that others have their turn.
+/// How many jobs of one account may wait or run, so that other accounts get their turn.
 pub const MAX_OWN_JOBS: u32 = 5;
 
-/// After a failure that may pass, a job waits so long for its next worker, and twice as long each time.
+/// How long a job waits after a failure that may pass. The time doubles after each further failure.
 pub const BACK_OFF: Duration = Duration::from_secs(30);
 
-/// A job whose workers died this often is given up: the job itself may be the
-/// cause.
+/// A job is given up after so many workers have died, because the job itself may be the cause.
 pub const MAX_ATTEMPTS: u64 = 3;
 
-/// What one leaderboard row is about.
+/// The subject of one row of a leaderboard.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct View {
     pub hardware: HardwareSlug,
@@ -44,7 +43,7 @@ impl std::fmt::Display for View {
     }
 }
 
-/// A solution on its way into the store.
+/// A new solution.
 #[derive(Debug, Clone)]
 pub struct NewSolution {
     pub digest: Digest,
@@ -62,11 +61,11 @@ pub struct NewSolution {
 #[derive(Debug, Clone, PartialEq)]
 pub struct KnownHardware {
     pub hardware: Hardware,
-    /// Whether an administrator vouches for its facts.
+    /// Whether an administrator has confirmed its facts.
     pub confirmed: bool,
 }
 
-/// What a model is trained on.
+/// The data for a training.
 #[derive(Debug, Default)]
 pub struct TrainingData {
     pub solutions: StoredSolutions,
@@ -74,7 +73,7 @@ pub struct TrainingData {
     pub uploads: Vec<UploadId>,
 }
 
-/// A whole upload on its way into the store, checked and encoded.
+/// A new upload, checked and encoded.
 #[derive(Debug, Clone)]
 pub struct NewUpload {
     pub id: UploadId,
@@ -84,7 +83,7 @@ pub struct NewUpload {
     pub received_at: String,
     pub account: Option<AccountId>,
     pub licence: UploadLicence,
-    /// What it is the result of; `None` if nobody has asked for it.
+    /// The lease that the upload is the result of; `None` if it is no agent's.
     pub lease: Option<ForLease>,
     pub receipts: Vec<HardwareReceipt>,
     pub hardware: Vec<Hardware>,
@@ -101,7 +100,7 @@ pub struct NamedBlob {
     pub bytes: u64,
 }
 
-/// A page of a leaderboard, as asked for.
+/// A request for a page of a leaderboard.
 #[derive(Debug, Clone)]
 pub struct BoardQuery {
     pub filter: ProblemFilter,
@@ -111,20 +110,20 @@ pub struct BoardQuery {
     pub after: Option<Cursor>,
 }
 
-/// A job that a worker may work on until its lease ends.
+/// The right of a worker to a job, until it ends.
 #[derive(Debug, Clone)]
 pub struct Claim {
     pub job: Job,
-    /// Which claim of this job it is; only the latest one is valid.
+    /// The number of this claim. Only the latest claim of a job is valid.
     pub attempt: u64,
 }
 
-/// What a job made.
+/// The result of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Made {
     Model(ModelId),
     Snapshot(SnapshotName),
-    /// What is kept with a contributed model, which is not everybody's to see.
+    /// Figures, which are stored with a contributed model. Not everybody may see them.
     Figures,
 }
 
@@ -138,13 +137,13 @@ impl std::fmt::Display for Made {
     }
 }
 
-/// What became of a job that was asked for.
+/// Whether a job was queued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Queued {
     Yes,
     /// [`MAX_WAITING_JOBS`] wait already.
     Full,
-    /// The account has [`MAX_OWN_JOBS`].
+    /// The account already has [`MAX_OWN_JOBS`].
     TooManyOwn,
 }
 
@@ -158,7 +157,7 @@ impl Now {
         Self(jiff::Timestamp::now())
     }
 
-    /// Without its fraction of a second.
+    /// The same moment, rounded down to a second.
     pub(crate) fn whole_second(self) -> Self {
         Self(jiff::Timestamp::from_second(self.0.as_second()).unwrap_or(self.0))
     }
@@ -177,7 +176,7 @@ impl Now {
 }
 
 impl NewUpload {
-    /// The views of those solutions whose digests are among `new`.
+    /// The views of the solutions whose digests are in `new`.
     pub(super) fn touched(&self, new: &BTreeSet<String>) -> impl Iterator<Item = View> {
         let added = self.solutions.iter().filter(|solution| new.contains(solution.digest.as_str()));
         added.map(|solution| View {

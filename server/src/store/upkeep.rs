@@ -1,4 +1,4 @@
-//! What operators ask of the store: how much there is, and whether it is right.
+//! What operators ask of the store: how much it has, and whether it is right.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -14,23 +14,23 @@ use crate::solutions::Damaged;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NamedBlobs {
     pub named: Vec<NamedBlob>,
-    /// Rows that cannot be read, in words: which blobs they name is not known.
+    /// Rows that cannot be read, in words. Which blobs they name is not known.
     pub damaged: Vec<String>,
 }
 
-/// Whether what was worked out of uploads follows from them.
+/// The result of checking that standings and owners follow from the uploads.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CheckedUploads {
     pub uploads: usize,
-    /// Uploads that wait to be judged anew; they are not compared.
+    /// Uploads that wait to be judged anew. They are not compared.
     pub to_judge: usize,
     /// Rows that cannot be read, in words.
     pub damaged: Vec<String>,
-    /// What is stored otherwise than it should be, in words.
+    /// Values that differ from what they should be, in words.
     pub misjudged: Vec<String>,
 }
 
-/// Whether the rows of jobs, agents and contributed models can be read.
+/// The result of reading the rows of jobs, agents and contributed models.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CheckedRows {
     pub rows: usize,
@@ -45,7 +45,7 @@ impl CheckedRows {
     }
 }
 
-/// How much there is and how much waits.
+/// How much the database has and how much waits.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Figures {
     pub jobs: Vec<(JobState, u64)>,
@@ -54,7 +54,7 @@ pub struct Figures {
     pub to_judge: u64,
     pub uploads: u64,
     pub upload_bytes: u64,
-    /// Agents that asked for something within the time after which they are taken for dead.
+    /// Agents that have asked for something within the time of a lease.
     pub agents: u64,
     pub leases: u64,
     pub waiting_work: u64,
@@ -69,26 +69,26 @@ pub struct Connections {
     pub idle: u32,
 }
 
-/// What looks after the data. Every method is one transaction.
+/// What the upkeep of the data needs. Every method is one transaction.
 #[async_trait]
 pub trait UpkeepStore: Send + Sync {
     /// Every blob that a row names.
     async fn blobs(&self) -> StoreResult<NamedBlobs>;
 
-    /// The stored deviation of each solution of a view that has one, by the solution's number.
+    /// The stored deviations of a view, by the number of the solution.
     async fn deviations(&self, view: &View) -> StoreResult<BTreeMap<i64, f64>>;
 
-    /// Judges every upload anew, and looks whose its solutions are, without changing anything.
+    /// Judges every upload anew and computes the owners of its solutions, but changes nothing.
     async fn check_uploads(&self) -> StoreResult<CheckedUploads>;
 
     /// Reads every job, agent, lease, piece of work and contributed model.
     async fn check_rows(&self) -> StoreResult<CheckedRows>;
 
-    /// How much there is and how much waits.
+    /// How much the database has and how much waits.
     async fn figures(&self, now: Now) -> StoreResult<Figures>;
 
-    /// Lets the database count anew what is in tables that have grown much, so that it reads boards by the right index.
-    /// Postgres does so by itself, but up to a minute later.
+    /// Lets the database count tables again that have grown much, so that it reads boards by the right index. Postgres
+    /// does so by itself, but up to a minute later.
     async fn count_grown_tables(&self) -> StoreResult<()>;
 
     /// The connections to the database.

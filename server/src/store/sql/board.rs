@@ -1,4 +1,4 @@
-//! The leaderboard's query: filters, keyset pages, ties broken the same way everywhere.
+//! The leaderboard's query: filters, keyset pages, and the same order of ties everywhere.
 
 use diode_core::Comparison;
 use diode_core::api::{Kernels, Leaderboard, LeaderboardRow, LeaderboardSort, ProblemFilter, SortOrder};
@@ -23,7 +23,7 @@ use crate::store::types::BoardQuery;
 struct BoardRow {
     fields: String,
     method: String,
-    /// What the board is sorted by.
+    /// The value that the board is sorted by.
     value: Option<f64>,
     entry: EntryRow,
 }
@@ -78,10 +78,10 @@ pub(super) async fn leaderboard(
     Ok(Leaderboard { items, total, next_cursor, comparison })
 }
 
-/// Which rows were counted: those of a hardware that a filter leaves.
+/// The rows that totals are of: the entries of a hardware that pass a filter.
 pub(super) type Counted = (HardwareSlug, ProblemFilter);
 
-/// What all rows of a board make together.
+/// The totals over all rows of a board.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Totals {
     rows: u64,
@@ -108,8 +108,8 @@ async fn totals(
     Ok(found)
 }
 
-/// One page and the row after it, which tells whether there is another. The rows that have the
-/// value sorted by come first; each of the two queries walks along an index and stops at its limit.
+/// One page and the row after it, which shows whether there is another page. Rows with the sort value come
+/// first. Each of the two queries follows an index and stops at its limit.
 async fn rows(
     db: &mut impl Connection,
     slug: &HardwareSlug,
@@ -127,7 +127,7 @@ async fn rows(
     Ok(rows)
 }
 
-/// The rows that have the value sorted by, or the others.
+/// The rows with the sort value, or the rows without it.
 #[derive(Clone, Copy, PartialEq)]
 enum Part {
     WithValue,
@@ -139,7 +139,7 @@ fn page(slug: &HardwareSlug, query: &BoardQuery, part: Part, limit: i64) -> Stat
     let select = Statement::new("SELECT p.fields, e.method, ").push(COLUMNS).push(", ").push(value);
     let select = select.push(" AS value FROM entries e JOIN problems p ON p.id = e.problem");
     let mut select = push_filter(select, slug, &query.filter).push(" AND ").push(value);
-    // No value is negative. Unlike IS NOT NULL, a bound is one that both databases find in the index.
+    // No value is negative. Unlike IS NOT NULL, both databases look up this bound in the index.
     select = select.push(match part {
         Part::WithValue => " >= 0",
         Part::WithoutValue => " IS NULL",
@@ -160,7 +160,7 @@ fn page(slug: &HardwareSlug, query: &BoardQuery, part: Part, limit: i64) -> Stat
         }
         _ => {}
     }
-    // Ties are broken in the same direction, so that an index holds the order as a whole.
+    // Ties have the same direction, so that an index has the whole order.
     select = select.push(" ORDER BY ").push(value).push(direction);
     select = select.push(", e.problem").push(direction).push(", e.method").push(direction);
     select.push(" LIMIT ").push_bind(limit)

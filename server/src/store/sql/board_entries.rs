@@ -1,4 +1,4 @@
-//! Board entries: read one, and recompute those that an upload touches.
+//! Reads a board entry, and recomputes the entries that an upload changes.
 
 use std::collections::BTreeSet;
 
@@ -16,13 +16,13 @@ use crate::solutions::StoredSolutions;
 use crate::store::error::StoreResult;
 use crate::store::types::View;
 
-/// Views whose timings are counted first, to see which are within a budget, and by what each further count is larger.
-/// What is counted is read for each solution: of all views of a large upload that takes longer, with many uploads of
-/// the same problems, than to compute those that are within the budget.
+/// How many views are counted first to see whether they fit in the budget, and the factor by which each further count
+/// grows. A count reads rows for each solution. If many uploads have the same problems, counting all views of a large
+/// upload takes longer than computing the few that fit in the budget.
 const FIRST_COUNTED: usize = 8;
 const COUNTED_GROW_BY: usize = 4;
 
-/// Timings whose solutions are loaded together, packed: some two bytes each.
+/// How many timings are loaded together. Packed, each takes some two bytes.
 const TIMINGS_AT_ONCE: u64 = 1 << 20;
 
 pub(super) async fn find(db: &mut impl Connection, view: &View) -> StoreResult<Option<BoardEntry>> {
@@ -44,7 +44,7 @@ pub(super) async fn views(db: &mut impl Connection) -> StoreResult<Vec<View>> {
     fetch_views(db, select).await
 }
 
-/// Removes an entry; [`refresh`] makes it anew where solutions count.
+/// Removes an entry. [`refresh`] makes it anew if solutions count.
 pub(super) async fn remove(db: &mut impl Connection, view: &View) -> StoreResult<()> {
     let delete = Statement::new("DELETE FROM entries WHERE hardware = $1 AND problem = $2 AND method = $3")
         .bind(view.hardware.as_str())
@@ -66,25 +66,21 @@ pub(super) async fn fetch_views(db: &mut impl Connection, select: Statement) -> 
     rows.into_iter().map(view).collect()
 }
 
-/// Recomputes the entries of some views and the deviations of their solutions, in order, until
-/// `budget` timings have been read; the first view is always done. Returns those
-/// that are left: where some are beyond the budget, also small ones that follow them.
+/// Recomputes the entries of some views and the deviations of their solutions, in order, until `budget` timings have
+/// been read. The first view is always computed. Returns the views that are left. If a view exceeds the budget, these
+/// also include small views after it.
 ///
-/// A stored entry must be what [`compute`] makes of the stored solutions,
-/// or its view must be among the stale ones, also when two uploads add to one view
-/// at the same time. So entries are computed in the transaction that adds the
-/// solutions or takes the mark away, and nobody else can come between its reads and its
-/// commit: SQLite has one writer (`BEGIN IMMEDIATE`). On Postgres an upload keeps
-/// the hardware ([`super::hardware::keep`]) and locks those of its problems
-/// ([`super::problems::lock`]); all others lock the hardware ([`super::hardware::lock`]). The
-/// second upload of a problem then reads the solutions that the first has committed: Postgres
-/// shows each statement all that was committed before it. Facts that came meanwhile are seen
-/// in the end ([`super::hardware::note_upload`]).
+/// An entry must always be what [`compute`] makes of the stored solutions, or its view must be marked as stale, even
+/// when two uploads add to one view at the same time. So an entry is computed in the transaction that adds the
+/// solutions or removes the mark, and no other transaction may change them before it commits. SQLite has one writer
+/// (`BEGIN IMMEDIATE`). On Postgres, an upload keeps the hardware ([`super::hardware::keep`]) and locks its problems
+/// ([`super::problems::lock`]). All other transactions lock the hardware ([`super::hardware::lock`]). The second
+/// upload of a problem then reads the solutions of the first, because in Postgres each statement sees what was
+/// committed before it. Facts that have changed meanwhile are noticed at the end ([`super::hardware::note_upload`]).
 ///
-/// Decoding and medians take long, so they run on threads for blocking work
-/// while the transaction stays open.
+/// Decoding and medians take long, so they run on threads for blocking work while the transaction stays open.
 ///
-/// Some views at a time, so that memory holds the solutions of few views, and those of two only unpacked.
+/// Works on some views at a time, so that memory has the packed solutions of few views and the unpacked ones of two.
 pub(super) async fn refresh<'v>(
     db: &mut impl Connection,
     hardware: &[Hardware],
@@ -129,7 +125,7 @@ pub(super) async fn refresh<'v>(
 
 type Work = (Problem, Hardware, StoredSolutions);
 
-/// On two threads: others wait meanwhile for what the transaction has locked, on SQLite for all of the database.
+/// Uses two threads, because other transactions wait for the locks; on SQLite, all other writers do.
 fn compute_all(
     mut work: Vec<Work>,
     learnt: [ConfigCache; 2],
@@ -153,11 +149,11 @@ fn compute_each(work: Vec<Work>, learnt: &mut ConfigCache) -> Vec<(Problem, Comp
     work.into_iter().map(computed).collect()
 }
 
-/// Views within a budget.
+/// The views of a call, divided by the budget.
 struct Budgeted<'v> {
-    /// Those that are computed together.
+    /// The views that are computed together.
     runs: Vec<Vec<&'v View>>,
-    /// Those beyond it.
+    /// The views beyond the budget.
     left: BTreeSet<&'v View>,
 }
 

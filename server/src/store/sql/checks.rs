@@ -1,4 +1,4 @@
-//! Whether what was worked out of uploads still follows from them; for verification.
+//! Checks that standings and owners still follow from the uploads.
 
 use diode_core::api::Standing;
 use diode_core::ids::UploadId;
@@ -35,7 +35,7 @@ enum Checked {
 
 async fn upload(db: &mut impl Connection, id: &str) -> StoreResult<Checked> {
     let id: UploadId = parse("upload id", id.to_owned())?;
-    // All of the row can be read.
+    // Fails if a part of the row cannot be read.
     uploads::receipt(db, &id).await?;
     let select = Statement::new("SELECT judged, standing, log_ratio, compared FROM uploads WHERE id = $1");
     let row: (i64, i64, Option<f64>, i64) = db.fetch_one(select.bind(id.as_str())).await?;
@@ -53,7 +53,7 @@ async fn upload(db: &mut impl Connection, id: &str) -> StoreResult<Checked> {
     Ok(Checked::Wrong(format!("stored {stored:?}, computed {computed:?} (standing, log-ratio, problems)")))
 }
 
-/// Solutions that count otherwise than their uploads say.
+/// Solutions whose standing or owner does not follow from their uploads.
 async fn misstated(db: &mut impl Connection) -> StoreResult<Vec<String>> {
     let select = Statement::new("SELECT id FROM solutions WHERE ")
         .push("standing IS DISTINCT FROM ")

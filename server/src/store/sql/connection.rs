@@ -10,7 +10,7 @@ use super::statement::Statement;
 use crate::blobs::BlobKind;
 use crate::store::error::StoreResult;
 
-/// What a row of either database can be read as.
+/// A type that a row of either database can be read into.
 pub(crate) trait Row:
     for<'r> FromRow<'r, SqliteRow> + for<'r> FromRow<'r, PgRow> + Send + Unpin
 {
@@ -18,33 +18,35 @@ pub(crate) trait Row:
 
 impl<T> Row for T where T: for<'r> FromRow<'r, SqliteRow> + for<'r> FromRow<'r, PgRow> + Send + Unpin {}
 
-/// What only one transaction at a time may do. The others wait.
+/// Work that only one transaction may do at a time. Other transactions wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exclusive {
-    /// Adding to the queue of jobs, so that none counts what another is about to add.
+    /// To add to the queue of jobs. Otherwise two transactions might each miss what the other adds when they
+    /// count.
     Queue = 1,
-    /// Changing whose uploads are. Two that give uploads to each other would wait for each other.
+    /// To change the owners of uploads. Two transactions that hand over uploads to each other's account would
+    /// otherwise deadlock.
     Owners = 2,
-    /// Adding a snapshot, for the same reason.
+    /// To add a snapshot, for the reason of the queue.
     Snapshots = 3,
-    /// Adding a mail, for the same reason.
+    /// To add a mail, for the reason of the queue.
     Mails = 4,
 }
 
-/// What many transactions may keep at a time, and one alone may claim.
+/// A thing that many transactions may keep at the same time, and one alone may claim.
 ///
-/// The locks of rows do not suffice: on Postgres, whoever wants to keep a row that others keep gets it at once,
-/// so whoever waits to have it alone waits as long as others come. Here, who comes later waits behind.
+/// Locks of rows are not enough. On Postgres, a transaction that keeps a row that others keep gets it at once, so
+/// one that wants it alone would wait as long as others come. Here, later transactions wait behind it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Lockable<'a> {
     Hardware(&'a HardwareSlug),
     Account(&'a AccountId),
-    /// A file that uploads or contributed models name, which has no row of its own.
+    /// A file that uploads or contributed models name. It has no row of its own.
     File(BlobKind, &'a Digest),
 }
 
 impl Lockable<'_> {
-    /// The number that stands for it. Those of turns are small, which no digest is.
+    /// The number of its lock. The numbers of [`Exclusive`] are small, and no digest is that small.
     pub(crate) fn number(self) -> i64 {
         let name = match self {
             Self::Hardware(slug) => format!("hardware {slug}"),
@@ -57,7 +59,7 @@ impl Lockable<'_> {
     }
 }
 
-/// A connection to one of the databases, and the SQL in which they differ.
+/// A connection to one of the databases, with the SQL in which they differ.
 pub(crate) trait Connection: Send {
     /// Begins a transaction whose queries all see the same state.
     const BEGIN_READ: &'static str;
@@ -65,32 +67,31 @@ pub(crate) trait Connection: Send {
     /// Begins a transaction that will write.
     const BEGIN_WRITE: &'static str;
 
-    /// Ends a query for a row on which other transactions must wait until this
-    /// one has ended.
+    /// Ends a query for a row. Other transactions wait for this row until this one has ended.
     const LOCK_ROW: &'static str;
 
-    /// Ends a query for a row that no other transaction has locked.
+    /// Ends a query for a row, and skips rows that another transaction has locked.
     const SKIP_LOCKED: &'static str;
 
-    /// Ends a query for a row that must stay until this transaction has ended. It may change meanwhile.
+    /// Ends a query for a row that must exist until this transaction has ended. Others may change it.
     const KEEP_ROW: &'static str;
 
-    /// Ends a query for rows that other transactions may keep, but not change until this one has ended.
+    /// Ends a query for rows that others may keep, but not change, until this transaction has ended.
     const CHANGE_ROW: &'static str;
 
-    /// Waits for a turn, and keeps it until this transaction has ended. To be taken before anything is
-    /// locked.
+    /// Waits for a turn, and keeps it until this transaction has ended. Must be called before anything is locked.
     fn turn(&mut self, turn: Exclusive) -> impl Future<Output = StoreResult<()>> + Send;
 
-    /// Keeps others from claiming a thing until this transaction has ended. To be done before its row is locked.
+    /// Keeps a thing: nobody can claim it until this transaction has ended. Must be called before its row is
+    /// locked.
     fn keep(&mut self, thing: Lockable<'_>) -> impl Future<Output = StoreResult<()>> + Send;
 
-    /// Waits until nobody else keeps or claims a thing, and lets nobody do so until this transaction has ended. To
-    /// be done before its row is locked.
+    /// Claims a thing: waits until nobody keeps or claims it, and then nobody else can until this transaction has
+    /// ended. Must be called before its row is locked.
     fn claim(&mut self, thing: Lockable<'_>) -> impl Future<Output = StoreResult<()>> + Send;
 
-    /// Renews the database's statistics of tables that have grown much since the last time, where the
-    /// database chooses indexes by them.
+    /// Renews the statistics of tables that have grown much since the last time, if the database chooses indexes
+    /// by statistics.
     fn count_grown_tables(&mut self) -> impl Future<Output = StoreResult<()>> + Send;
 
     /// Returns how many rows were changed.

@@ -1,4 +1,4 @@
-//! What a row of models says of whoever contributed the model.
+//! The columns of a model that describe its contribution.
 
 use diode_core::api::Contribution;
 
@@ -6,7 +6,8 @@ use super::fields::{from_json, named, optional, parse};
 use super::from_row::from_row;
 use crate::solutions::Damaged;
 
-/// The columns, of `contributed_models c` and `accounts a`; all are NULL for a model that nobody contributed.
+/// The columns, of `contributed_models c` and `accounts a`. All are NULL for a model that nobody has
+/// contributed.
 pub(super) const COLUMNS: &str = "c.state AS contributed, a.name AS by_name, c.sent_at, c.description, c.licence, \
     c.without_kept, c.figures, c.reason AS said, c.job";
 
@@ -35,7 +36,7 @@ from_row!(ContributionRow {
 });
 
 impl ContributionRow {
-    /// `None` if nobody contributed the model.
+    /// `None` if nobody has contributed the model.
     pub(super) fn contribution(self) -> Result<Option<Contribution>, Damaged> {
         let Some(state) = self.contributed else { return Ok(None) };
         Ok(Some(Contribution {

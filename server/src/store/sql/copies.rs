@@ -1,4 +1,4 @@
-//! Solutions that somebody else sent before.
+//! Solutions that another account sent first.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,14 +9,14 @@ use super::inserts::ROWS_PER_STATEMENT;
 use super::statement::Statement;
 use crate::store::error::StoreResult;
 
-/// When an upload arrived, its id, and whose it is.
+/// The time of an upload's arrival, its id, and its account.
 type Arrived = (String, String, String);
 
-/// Those of some solutions of an upload that would be another account's if the upload counted: of the uploads that sent
-/// one and count, the first is the other's.
+/// Those of `solutions` that would belong to another account even if the upload counted. A solution belongs to the
+/// account of the first upload that sent it and counts.
 ///
-/// In steps that each read rows by their keys. As one query, Postgres may walk all uploads for each solution, in the
-/// order of their arrival, or all that was ever sent; so what an upload costs would grow with their number.
+/// Several steps, each of which reads rows by their keys. In a single query, Postgres may read all uploads for each
+/// solution, or all that was ever sent. The cost of an upload would then grow with their number.
 pub(super) async fn of_others(
     db: &mut impl Connection,
     upload: &UploadId,

@@ -1,4 +1,4 @@
-//! How far solutions lie from those of other contributors, as it is stored.
+//! The stored deviations of solutions from those of other contributors.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,8 @@ use crate::consensus::Deviation;
 use crate::store::error::StoreResult;
 use crate::store::types::View;
 
-/// Replaces the deviations of the solutions of some views. Returns the uploads of those that changed, which are to be
-/// judged anew ([`super::to_fence::mark`]).
+/// Replaces the deviations of the solutions of some views. Returns the uploads whose deviations have changed. They
+/// must be judged anew ([`super::to_fence::mark`]).
 pub(super) async fn replace(
     db: &mut impl Connection,
     views: &[&View],
@@ -52,7 +52,7 @@ pub(super) async fn of_view(db: &mut impl Connection, view: &View) -> StoreResul
 async fn of_views(db: &mut impl Connection, views: &[&View]) -> StoreResult<BTreeMap<i64, f64>> {
     let mut found = BTreeMap::new();
     for chunk in views.chunks(ROWS_PER_STATEMENT) {
-        // Looked up for each solution, since Postgres may join by reading all deviations there are.
+        // Looked up for each solution, because Postgres may otherwise read all deviations to join them.
         let select = wanted(chunk)
             .push(" SELECT s.id, (SELECT d.log_ratio FROM deviations d WHERE d.solution = s.id)")
             .push(SOLUTIONS);

@@ -1,4 +1,4 @@
-//! The columns of an entry, and what they mean.
+//! The columns of an entry.
 
 use diode_core::Config;
 
@@ -7,7 +7,7 @@ use super::from_row::from_row;
 use crate::consensus::{BoardEntry, KernelEntry};
 use crate::solutions::Damaged;
 
-/// The columns of an entry that none of the tables joined with it has, too.
+/// The columns of an entry, except those whose names joined tables share.
 pub(super) const COLUMNS: &str = "best, best_ns, tflops, roofline_share, gain_over_defaults, \
     triton, triton_ns, triton_tflops, triton_roofline_share, triton_gain, triton_spread, triton_ties, \
     library_ns, library_tflops, library_roofline_share, library_gain, library_spread, triton_over_library, \

@@ -1,4 +1,4 @@
-//! Fences uploads whose times lie too far from those of the other contributors.
+//! Fences uploads whose times lie too far from the times of other contributors.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +14,10 @@ use crate::consensus::is_off;
 use crate::solutions::Damaged;
 use crate::store::error::StoreResult;
 
-/// Uploads that one transaction judges at most. Uploads for the same hardware wait that long.
+/// How many uploads one transaction judges at most. Meanwhile, uploads for the same hardware wait.
 const UPLOADS_PER_ROUND: i64 = 16;
 
-/// Judges some of the uploads that are to be judged; returns how many, 0 if there were none.
+/// Judges some of the uploads that wait to be judged. Returns how many; 0 if there were none.
 pub(super) async fn judge_some(db: &mut impl Connection) -> StoreResult<usize> {
     let select = Statement::new("SELECT id FROM uploads WHERE judged = 0 ORDER BY id LIMIT $1");
     let rows: Vec<(String,)> = db.fetch_all(select.bind(UPLOADS_PER_ROUND)).await?;
@@ -31,8 +31,8 @@ pub(super) async fn judge_some(db: &mut impl Connection) -> StoreResult<usize> {
     Ok(uploads.len())
 }
 
-/// Judges an upload whose hardware is locked, if it is to be judged; `true` if its standing has
-/// changed. The views of its solutions are stale then.
+/// Judges an upload that waits to be judged. Its hardware must be locked. `true` if its standing has changed;
+/// the views of its solutions are then stale.
 pub(super) async fn judge(db: &mut impl Connection, upload: &UploadId) -> StoreResult<bool> {
     let select = Statement::new("SELECT standing FROM uploads WHERE id = $1 AND judged = 0");
     let row: Option<(i64,)> = db.fetch_optional(select.bind(upload.as_str())).await?;
@@ -51,7 +51,7 @@ pub(super) async fn judge(db: &mut impl Connection, upload: &UploadId) -> StoreR
     Ok(after != before)
 }
 
-/// What the deviations of an upload make of its standing: their median, and whether it counts.
+/// The result of judging an upload by its deviations: their median, and the standing that follows.
 pub(super) fn verdict(before: Standing, ratios: &mut [f64]) -> (Option<f64>, Standing) {
     let log_ratio = median(ratios);
     let after = match before {
@@ -62,11 +62,11 @@ pub(super) fn verdict(before: Standing, ratios: &mut [f64]) -> (Option<f64>, Sta
     (log_ratio, after)
 }
 
-/// The deviations of those solutions that would be the account's if the upload counted. A copy of another
-/// account's solution is left out, so it cannot hide a lie. The choice depends on earlier
-/// uploads alone, so judging comes to an end.
+/// The deviations of the solutions that would belong to the account if the upload counted. Copies of another
+/// account's solutions are left out, so that they cannot hide wrong times. The choice depends only on earlier
+/// uploads, so judging comes to an end.
 pub(super) async fn own_deviations(db: &mut impl Connection, upload: &UploadId) -> StoreResult<Vec<f64>> {
-    // Looked up for each solution, since Postgres may join by reading all deviations there are.
+    // Looked up for each solution, because Postgres may otherwise read all deviations to join them.
     let select = Statement::new(
         "SELECT solution, (SELECT log_ratio FROM deviations d WHERE d.solution = sent.solution) FROM sent \
          WHERE upload = $1",

@@ -1,4 +1,4 @@
-//! The forms that values take in columns.
+//! How values are written in columns, and read.
 
 use diode_core::Invalid;
 use serde::Serialize;
@@ -10,13 +10,13 @@ pub(super) fn unsigned(what: &'static str, value: i64) -> Result<u64, Damaged> {
     u64::try_from(value).map_err(|_| Damaged::new(what, format_args!("negative: {value}")))
 }
 
-/// The version of the terms of contributing.
+/// Reads a version of the terms of contributing.
 pub(super) fn terms_version(value: i64) -> Result<u32, Damaged> {
     u32::try_from(value).map_err(|_| Damaged::new("version of the terms", format_args!("{value}")))
 }
 
-/// JSON of a value that always has one: no maps with other keys than text, no
-/// floats out of range.
+/// The JSON of a value that always has one: without maps whose keys are no text, and without floats out of
+/// range.
 pub(super) fn json<T: Serialize>(what: &'static str, value: &T) -> Result<String, Damaged> {
     serde_json::to_string(value)
         .map_err(|error| Damaged::new(what, format_args!("not writable as JSON: {error}")))
@@ -26,7 +26,7 @@ pub(super) fn from_json<T: DeserializeOwned>(what: &'static str, text: &str) -> 
     serde_json::from_str(text).map_err(|error| Damaged::new(what, error))
 }
 
-/// A moment for people, of milliseconds since 1970.
+/// The text form of a time in milliseconds since 1970, for people.
 pub(super) fn rfc3339(what: &'static str, millis: i64) -> Result<String, Damaged> {
     let moment = jiff::Timestamp::from_millisecond(millis);
     moment.map(|moment| moment.to_string()).map_err(|error| Damaged::new(what, error))
@@ -40,7 +40,7 @@ where
     T::try_from(text).map_err(|error| Damaged::new(what, error))
 }
 
-/// The same where there may be none.
+/// The same for a column that may be NULL.
 pub(super) fn optional<T>(what: &'static str, text: Option<String>) -> Result<Option<T>, Damaged>
 where
     T: TryFrom<String, Error = Invalid>,
@@ -48,7 +48,7 @@ where
     text.map(|text| parse(what, text)).transpose()
 }
 
-/// The same as [`parse`] for types whose values have fixed names.
+/// The same as [`parse`], for types whose values have fixed names.
 pub(super) fn named<T>(what: &'static str, text: &str) -> Result<T, Damaged>
 where
     T: std::str::FromStr<Err = Invalid>,

@@ -1,4 +1,4 @@
-//! How much there is and how much waits, for operators.
+//! How much the database has and how much waits, for operators.
 
 use diode_core::api::JobState;
 
@@ -39,7 +39,7 @@ pub(super) async fn figures(db: &mut impl Connection, now: Now) -> StoreResult<F
     })
 }
 
-/// Bytes of all files that people have sent: uploads and contributed models.
+/// How many bytes all files have that people sent: uploads and contributed models.
 pub(super) async fn stored_bytes(db: &mut impl Connection) -> StoreResult<u64> {
     let select = Statement::new(
         "SELECT CAST((SELECT COALESCE(SUM(bytes), 0) FROM uploads) \

@@ -1,11 +1,11 @@
-//! Which problems of a hardware are asked for.
+//! The conditions of a filter.
 
 use diode_core::api::ProblemFilter;
 use diode_core::ids::HardwareSlug;
 
 use super::statement::Statement;
 
-/// Adds the conditions to a statement whose entries are called `e`.
+/// Adds the conditions to a statement that calls the entries `e`.
 pub(super) fn push_filter(select: Statement, slug: &HardwareSlug, filter: &ProblemFilter) -> Statement {
     let mut select = select.push(" WHERE e.hardware = ").push_bind(slug.as_str());
     let texts = [

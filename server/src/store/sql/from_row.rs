@@ -1,9 +1,9 @@
-//! Reading a row into a struct, by the names of its columns.
+//! Reads a row into a struct by the names of its columns.
 //!
-//! sqlx's own derive does the same, but with it cargo compiles sqlx and SQLite a second time, for the compiler's use.
+//! sqlx's own derive does the same. But with it, cargo compiles sqlx and SQLite a second time for the compiler.
 
-/// Implements `sqlx::FromRow` for the rows of both databases: each field is the column of
-/// its name; a field after `..` is a struct that is read from the same row.
+/// Implements `sqlx::FromRow` for the rows of both databases. Each field is the column with its name. A field after
+/// `..` is a struct that is read from the same row.
 macro_rules! from_row {
     ($name:ident { $($column:ident),* $(, ..$part:ident)? }) => {
         $crate::store::sql::from_row::from_row!(sqlx::sqlite::SqliteRow, $name { $($column),* $(, ..$part)? });

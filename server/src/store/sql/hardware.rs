@@ -39,7 +39,7 @@ pub(super) async fn find(db: &mut impl Connection, slug: &HardwareSlug) -> Store
     Ok(row.map(HardwareRow::hardware).transpose()?)
 }
 
-/// Adds the slug of the hardware that this one was merged into, else its own.
+/// Adds the slug of the hardware that this one was merged into. If there is none, adds `slug`.
 pub(super) fn push_resolved(statement: Statement, slug: &HardwareSlug) -> Statement {
     statement
         .push("COALESCE((SELECT merged_into FROM hardware WHERE slug = ")
@@ -68,8 +68,8 @@ pub(super) async fn known(
     Ok(row.map(known).transpose()?)
 }
 
-/// Vouches for the facts of a hardware; `None` leaves those that it has. `false` if it is unknown or nobody
-/// has described it. Everything computed from facts is out of date then.
+/// Confirms the facts of a hardware. With `None`, these are the stored facts. `false` if the hardware is unknown or
+/// has no facts. Everything that was computed from facts is then stale.
 pub(super) async fn confirm(
     db: &mut impl Connection,
     slug: &HardwareSlug,
@@ -87,7 +87,7 @@ pub(super) async fn confirm(
     Ok(true)
 }
 
-/// The same as [`find`]; keeps whoever changes what belongs to it waiting until this transaction ends.
+/// The same as [`find`]. Whoever wants to change what belongs to the hardware waits until this transaction ends.
 pub(super) async fn lock<C: Connection>(db: &mut C, slug: &HardwareSlug) -> StoreResult<Option<Hardware>> {
     db.claim(Lockable::Hardware(slug)).await?;
     let select = Statement::new("SELECT slug, name, vendor, facts FROM hardware WHERE slug = $1")
@@ -97,8 +97,7 @@ pub(super) async fn lock<C: Connection>(db: &mut C, slug: &HardwareSlug) -> Stor
     Ok(row.map(HardwareRow::hardware).transpose()?)
 }
 
-/// Locks several, in the order in which everybody does: two that locked them in different orders would wait for each
-/// other.
+/// Locks several kinds of hardware, in an order that all transactions share. Otherwise two of them could deadlock.
 pub(super) async fn lock_all(db: &mut impl Connection, slugs: &BTreeSet<HardwareSlug>) -> StoreResult<()> {
     for slug in slugs {
         lock(db, slug).await?;
@@ -106,8 +105,8 @@ pub(super) async fn lock_all(db: &mut impl Connection, slugs: &BTreeSet<Hardware
     Ok(())
 }
 
-/// Makes the hardware known, and locks it. So it is locked before anything refers to it: two transactions that both
-/// do so could not lock it any more.
+/// Adds the hardware and locks it. The lock comes before anything refers to the hardware: if two transactions first
+/// referred to it, neither could lock it any more.
 pub(super) async fn insert_locked<C: Connection>(db: &mut C, hardware: &Hardware) -> StoreResult<()> {
     db.claim(Lockable::Hardware(&hardware.slug)).await?;
     insert(db, hardware).await?;
@@ -115,7 +114,7 @@ pub(super) async fn insert_locked<C: Connection>(db: &mut C, hardware: &Hardware
     Ok(())
 }
 
-/// Notes that entries of the hardware have changed.
+/// Raises the number that grows with each change of the hardware's entries.
 pub(super) async fn bump(db: &mut impl Connection, slug: &HardwareSlug) -> StoreResult<()> {
     let update = Statement::new("UPDATE hardware SET revision = revision + 1 WHERE slug = $1");
     db.execute(update.bind(slug.as_str())).await?;
@@ -128,14 +127,14 @@ pub(super) async fn revision(db: &mut impl Connection, slug: &HardwareSlug) -> S
     Ok(row.map(|(revision,)| revision))
 }
 
-/// How often solutions of the hardware came to count in another way.
+/// How often solutions of the hardware have started or stopped counting.
 pub(super) async fn losses(db: &mut impl Connection, slug: &HardwareSlug) -> StoreResult<u64> {
     let select = Statement::new("SELECT losses FROM hardware WHERE slug = $1").bind(slug.as_str());
     let row: Option<(i64,)> = db.fetch_optional(select).await?;
     Ok(row.map_or(Ok(0), |(losses,)| unsigned("number of losses", losses))?)
 }
 
-/// What the hardware's timings are: the same text as long as no upload has changed them. `None` if it is
+/// A text that stays the same as long as no upload changes the hardware's timings. `None` if the hardware is
 /// unknown.
 pub(super) async fn state(db: &mut impl Connection, slug: &HardwareSlug) -> StoreResult<Option<String>> {
     let select = Statement::new("SELECT state FROM hardware WHERE slug = $1").bind(slug.as_str());
@@ -150,8 +149,8 @@ struct KeptRow {
 
 from_row!(KeptRow { merged_into, ..hardware });
 
-/// Makes the hardware known. Until this transaction ends, others may add to it and change it, but whoever [`lock`]s
-/// it waits. Returns it with the facts that are to be stored. Fails if it was merged into another one.
+/// Adds the hardware if it is new. Until this transaction ends, others may add to it and change it, but [`lock`]
+/// waits. Returns the hardware with the facts that will be stored. Fails if it was merged into another one.
 pub(super) async fn keep<C: Connection>(db: &mut C, given: &Hardware) -> StoreResult<Hardware> {
     db.keep(Lockable::Hardware(&given.slug)).await?;
     let select = || {
@@ -172,9 +171,9 @@ pub(super) async fn keep<C: Connection>(db: &mut C, given: &Hardware) -> StoreRe
     Ok(Hardware { facts: stored.facts.or(given.facts), ..stored })
 }
 
-/// Notes that an upload has added solutions. Other uploads for the hardware wait from here on, so this comes last.
-/// `used` are the facts that its entries were computed from: `false` if others are stored by now. If there were
-/// none before, all entries are out of date.
+/// Stores that an upload has added solutions. Other uploads for the hardware wait from here on, so this comes last.
+/// `used` has the facts that the upload's entries were computed from. Returns `false` if other facts have been
+/// stored meanwhile. If there were no facts before, all entries become stale.
 pub(super) async fn note_upload<C: Connection>(
     db: &mut C,
     given: &Hardware,
@@ -202,7 +201,7 @@ pub(super) async fn note_upload<C: Connection>(
     Ok(before.or(given.facts) == used.facts)
 }
 
-/// Notes that other solutions count than before, and some may do no more; `what` tells this change from others.
+/// Stores that other solutions count than before. `what` distinguishes this change from others.
 pub(super) async fn changed(db: &mut impl Connection, slug: &HardwareSlug, what: &str) -> StoreResult<()> {
     let before = state(db, slug).await?.unwrap_or_default();
     let after = Digest::of(format!("{before}\n{what}").as_bytes());

@@ -10,8 +10,8 @@ use crate::consensus::BoardEntry;
 use crate::solutions::Damaged;
 use crate::store::types::{NewSolution, View};
 
-/// Few enough that a statement stays far below either database's limit of
-/// values, many enough that the round trips do not matter.
+/// A statement with so many rows stays far below the limit of values of either database. It is large enough
+/// that round trips take little time.
 pub(super) const ROWS_PER_STATEMENT: usize = 200;
 
 pub(super) fn config_lists(lists: &[(&Digest, &Vec<u8>)]) -> Statement {
@@ -51,7 +51,7 @@ pub(super) fn stale_entries(views: &[&View]) -> Statement {
         .push(" ON CONFLICT DO NOTHING")
 }
 
-/// Returns the digests of those that were new.
+/// Returns the digests of the solutions that were new.
 pub(super) fn solutions(contributor: Option<&AccountId>, solutions: &[NewSolution]) -> Statement {
     let rows = solutions.iter().map(|solution| {
         [
@@ -75,7 +75,7 @@ pub(super) fn solutions(contributor: Option<&AccountId>, solutions: &[NewSolutio
     .push(" ON CONFLICT DO NOTHING RETURNING digest")
 }
 
-/// Notes that an upload sent these solutions, which are stored.
+/// Stores that an upload sent these solutions. They must be stored already.
 pub(super) fn sent(upload: &UploadId, solutions: &[NewSolution]) -> Statement {
     Statement::new("INSERT INTO sent (solution, upload) SELECT id, ")
         .push_bind(upload.as_str())

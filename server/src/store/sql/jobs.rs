@@ -107,7 +107,8 @@ pub(super) async fn enqueue(
     .bind(i64::from(job.automatic))
     .bind(account.map(AccountId::as_str));
     if db.execute(insert).await? == 1 {
-        // What `base` and `deep` learn is no reason to wait with the next model that may be published.
+        // A training of a `base` or `deep` model must not delay the next training of a model that may be
+        // published.
         if job.request.kind == JobKind::Train && job.request.model_type == ModelType::Ranking {
             training_marks::mark(db, &job.request.hardware, job.request.heuristic, now).await?;
         }
@@ -130,7 +131,8 @@ pub(super) async fn cancel(db: &mut impl Connection, id: &JobId, now: Now) -> St
     Ok(row.map(JobRow::job).transpose()?)
 }
 
-/// Who asked for a job; `None` if it was nobody, the server, or somebody whose account was deleted since.
+/// The account that asked for a job. `None` if the server or an anonymous caller asked, or the account was
+/// deleted.
 pub(super) async fn owner(db: &mut impl Connection, id: &JobId) -> StoreResult<Option<AccountId>> {
     let select = Statement::new("SELECT account FROM jobs WHERE id = $1").bind(id.as_str());
     let row: Option<(Option<String>,)> = db.fetch_optional(select).await?;
@@ -162,7 +164,7 @@ pub(super) async fn events(db: &mut impl Connection, id: &JobId, after: u64) -> 
     Ok(rows.into_iter().map(EventRow::event).collect::<Result<_, _>>()?)
 }
 
-/// Reads every job, and what its events say of its state.
+/// Reads every job, and the states in its events.
 pub(super) async fn check(db: &mut impl Connection, checked: &mut CheckedRows) -> StoreResult<()> {
     let select = "SELECT id, request, state, created_at, automatic, finished_at, error, model, snapshot FROM jobs \
                   ORDER BY position";
@@ -323,7 +325,7 @@ pub(super) async fn recover(db: &mut impl Connection, now: Now) -> StoreResult<u
     Ok((failed.len() + queued.len()) as u64)
 }
 
-/// Adds an event to a job. Without a share, the event has that of the event before.
+/// Adds an event to a job. Without a share, the event has the highest share of the earlier events.
 async fn add_event(
     db: &mut impl Connection,
     job: &str,

@@ -1,4 +1,4 @@
-//! Under which licence an upload is given, as columns.
+//! The columns of an upload's licence.
 
 use diode_core::api::UploadLicence;
 
@@ -6,7 +6,7 @@ use super::fields::{named, terms_version};
 use super::from_row::from_row;
 use crate::solutions::Damaged;
 
-/// The columns of `uploads` and `senders`.
+/// These columns are in `uploads` and in `senders`.
 pub(super) struct LicenceRow {
     licence: String,
     licence_basis: String,

@@ -1,4 +1,4 @@
-//! Who did what, and why, as administrators read it.
+//! The log that administrators read: who did what, and why.
 
 use diode_core::api::{LogEntry, Reason};
 
@@ -17,7 +17,7 @@ pub(super) async fn write_down(
     note(db, what, why.as_str(), who, now).await
 }
 
-/// The same, where the server itself says why.
+/// The same, for a reason that the server itself gives.
 pub(super) async fn note(
     db: &mut impl Connection,
     what: &str,

@@ -30,7 +30,7 @@ impl<DB: Database<Connection: Connection>> MailStore for SqlStore<DB> {
     }
 
     async fn claim_mail(&self, now: Now) -> StoreResult<Option<ClaimedMail>> {
-        // Servers look every few seconds; only a mail is worth a write.
+        // Servers look every few seconds, so only a mail that is due causes a write.
         if !is_due(&mut *reader(self).await?, now).await? {
             return Ok(None);
         }
@@ -158,7 +158,7 @@ async fn remove(db: &mut impl Connection, mail: &ClaimedMail) -> StoreResult<boo
     Ok(db.execute(delete.bind(mail.position).bind(mail.attempt)).await? == 1)
 }
 
-/// Removes the mails of an account that would bring a link.
+/// Removes the waiting mails of an account that have a link.
 pub(super) async fn forget_links(db: &mut impl Connection, account: &AccountId) -> StoreResult<()> {
     let delete = Statement::new("DELETE FROM mails WHERE account = $1 AND kind <> $2");
     db.execute(delete.bind(account.as_str()).bind(ADDRESS_TAKEN_OFF)).await?;

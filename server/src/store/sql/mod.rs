@@ -1,5 +1,5 @@
-//! The SQL, one copy for both databases. [`connection::Connection`] names what
-//! differs; `store::sqlite` and `store::postgres` fill it in.
+//! The SQL, one copy for both databases. [`connection::Connection`] has the parts that differ.
+//! `store::sqlite` and `store::postgres` implement it.
 
 #[macro_use]
 mod transaction;
@@ -79,16 +79,16 @@ use solutions::Selection;
 use statement::Statement;
 use summaries::Figures;
 
-/// How long a request waits for a connection before it is told to come back.
+/// How long a request waits for a connection before the server asks the client to come back later.
 pub(super) const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A store in one of the databases.
+/// A store in one of the two databases.
 pub struct SqlStore<DB: Database> {
-    /// For what changes nothing.
+    /// For queries that change nothing.
     pub(super) readers: Pool<DB>,
-    /// For what does; may be the same pool.
+    /// For transactions that write. May be the same pool.
     pub(super) writers: Pool<DB>,
-    /// The file that both are connections to, if it is one.
+    /// The file of the database, if it is one file.
     place: Option<PathIdentity>,
     figures: Remembered<HardwareSlug, Figures>,
     totals: Remembered<Counted, Totals>,

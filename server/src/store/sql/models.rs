@@ -13,15 +13,15 @@ use super::statement::Statement;
 use crate::solutions::Damaged;
 use crate::store::error::StoreResult;
 
-/// A model's summary, and how many uploads that it was trained on do not count any more. A model that was
-/// contributed and not accepted has no row among the models.
+/// A model's summary, and how many of the uploads that it was trained on no longer count. A contributed model that was
+/// not accepted has no row in `models`.
 const COLUMNS: &str = "SELECT COALESCE(m.summary, c.summary) AS summary, \
     COALESCE(m.state, 'unpublished') AS state, COALESCE(m.reason, '') AS reason, COALESCE(m.pinned, 0) AS pinned, \
     (SELECT COUNT(*) FROM model_uploads n LEFT JOIN uploads u ON u.id = n.upload \
      WHERE n.model = m.id AND (u.id IS NULL OR u.standing > 0)) AS withdrawn, ";
 
-/// The server's models, and who contributed them. A file that the server came by in another way is not shown as that of
-/// somebody who also sent it.
+/// The server's models with their contributors. A contributor is shown only if the server has the model by accepting
+/// the contribution, not if somebody also sent a file that it had already.
 fn select() -> Statement {
     columns().push(
         " FROM models m LEFT JOIN contributed_models c ON c.id = m.id AND c.state = 'accepted' \
@@ -29,7 +29,7 @@ fn select() -> Statement {
     )
 }
 
-/// What a [`ModelRow`] is read from: `models m`, `contributed_models c` and `accounts a`.
+/// The columns of a [`ModelRow`]: from `models m`, `contributed_models c` and `accounts a`.
 pub(super) fn columns() -> Statement {
     Statement::new(COLUMNS).push(contribution_row::COLUMNS)
 }
@@ -63,7 +63,7 @@ impl ModelRow {
     }
 }
 
-/// Adds a model, unpublished; `false` if it is there already.
+/// Adds an unpublished model; `false` if it exists already.
 pub(super) async fn add(
     db: &mut impl Connection,
     model: &ModelSummary,
@@ -90,7 +90,7 @@ pub(super) async fn add(
     Ok(true)
 }
 
-/// Puts a model in the place of the one that is published.
+/// Publishes a model instead of the one that is published now.
 pub(super) async fn set_published(db: &mut impl Connection, model: &ModelSummary) -> StoreResult<()> {
     let update = Statement::new(
         "UPDATE models SET state = 'earlier', pinned = 0 \
@@ -120,7 +120,7 @@ pub(super) async fn remove(db: &mut impl Connection, id: &ModelId) -> StoreResul
     Ok(())
 }
 
-/// The uploads that the solutions of a hardware come from, those that count.
+/// The uploads that count and that the solutions of a hardware come from.
 pub(super) async fn uploads_behind(
     db: &mut impl Connection,
     slug: &HardwareSlug,
@@ -133,7 +133,7 @@ pub(super) async fn uploads_behind(
     Ok(rows.into_iter().map(|(id,)| parse("upload id", id)).collect::<Result<_, _>>()?)
 }
 
-/// The newest, and whatever is published.
+/// The newest models, and all that are published.
 pub(super) async fn list(
     db: &mut impl Connection,
     hardware: Option<&HardwareSlug>,

@@ -1,7 +1,7 @@
 //! The measured problems that are most like a given one.
 //!
-//! The index of shapes is walked from the given sizes on in both directions, so what a request costs does not
-//! grow with what is there.
+//! The query follows the index of shapes in both directions, beginning at the given sizes. So the cost of a
+//! request does not grow with the number of problems.
 
 use diode_core::api::NearestProblem;
 use diode_core::ids::HardwareSlug;
@@ -16,8 +16,8 @@ use crate::consensus::{BoardEntry, KernelEntry};
 use crate::store::error::StoreResult;
 use crate::store::types::View;
 
-/// Problems of one op and layout that are read in one direction. With two ops, two layouts and two directions
-/// these are 2,048 at most.
+/// How many problems of one op and layout are read in one direction. With two ops, two layouts and two
+/// directions, these are at most 2,048.
 const WALK: i64 = 256;
 
 /// All queries must see the same state.
@@ -41,7 +41,7 @@ pub(super) async fn nearest(
             }
         }
     }
-    // Equals in the order of their names, so that the answer is always the same.
+    // Problems at equal distances have the order of their names, so that the answer is always the same.
     near.sort_by(|a, b| a.0.total_cmp(&b.0).then_with(|| a.1.canonical().cmp(&b.1.canonical())));
     let mut found = Vec::new();
     for (distance, problem) in near.into_iter().take(limit as usize) {
@@ -52,7 +52,7 @@ pub(super) async fn nearest(
     Ok(found)
 }
 
-/// What an entry says of a problem at this distance.
+/// A problem at a distance, with its entry.
 pub(super) fn described(view: View, problem: Problem, distance: f64, entry: BoardEntry) -> NearestProblem {
     NearestProblem {
         problem_id: view.problem,

@@ -25,12 +25,12 @@ pub(super) async fn find(db: &mut impl Connection, id: &ProblemId) -> StoreResul
     Ok(row.map(|(fields,)| problem_of(&fields)).transpose()?)
 }
 
-/// Keeps others from changing what is computed of some problems until this transaction ends.
+/// Locks some problems: nobody can change what is computed of them until this transaction ends.
 pub(super) async fn lock<'p, C: Connection>(
     db: &mut C,
     problems: impl IntoIterator<Item = &'p ProblemId>,
 ) -> StoreResult<()> {
-    // In one order, so that no two wait for each other.
+    // Always in the same order, so that two transactions cannot deadlock.
     let ids: BTreeSet<&str> = problems.into_iter().map(ProblemId::as_str).collect();
     for chunk in ids.into_iter().collect::<Vec<_>>().chunks(ROWS_PER_STATEMENT) {
         let select = Statement::new("SELECT id FROM problems WHERE id IN (").push_list(chunk.iter().copied());
@@ -104,8 +104,8 @@ pub(super) async fn points(
     filter: &ProblemFilter,
     cap: u32,
 ) -> StoreResult<Vec<ProblemPoint>> {
-    // Problem ids are digests, so the first of them are an even sample. They are read along the primary
-    // key; the plus keeps SQLite from walking the whole index of rates instead.
+    // Problem ids are digests, so the first ids are an even sample. They are read by the primary key. The
+    // plus keeps SQLite from reading the whole index of rates instead.
     let select = Statement::new(
         "SELECT p.fields, e.* FROM (SELECT problem, method, tflops, roofline_share, best_ns, triton_ns, \
          triton_roofline_share, library_ns, library_roofline_share, triton_over_library, \

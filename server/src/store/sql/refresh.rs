@@ -1,4 +1,4 @@
-//! Recomputes entries that do not count all solutions of their view yet.
+//! Recomputes stale entries.
 
 use std::collections::BTreeSet;
 
@@ -11,10 +11,10 @@ use super::{fencing, hardware, stale_entries};
 use crate::store::error::StoreResult;
 use crate::store::types::View;
 
-/// Views that one transaction recomputes at most. Uploads for the same hardware wait that long.
+/// How many views one transaction recomputes at most. Meanwhile, uploads for the same hardware wait.
 const VIEWS_PER_ROUND: u64 = 32;
 
-/// Timings after which a round ends: some tenths of a second.
+/// A round ends after so many timings, which take some tenths of a second.
 const TIMINGS_PER_ROUND: u64 = 1 << 20;
 
 /// The views whose entries are marked.
@@ -22,8 +22,8 @@ pub(super) async fn marked(db: &mut impl Connection) -> StoreResult<Vec<View>> {
     fetch_views(db, Statement::new("SELECT hardware, problem, method FROM stale_entries")).await
 }
 
-/// Recomputes some entries; if there are none, judges some uploads. Returns how many were done, 0 if there was
-/// nothing to do.
+/// Recomputes some entries or, if none is stale, judges some uploads. Returns how many; 0 if there was nothing
+/// to do.
 pub(super) async fn refresh_or_judge(db: &mut impl Connection) -> StoreResult<usize> {
     match refresh_some(db).await? {
         0 => fencing::judge_some(db).await,
@@ -31,10 +31,10 @@ pub(super) async fn refresh_or_judge(db: &mut impl Connection) -> StoreResult<us
     }
 }
 
-/// Recomputes some entries; returns how many views were done, 0 if there was nothing to do.
+/// Recomputes some entries. Returns how many views; 0 if there was nothing to do.
 ///
-/// The hardware is locked before its views are read, and every upload keeps it. So no upload for it can mark a
-/// view between its reading and the commit.
+/// The hardware is locked before its views are read, and every upload keeps it. So no upload can mark a view
+/// between the reading and the commit.
 async fn refresh_some(db: &mut impl Connection) -> StoreResult<usize> {
     let select = Statement::new("SELECT hardware, problem, method FROM stale_entries LIMIT 1");
     let Some(View { hardware: slug, .. }) = fetch_views(db, select).await?.pop() else { return Ok(0) };
@@ -50,9 +50,10 @@ async fn refresh_some(db: &mut impl Connection) -> StoreResult<usize> {
     Ok(done)
 }
 
-/// Some views, beginning anywhere: uploads that mark the same ones again and again do not keep others waiting.
+/// Some stale views, starting at a different place each time. So views that uploads mark again and again do
+/// not delay the others.
 async fn some_of(db: &mut impl Connection, slug: &HardwareSlug) -> StoreResult<BTreeSet<View>> {
-    // It differs from round to round, since each raises the revision.
+    // The place changes with each round, because each round raises the revision.
     let revision = hardware::revision(db, slug).await?.unwrap_or_default();
     let start = ProblemId::of(&revision.to_le_bytes());
     let mut views = BTreeSet::new();

@@ -1,14 +1,14 @@
-//! What was computed from a hardware's entries and holds as long as they do not change. Every process has
-//! its own; the revision in the database says whether it still holds.
+//! Results that were computed from a hardware's entries, and that are valid until these change. Each process
+//! has its own results. The revision in the database shows whether a result is still valid.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Mutex, PoisonError};
 
-/// More different questions than this are not remembered at a time.
+/// How many results are kept at most.
 const MAX_KEPT: usize = 4096;
 
-/// Answers by question, each with the revision that it was computed from.
+/// Results by key, each with the revision that it was computed from.
 pub(super) struct Remembered<K, V>(Mutex<HashMap<K, (i64, V)>>);
 
 impl<K, V> Default for Remembered<K, V> {

@@ -1,4 +1,4 @@
-//! Takes uploads away, with what nobody else has sent.
+//! Removes uploads, with the solutions that nobody else has sent.
 
 use std::collections::BTreeSet;
 
@@ -15,10 +15,10 @@ use crate::blobs::{BlobKey, BlobKind};
 use crate::store::error::StoreResult;
 use crate::store::types::View;
 
-/// Entries of so many timings are made anew at once; the others follow, as after a large upload.
+/// So many timings are computed at once. The other entries follow later, as after a large upload.
 const REFRESHED_TIMINGS: u64 = 1 << 20;
 
-/// The views that an upload has solutions in.
+/// The views of an upload's solutions.
 pub(super) async fn views(db: &mut impl Connection, upload: &UploadId) -> StoreResult<Vec<View>> {
     let select = Statement::new(
         "SELECT DISTINCT hardware, problem, method FROM solutions \
@@ -27,10 +27,10 @@ pub(super) async fn views(db: &mut impl Connection, upload: &UploadId) -> StoreR
     fetch_views(db, select.bind(upload.as_str())).await
 }
 
-/// Deletes an upload whose hardware is locked. Solutions that others sent, too, are theirs then. Returns
-/// its file and those of the snapshots that held it.
+/// Deletes an upload. Its hardware must be locked. Solutions that others sent, too, become theirs. Returns
+/// the file of the upload, and the files of the snapshots that have it.
 pub(super) async fn delete(db: &mut impl Connection, upload: &UploadId) -> StoreResult<Vec<BlobKey>> {
-    // So that whatever stays counts by the others alone.
+    // Then the solutions that stay count by the other uploads alone.
     standing::set(db, upload, Standing::Quarantined).await?;
     agents::reopen_of_upload(db, upload).await?;
     let delete = Statement::new(
@@ -47,8 +47,8 @@ pub(super) async fn delete(db: &mut impl Connection, upload: &UploadId) -> Store
     Ok(files)
 }
 
-/// Makes the entries of some views anew, whose hardware is locked: at once up to a limit, the others by and
-/// by. Until then these have no entry, rather than one of what is not there any more.
+/// Makes the entries of some views anew. Their hardware must be locked. Some are made at once, up to a limit,
+/// and the others later. Until then these have no entry, because the old one includes removed solutions.
 pub(super) async fn make_anew(db: &mut impl Connection, views: &BTreeSet<View>) -> StoreResult<()> {
     for view in views {
         board_entries::remove(db, view).await?;

@@ -1,4 +1,4 @@
-//! Who sent the same bytes as somebody before.
+//! The accounts that sent the same bytes as an earlier account.
 
 use diode_core::api::UploadLicence;
 use diode_core::ids::{AccountId, UploadId};
@@ -9,7 +9,7 @@ use super::inserts::ROWS_PER_STATEMENT;
 use super::statement::Statement;
 use crate::store::error::StoreResult;
 
-/// Notes that an upload was sent again that is stored already; `false` if it is not any more.
+/// Stores that a stored upload was sent again; `false` if the upload no longer exists.
 pub(super) async fn add<C: Connection>(
     db: &mut C,
     upload: &UploadId,
@@ -17,7 +17,7 @@ pub(super) async fn add<C: Connection>(
     licence: &UploadLicence,
 ) -> StoreResult<bool> {
     if let Some(account) = account {
-        // Who deletes an account locks it before its uploads.
+        // A deletion of an account locks the account before its uploads, so this does, too.
         db.keep(Lockable::Account(account)).await?;
         let keep = Statement::new("SELECT id FROM accounts WHERE id = $1").bind(account.as_str());
         let _kept: Option<(String,)> = db.fetch_optional(keep.push(C::KEEP_ROW)).await?;
@@ -40,7 +40,7 @@ pub(super) async fn add<C: Connection>(
     Ok(true)
 }
 
-/// The newest terms that the sender of an upload has agreed to hold for it.
+/// Applies the newest terms that the sender of an upload has agreed to.
 async fn raise(db: &mut impl Connection, upload: &UploadId, licence: &UploadLicence) -> StoreResult<()> {
     let update = Statement::new(
         "UPDATE uploads SET licence = $1, licence_basis = $2, terms = $3 \
@@ -55,8 +55,8 @@ fn bind_licence(statement: Statement, licence: &UploadLicence) -> Statement {
     statement.bind(licence.spdx.as_str()).bind(licence.basis.as_str()).bind(terms)
 }
 
-/// Gives those of some uploads that others sent, too, to one of these, under whose licence they are then. Returns
-/// those uploads.
+/// Gives each of the uploads that others sent, too, to one of these senders, and takes over this sender's
+/// licence. Returns these uploads.
 pub(super) async fn hand_over(db: &mut impl Connection, uploads: &[UploadId]) -> StoreResult<Vec<UploadId>> {
     let mut rows: Vec<(String,)> = Vec::new();
     for chunk in uploads.chunks(ROWS_PER_STATEMENT) {

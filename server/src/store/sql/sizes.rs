@@ -1,4 +1,4 @@
-//! How much there is, from the index alone: exports are cut by it.
+//! The sizes of solutions and problems, by which exports are cut into parts. These queries read only indexes.
 
 use diode_core::Method;
 use diode_core::ids::{HardwareSlug, ProblemId};

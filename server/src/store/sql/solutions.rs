@@ -1,4 +1,4 @@
-//! Stored solutions with the problems and config lists they refer to.
+//! Stored solutions, with the problems and config lists that they refer to.
 
 use std::ops::RangeInclusive;
 
@@ -15,11 +15,11 @@ use crate::solutions::{Damaged, StoredSolution, StoredSolutions};
 use crate::store::error::StoreResult;
 use crate::store::types::View;
 
-/// Of an upload that does not count, nothing is taken along.
+/// The conditions for solutions that count, and for solutions that count or are fenced.
 const COUNTS: &str = " AND standing = 0";
 const NOT_QUARANTINED: &str = " AND standing < 2";
 
-/// Which solutions are wanted.
+/// Which solutions are loaded.
 #[derive(Clone, Copy)]
 pub(super) enum Selection<'a> {
     Hardware(&'a HardwareSlug),
@@ -50,7 +50,7 @@ impl Selection<'_> {
                 .push(" AND method = ")
                 .push_bind(method.to_string())
                 .push(COUNTS),
-            // Fenced solutions, too: they are compared with the others.
+            // Includes fenced solutions, because they are compared with the others.
             Self::View(View { hardware, problem, method }) => of(hardware, statement)
                 .push(" AND problem = ")
                 .push_bind(problem.as_str())
@@ -92,7 +92,7 @@ impl SolutionRow {
     }
 }
 
-/// Loads solutions with their problems and config lists. Call it in one transaction, so that its three
+/// Loads solutions with their problems and config lists. Must be called in one transaction, so that its three
 /// queries see the same state.
 pub(super) async fn load(db: &mut impl Connection, selection: Selection<'_>) -> StoreResult<StoredSolutions> {
     let select = selection

@@ -1,4 +1,4 @@
-//! Marks of entries that do not count all solutions of their view yet.
+//! Marks of stale entries.
 
 use diode_core::ids::{HardwareSlug, UploadId};
 
@@ -24,7 +24,7 @@ pub(super) async fn add_all(db: &mut impl Connection, slug: &HardwareSlug) -> St
     Ok(())
 }
 
-/// Marks every view that an upload has solutions in.
+/// Marks every view of an upload's solutions.
 pub(super) async fn add_upload(db: &mut impl Connection, upload: &UploadId) -> StoreResult<()> {
     let insert = Statement::new(
         "INSERT INTO stale_entries (hardware, problem, method) \
@@ -35,7 +35,7 @@ pub(super) async fn add_upload(db: &mut impl Connection, upload: &UploadId) -> S
     Ok(())
 }
 
-/// Takes the mark off a view.
+/// Removes the mark of a view.
 pub(super) async fn remove(db: &mut impl Connection, view: &View) -> StoreResult<()> {
     let delete =
         Statement::new("DELETE FROM stale_entries WHERE hardware = $1 AND problem = $2 AND method = $3")

@@ -12,7 +12,7 @@ use super::{agents, hardware, stale_entries, to_fence};
 use crate::solutions::Damaged;
 use crate::store::error::StoreResult;
 
-/// The form in the database: of several, the smallest is the best.
+/// The number in the database. The smallest number is the best standing.
 pub(super) fn number(standing: Standing) -> i64 {
     match standing {
         Standing::Counts => 0,
@@ -30,13 +30,13 @@ pub(super) fn read(number: i64) -> Result<Standing, Damaged> {
     }
 }
 
-/// Locks the hardware that some uploads have solutions for, in the order in which uploads lock it.
+/// Locks the hardware of some uploads, in the order in which uploads lock it.
 pub(super) async fn lock_hardware(db: &mut impl Connection, uploads: &[UploadId]) -> StoreResult<()> {
     let slugs = hardware_of_all(db, uploads).await?;
     hardware::lock_all(db, &slugs).await
 }
 
-/// The hardware that some uploads have solutions for.
+/// The hardware of some uploads.
 pub(super) async fn hardware_of_all(
     db: &mut impl Connection,
     uploads: &[UploadId],
@@ -56,8 +56,9 @@ async fn hardware_of(db: &mut impl Connection, upload: &UploadId) -> StoreResult
     Ok(rows.into_iter().map(|(slug,)| parse("hardware slug", slug)).collect::<Result<_, _>>()?)
 }
 
-/// Changes the standing of an upload, and thus of its solutions, whose hardware is locked. Their views are
-/// stale then, and all uploads that sent them are to be judged, since the solutions may be another's now.
+/// Changes the standing of an upload and of its solutions. The hardware must be locked. The views of these
+/// solutions become stale. All uploads that sent them must be judged again, since the solutions may belong to
+/// another account now.
 pub(super) async fn set(db: &mut impl Connection, upload: &UploadId, standing: Standing) -> StoreResult<()> {
     let update = Statement::new("UPDATE uploads SET standing = $1 WHERE id = $2");
     db.execute(update.bind(number(standing)).bind(upload.as_str())).await?;
@@ -74,7 +75,7 @@ pub(super) async fn set(db: &mut impl Connection, upload: &UploadId, standing: S
     note_change(db, upload, &standing.to_string()).await
 }
 
-/// Notes that the solutions of an upload count in another way; `what` tells this change from others.
+/// Stores that other solutions of an upload count than before. `what` distinguishes this change from others.
 pub(super) async fn note_change(db: &mut impl Connection, upload: &UploadId, what: &str) -> StoreResult<()> {
     for slug in hardware_of(db, upload).await? {
         hardware::changed(db, &slug, &format!("{upload} {what}")).await?;
@@ -82,8 +83,8 @@ pub(super) async fn note_change(db: &mut impl Connection, upload: &UploadId, wha
     Ok(())
 }
 
-/// Quarantines a new upload that holds quarantined solutions of the same account, for the same reason;
-/// `true` if it did. What counts by another upload is quarantined no more.
+/// Quarantines a new upload that has quarantined solutions of the same account, for the same reason. `true`
+/// if it did. A solution that counts by another upload is not quarantined any more.
 pub(super) async fn inherit_quarantine(db: &mut impl Connection, upload: &UploadId) -> StoreResult<bool> {
     let select = Statement::new(
         "SELECT q.reason FROM uploads u JOIN sent s ON s.upload = u.id \
@@ -102,16 +103,16 @@ pub(super) async fn inherit_quarantine(db: &mut impl Connection, upload: &Upload
     Ok(true)
 }
 
-/// The standing that a solution should have: the best of the uploads that sent it.
+/// The right standing of a solution: the best standing of the uploads that sent it.
 pub(super) const BEST: &str = "(SELECT MIN(u.standing) FROM sent s JOIN uploads u ON u.id = s.upload \
      WHERE s.solution = solutions.id)";
 
-/// Whose it should be: of those with the best standing the first.
+/// The right owner of a solution: the account of the first upload among those with the best standing.
 pub(super) const FIRST: &str = "(SELECT u.account FROM sent s JOIN uploads u ON u.id = s.upload \
      WHERE s.solution = solutions.id ORDER BY u.standing, u.received_at, u.id LIMIT 1)";
 
-/// Works out anew whose the solutions of an upload are, and whether they count: by the best of all uploads
-/// that sent them. Among equals the first has them, since a copy is no second measurement.
+/// Computes anew which account owns each solution of an upload, and whether it counts. The upload with the
+/// best standing decides. Among equals, the first one does, because a copy is no second measurement.
 pub(super) async fn restate(db: &mut impl Connection, upload: &UploadId) -> StoreResult<()> {
     let update = Statement::new("UPDATE solutions SET standing = ")
         .push(BEST)

@@ -1,7 +1,7 @@
-//! A statement and its values, written the same for both databases.
+//! A statement and its values, written in the same way for both databases.
 //!
-//! sqlx's `QueryBuilder` is of one database each. Both of ours understand `$1`,
-//! so one text with one list of values serves both.
+//! A `QueryBuilder` of sqlx belongs to one database. But both databases understand `$1`, so the same text and the same
+//! list of values work for both.
 
 use sqlx::{Arguments, AssertSqlSafe, Encode, Type};
 
@@ -16,8 +16,7 @@ pub(crate) enum Value {
     Bytes(Vec<u8>),
 }
 
-/// SQL with its values. The text is only ever put together of literals; all
-/// that comes from elsewhere is a value.
+/// SQL with its values. The text is made only of literals. Everything else is a value.
 #[derive(Debug)]
 pub(crate) struct Statement {
     text: String,
@@ -35,13 +34,13 @@ impl Statement {
         self
     }
 
-    /// Gives the next value to a text that holds its placeholder already.
+    /// Adds the value of the next placeholder, which is already in the text.
     pub(super) fn bind(mut self, value: impl Into<Value>) -> Self {
         self.values.push(value.into());
         self
     }
 
-    /// Appends a placeholder, and gives it its value.
+    /// Appends a placeholder with its value.
     pub(super) fn push_bind(mut self, value: impl Into<Value>) -> Self {
         self.values.push(value.into());
         self.text.push_str(&format!("${}", self.values.len()));
@@ -71,8 +70,8 @@ impl Statement {
         self
     }
 
-    /// The same with `?` for its placeholders, if they stand in order: SQLite finds a numbered one by going through all
-    /// before it, so a statement of thousands of values would take longer to bind than to run.
+    /// The same statement with `?` as placeholders, if they are in order. SQLite finds a numbered placeholder by
+    /// reading all placeholders before it. A statement with thousands of values would take longer to bind than to run.
     pub(crate) fn unnumbered(mut self) -> Self {
         if let Some(text) = without_numbers(&self.text) {
             self.text = text;
@@ -80,7 +79,7 @@ impl Statement {
         self
     }
 
-    /// The text and the values as one database takes them.
+    /// The text and the values in the form of one database.
     pub(crate) fn into_parts<A: Arguments>(self) -> StoreResult<(AssertSqlSafe<String>, A)>
     where
         Option<String>: for<'q> Encode<'q, A::Database> + Type<A::Database>,
@@ -102,7 +101,7 @@ impl Statement {
     }
 }
 
-/// `None` if a placeholder is used twice or before an earlier one.
+/// `None` if a placeholder is used twice, or before an earlier one.
 fn without_numbers(text: &str) -> Option<String> {
     let mut parts = text.split('$');
     let mut unnumbered = parts.next()?.to_owned();
@@ -148,8 +147,7 @@ impl From<i64> for Value {
     }
 }
 
-/// Counts and sizes. The databases have no larger numbers than `i64`, and
-/// larger ones do not occur.
+/// For counts and sizes. The databases have no numbers above `i64::MAX`, and no count is so large.
 impl From<u64> for Value {
     fn from(number: u64) -> Self {
         Self::Integer(Some(i64::try_from(number).unwrap_or(i64::MAX)))

@@ -29,7 +29,7 @@ struct HardwareListRow {
 
 from_row!(HardwareListRow { updated_at, revision, models, confirmed, conflicts, ..hardware });
 
-/// All entries of one op, dtype and method.
+/// The entries of one op, type and method together.
 struct GroupRow {
     op: String,
     a_dtype: String,
@@ -41,7 +41,7 @@ struct GroupRow {
 
 from_row!(GroupRow { op, a_dtype, method, tflops, timings, solutions });
 
-/// Figures from the entries of one hardware.
+/// Figures computed from the entries of one hardware.
 #[derive(Clone)]
 pub(super) struct Figures {
     problems: u64,
@@ -58,7 +58,8 @@ pub(super) struct Figures {
     comparison: Comparison,
 }
 
-/// All hardware but what was merged into other, or the one of a slug. The queries must see the same state.
+/// All hardware that was not merged into another, or the hardware with a slug. The queries must see the same
+/// state.
 pub(super) async fn list(
     db: &mut impl Connection,
     memory: &Remembered<HardwareSlug, Figures>,
@@ -104,7 +105,7 @@ pub(super) async fn list(
             updated_at: row.updated_at,
             models,
             confirmed: row.confirmed != 0 || is_listed,
-            // What others say of hardware in the catalogue is of no weight.
+            // The facts of hardware in the catalogue are known, so conflicting statements do not matter.
             conflicting_uploads: if is_listed { 0 } else { conflicting_uploads },
         });
     }

@@ -1,4 +1,4 @@
-//! Marks uploads that are to be judged.
+//! Marks uploads that must be judged.
 
 use std::collections::BTreeSet;
 
@@ -7,8 +7,7 @@ use super::inserts::ROWS_PER_STATEMENT;
 use super::statement::Statement;
 use crate::store::error::StoreResult;
 
-/// Marks uploads by their ids. Two transactions that mark the same ones take them in the same order, so that they do
-/// not wait for each other.
+/// Marks uploads by their ids, in order. So two transactions that mark the same uploads cannot deadlock.
 pub(super) async fn mark<C: Connection>(db: &mut C, uploads: &BTreeSet<String>) -> StoreResult<()> {
     let uploads: Vec<&str> = uploads.iter().map(String::as_str).collect();
     for chunk in uploads.chunks(ROWS_PER_STATEMENT) {

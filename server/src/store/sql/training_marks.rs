@@ -9,7 +9,7 @@ use super::statement::Statement;
 use crate::store::error::StoreResult;
 use crate::store::types::Now;
 
-/// Notes how much has been measured now that a training is asked for, or a model comes with its data.
+/// Stores how much has been measured, because a training is asked for or a model arrives with its data.
 pub(super) async fn mark(
     db: &mut impl Connection,
     hardware: &HardwareSlug,
@@ -29,7 +29,7 @@ pub(super) async fn mark(
     Ok(())
 }
 
-/// How many problems of a hardware have a result that counts.
+/// How many problems of a hardware have a board entry.
 pub(super) async fn measured(db: &mut impl Connection, hardware: &HardwareSlug) -> StoreResult<u64> {
     let select = Statement::new("SELECT COUNT(DISTINCT problem) FROM entries WHERE hardware = $1");
     let (problems,): (i64,) = db.fetch_one(select.bind(hardware.as_str())).await?;

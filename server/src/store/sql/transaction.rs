@@ -2,18 +2,18 @@ use std::time::Duration;
 
 use crate::store::error::StoreError;
 
-/// As often a transaction is begun at most, the first time among them.
+/// How often a transaction is tried at most.
 const TRIES: u32 = 5;
 
-/// Before the second attempt; so much longer before each further one.
+/// The pause before the second try. Each further pause is longer by as much.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// The attempts at a transaction.
+/// The tries of a transaction.
 #[derive(Default)]
 pub(super) struct Attempts(u32);
 
 impl Attempts {
-    /// Whether another attempt is due, after a pause.
+    /// Whether another try is due. If so, pauses first.
     pub(super) async fn again(&mut self, error: &StoreError) -> bool {
         self.0 += 1;
         if self.0 >= TRIES || !error.is_conflict() {
@@ -25,10 +25,10 @@ impl Attempts {
     }
 }
 
-/// Runs statements in one transaction that writes. Where others were in its way it is begun anew: of two
-/// transactions that wait for each other, Postgres ends one.
+/// Runs statements in one transaction that writes. If it conflicts with another, it begins again: Postgres
+/// ends one of two transactions that deadlock.
 ///
-/// With `if`, what was done is kept only for outcomes of this pattern.
+/// With `if`, the transaction is committed only if the outcome matches this pattern.
 macro_rules! in_transaction {
     ($store:expr, $tx:ident => $run:expr) => {
         in_transaction!($store, $tx => $run, if _)
@@ -49,7 +49,7 @@ macro_rules! in_transaction {
                     }
                 }
                 Err(error) => {
-                    // Its locks are nobody's any more while the next attempt waits.
+                    // Releases the locks before the pause.
                     drop(transaction);
                     Err(error)
                 }

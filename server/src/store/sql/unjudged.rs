@@ -5,7 +5,8 @@ use super::connection::Connection;
 use super::statement::Statement;
 use crate::store::error::StoreResult;
 
-/// Says beside the contributed model that a job should have judged why it still waits. Other jobs judge none.
+/// Stores why a contributed model still waits, if the job should have judged it. For other jobs it does
+/// nothing.
 pub(super) async fn note(db: &mut impl Connection, job: &JobId, why: &str) -> StoreResult<()> {
     let update = Statement::new("UPDATE contributed_models SET reason = $1 WHERE job = $2 AND state = $3")
         .bind(why)

@@ -1,4 +1,4 @@
-//! What looks after the store asks: how much there is, which blobs there must be, whether writing works.
+//! Queries of the server's upkeep: how much the database has, which blobs must exist, whether writing works.
 
 use std::collections::BTreeMap;
 
@@ -105,7 +105,7 @@ async fn blobs(db: &mut impl Connection) -> StoreResult<NamedBlobs> {
     Ok(found)
 }
 
-/// Writes a row, so that a full disk or a database that can only be read shows.
+/// Writes a row. Fails if the disk is full or the database is read only.
 pub(super) async fn probe(db: &mut impl Connection) -> StoreResult<()> {
     let update = "INSERT INTO probe (id, writes) VALUES (1, 1) \
                   ON CONFLICT (id) DO UPDATE SET writes = probe.writes + 1";

@@ -18,8 +18,8 @@ use crate::store::error::StoreResult;
 use crate::store::moderation::UploadFilter;
 use crate::store::types::{NewUpload, View};
 
-/// An upload recomputes entries with this many timings and as many more as it brings. So small uploads show
-/// at once, and the cost of an upload does not grow with what is stored.
+/// An upload recomputes entries with as many timings as it brings, and with so many more. So small uploads show at
+/// once, and the cost of an upload does not grow with what is stored.
 const FREE_TIMINGS: u64 = 100_000;
 
 const SELECT: &str = "SELECT u.id, u.digest, u.bytes, u.format, u.received_at, u.hardware, u.new_solutions, \
@@ -62,7 +62,7 @@ from_row!(UploadRow {
 });
 
 impl UploadRow {
-    /// The receipt of an upload that is stored already.
+    /// The receipt of a stored upload.
     fn receipt(self) -> Result<Receipt, Damaged> {
         let compared = unsigned("problem count", self.compared)?;
         let standing = standing::read(self.standing)?;
@@ -93,7 +93,7 @@ pub(super) async fn receipt(db: &mut impl Connection, upload: &UploadId) -> Stor
     Ok(row.map(UploadRow::receipt).transpose()?)
 }
 
-/// The newest that a filter leaves.
+/// The newest uploads that pass a filter.
 pub(super) async fn list(
     db: &mut impl Connection,
     filter: &UploadFilter,
@@ -111,20 +111,20 @@ pub(super) async fn list(
     Ok(rows.into_iter().map(UploadRow::receipt).collect::<Result<_, _>>()?)
 }
 
-/// Uploads of different problems go on beside each other, also for one hardware. The order in which all lock: the
-/// file, the account, the upload itself, new config lists and problems, hardware, problems; the lease and its work; then what is counted of
-/// the hardware, which everybody changes, so that comes last, but for uploads that are fenced.
+/// Uploads of different problems run side by side, even for one hardware. All uploads lock in this order: the file, the
+/// account, the upload itself, new config lists and problems, the hardware, its problems, the lease and its work. The
+/// row with the counts of the hardware comes last, because every upload changes it. Only fencing comes later.
 pub(super) async fn store(db: &mut impl Connection, upload: &NewUpload) -> StoreResult<Receipt> {
     db.keep(Lockable::File(BlobKind::Upload, &upload.digest)).await?;
     if let Some(account) = &upload.account {
         db.keep(Lockable::Account(account)).await?;
     }
-    // A racing upload of the same bytes waits here until the first has committed.
+    // A second upload of the same bytes waits here until the first has committed.
     if !insert_upload(db, upload).await? {
         senders::add(db, &upload.id, upload.account.as_ref(), &upload.licence).await?;
         return stored(db, &upload.id).await;
     }
-    // These are the same for everybody, and nobody takes them away.
+    // These rows are the same for every upload, and are never removed.
     let lists: Vec<_> = upload.config_lists.iter().collect();
     for chunk in lists.chunks(ROWS_PER_STATEMENT) {
         db.execute(inserts::config_lists(chunk)).await?;
@@ -175,7 +175,8 @@ pub(super) async fn store(db: &mut impl Connection, upload: &NewUpload) -> Store
     Ok(Receipt { already_stored: false, ..receipt })
 }
 
-/// Computes entries before anybody sees them that an upload does not count in any more, since it is fenced.
+/// Computes entries again that no longer include the upload, since it was fenced. This happens before anybody sees
+/// them.
 async fn refresh_again(
     db: &mut impl Connection,
     known: &[Hardware],
@@ -189,7 +190,7 @@ async fn refresh_again(
     stale_entries::add(db, &left.into_iter().collect::<Vec<_>>()).await
 }
 
-/// Solutions of this upload that had not counted do now. Returns their views.
+/// Restates solutions of this upload that did not count before. Returns their views.
 async fn revive(db: &mut impl Connection, upload: &UploadId) -> StoreResult<Vec<View>> {
     let select = Statement::new(
         "SELECT DISTINCT hardware, problem, method FROM solutions \
@@ -202,14 +203,14 @@ async fn revive(db: &mut impl Connection, upload: &UploadId) -> StoreResult<Vec<
     Ok(views)
 }
 
-/// The receipt of an upload that must be there.
+/// The receipt of an upload that must exist.
 async fn stored(db: &mut impl Connection, upload: &UploadId) -> StoreResult<Receipt> {
     let found = receipt(db, upload).await?;
     Ok(found.ok_or_else(|| Damaged::new("upload", format_args!("{upload} vanished")))?)
 }
 
-/// The library beside which an upload was measured, and of how many problems; `None` for one of several kinds of
-/// hardware: its solutions do not say which library was theirs.
+/// The library with which an upload was measured, and for how many problems. `None` for an upload of several kinds of
+/// hardware, whose solutions do not name their library.
 fn library_of(upload: &NewUpload) -> Option<(LibraryOn, u64)> {
     let [receipt] = upload.receipts.as_slice() else { return None };
     let library = receipt.library.clone()?;

@@ -1,4 +1,4 @@
-//! The solutions of several views at once: one view after the other would cost a round trip each.
+//! The solutions of several views at once. One by one, each view would need a round trip.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use crate::solutions::StoredSolutions;
 use crate::store::error::StoreResult;
 use crate::store::types::View;
 
-/// The views as a table `wanted` that a query may join.
+/// The views as a table `wanted`, which a query can join.
 pub(super) fn wanted(views: &[&View]) -> Statement {
     let rows = views.iter().map(|view| {
         [view.hardware.as_str().into(), view.problem.as_str().into(), view.method.to_string().into()]
@@ -22,11 +22,11 @@ pub(super) fn wanted(views: &[&View]) -> Statement {
     Statement::new("WITH wanted (hardware, problem, method) AS (").push_rows(rows).push(")")
 }
 
-/// Joins what follows `wanted` with the solutions `s` of its views.
+/// Joins the views in `wanted` with their solutions `s`.
 pub(super) const SOLUTIONS: &str = " FROM wanted w JOIN solutions s \
     ON s.hardware = w.hardware AND s.problem = w.problem AND s.method = w.method";
 
-/// How many timings each view has that has solutions.
+/// How many timings each view has. Views without solutions are left out.
 pub(super) async fn timings(db: &mut impl Connection, views: &[&View]) -> StoreResult<BTreeMap<View, u64>> {
     let select = wanted(views)
         .push(" SELECT s.hardware, s.problem, s.method, CAST(SUM(s.timings) AS BIGINT)")
@@ -46,7 +46,7 @@ struct ViewRow {
 
 from_row!(ViewRow { hardware, ..solution });
 
-/// What [`super::solutions::load`] gives for a view, by view; nothing for those without solutions.
+/// The result of [`super::solutions::load`] for each view. Views without solutions are left out.
 pub(super) async fn load(
     db: &mut impl Connection,
     views: &[&View],
@@ -98,7 +98,7 @@ async fn add_problems(
     Ok(())
 }
 
-/// `lists` names the views that need each.
+/// `lists` names the views that need each list.
 async fn add_lists(
     db: &mut impl Connection,
     lists: &BTreeMap<String, BTreeSet<View>>,

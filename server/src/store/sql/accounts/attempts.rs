@@ -11,7 +11,7 @@ pub(super) async fn count(
     since: i64,
     now: Now,
 ) -> StoreResult<Tries> {
-    // One statement, so that tries at the same moment are all counted.
+    // A single statement, so that tries at the same moment are all counted.
     let upsert = Statement::new(
         "INSERT INTO attempts (subject, tries, since) VALUES ($1, 1, $2) ON CONFLICT (subject) DO UPDATE SET \
          tries = CASE WHEN attempts.since < $3 THEN 1 ELSE attempts.tries + 1 END, \
@@ -22,8 +22,8 @@ pub(super) async fn count(
     .bind(since);
     let (tries, since): (i64, i64) = db.fetch_one(upsert).await?;
     if tries == 1 {
-        // Removes rows of names that are never tried again. Other subjects may have a longer window than
-        // this one.
+        // Removes rows of subjects that have stopped trying. The longest window decides, because other
+        // subjects may have a longer window than this one.
         let oldest = now.millis() - LONGEST_WINDOW.as_millis() as i64;
         db.execute(Statement::new("DELETE FROM attempts WHERE since < $1").bind(oldest)).await?;
     }

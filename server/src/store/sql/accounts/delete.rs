@@ -11,7 +11,7 @@ use crate::store::sql::statement::Statement;
 use crate::store::sql::{agents, contributions, hardware, removal, senders, standing};
 use crate::store::types::Now;
 
-/// What others sent, too, is theirs afterwards, also where it had counted as this account's.
+/// An upload that other accounts sent, too, belongs to one of them afterwards.
 pub(super) async fn delete<C: Connection>(
     db: &mut C,
     account: &AccountId,
@@ -19,7 +19,7 @@ pub(super) async fn delete<C: Connection>(
     now: Now,
 ) -> StoreResult<Vec<BlobKey>> {
     db.turn(Exclusive::Owners).await?;
-    // Uploads of this account that are on their way end first; later ones are refused.
+    // Waits for uploads of this account that are under way. Later ones are refused.
     db.claim(Lockable::Account(account)).await?;
     let lock = Statement::new("SELECT id FROM accounts WHERE id = $1").bind(account.as_str());
     let _locked: Option<(String,)> = db.fetch_optional(lock.push(C::LOCK_ROW)).await?;
@@ -37,7 +37,7 @@ pub(super) async fn delete<C: Connection>(
     }
     files.extend(contributions::remove_of_account(db, account, uploads, now).await?);
     agents::reopen_of_account(db, account).await?;
-    // The database takes the account off the uploads that stay.
+    // The database clears the account of the uploads that stay.
     db.execute(Statement::new("DELETE FROM accounts WHERE id = $1").bind(account.as_str())).await?;
     for upload in &all {
         standing::restate(db, upload).await?;

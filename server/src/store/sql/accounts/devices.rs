@@ -92,7 +92,7 @@ pub(super) async fn waits(db: &mut impl Connection, secret: &Digest, now: Now) -
     Ok(row.map(|(account,)| account.is_none()))
 }
 
-/// Removes the program, so that only one of two questions gets the answer.
+/// Removes the program, so that only one of two polls gets the answer.
 pub(super) async fn take(db: &mut impl Connection, secret: &Digest, now: Now) -> StoreResult<DeviceAnswer> {
     let delete = Statement::new(
         "DELETE FROM device_requests WHERE secret = $1 AND expires > $2 AND account IS NOT NULL \

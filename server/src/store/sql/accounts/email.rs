@@ -13,11 +13,11 @@ use crate::store::sql::mails;
 use crate::store::sql::statement::Statement;
 use crate::store::types::Now;
 
-/// Why, as the log says it.
+/// The reason in the log.
 const WHY: &str = "its owner asked for it";
 
 pub(super) async fn owners(db: &mut impl Connection, email: &EmailAddress) -> StoreResult<Vec<Credentials>> {
-    // People write their addresses in capitals or not; providers of mail do not tell them apart.
+    // People write their addresses in capitals or not. Mail providers do not distinguish them.
     let select = select()
         .push(" WHERE LOWER(a.email) = ")
         .push_bind(email.as_str().to_ascii_lowercase())
@@ -27,7 +27,7 @@ pub(super) async fn owners(db: &mut impl Connection, email: &EmailAddress) -> St
     Ok(rows.into_iter().map(CredentialsRow::credentials).collect::<Result<_, _>>()?)
 }
 
-/// Whose account it is and its address, which nobody changes until the transaction has ended.
+/// The name and the address of an account, which nobody can change until the transaction ends.
 pub(super) async fn locked<C: Connection>(
     db: &mut C,
     account: &AccountId,
@@ -45,7 +45,7 @@ pub(super) async fn confirm<C: Connection>(
     tells: bool,
     now: Now,
 ) -> StoreResult<Option<EmailAddress>> {
-    // Somebody else's link stays usable.
+    // A link of another account stays usable.
     match links::find(db, link, now).await? {
         Some(LinkFor::Email(owner, _)) if owner == *account => {}
         _ => return Ok(None),
@@ -87,7 +87,7 @@ pub(super) async fn set(
     Ok(())
 }
 
-/// What the log says of an address that was taken off.
+/// The entry in the log about an address that was removed.
 pub(super) fn taken(account: &AccountName) -> String {
     format!("take the e-mail address off {account}")
 }

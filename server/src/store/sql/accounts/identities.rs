@@ -56,8 +56,8 @@ pub(super) async fn link(
     Ok(if is_linked(db, account, &identity.issuer).await? { Linked::HasOne } else { Linked::Taken })
 }
 
-/// The same for a session that must go on. Whoever resets the password changes the account's row first, and
-/// then ends its sessions: so a link comes before that, and is taken off again, or does not come at all.
+/// The same, if the session has not ended. A reset of the password changes the account's row first and then
+/// ends its sessions. So either the link comes first and the reset removes it, or there is no link.
 pub(super) async fn link_in_session<C: Connection>(
     db: &mut C,
     account: &AccountId,
@@ -91,14 +91,14 @@ pub(super) async fn unlink<C: Connection>(
     Ok(Unlinked::Done)
 }
 
-/// Takes all identities off an account. Returns their issuers.
+/// Removes all identities of an account. Returns their issuers.
 pub(super) async fn take_all(db: &mut impl Connection, account: &AccountId) -> StoreResult<Vec<String>> {
     let issuers = list(db, account).await?.into_iter().map(|linked| linked.issuer).collect();
     db.execute(Statement::new("DELETE FROM identities WHERE account = $1").bind(account.as_str())).await?;
     Ok(issuers)
 }
 
-/// Takes one off for whoever looks after the server, and writes it down.
+/// Removes an identity for an administrator, and writes it to the log.
 pub(super) async fn take<C: Connection>(
     db: &mut C,
     name: &AccountName,
@@ -108,22 +108,22 @@ pub(super) async fn take<C: Connection>(
     now: Now,
 ) -> StoreResult<bool> {
     let Some(owner) = find(db, name).await? else { return Ok(false) };
-    // Whoever is linking one at this moment has done so, or finds the session ended.
+    // Locks the account. A link at the same moment is made before this, or finds its session ended.
     let lock = Statement::new("SELECT id FROM accounts WHERE id = $1").bind(owner.account.id.as_str());
     let _locked: Option<(String,)> = db.fetch_optional(lock.push(C::CHANGE_ROW)).await?;
-    // Not asked of the database: whoever names the issuer may name anything.
+    // Compared here and not in SQL, because the given issuer may have any characters.
     if list(db, &owner.account.id).await?.iter().all(|linked| linked.issuer != issuer) {
         return Ok(false);
     }
     let delete = Statement::new("DELETE FROM identities WHERE account = $1 AND issuer = $2");
     db.execute(delete.bind(owner.account.id.as_str()).bind(issuer)).await?;
-    // Whoever came in by it is out.
+    // Somebody may have signed in with this identity.
     sessions::end_all(db, &owner.account.id, None).await?;
     write_down(db, &taken(name, issuer), why, who, now).await?;
     Ok(true)
 }
 
-/// What the log says of an identity that was taken off.
+/// The entry in the log about an identity that was removed.
 pub(super) fn taken(account: &AccountName, issuer: &str) -> String {
     format!("unlink {account} from {issuer}")
 }

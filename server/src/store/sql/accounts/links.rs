@@ -16,7 +16,7 @@ const PASSWORD: &str = "password";
 const MAILED_PASSWORD: &str = "mailed password";
 const EMAIL: &str = "email";
 
-/// Kind, account and address.
+/// The kind, the account and the address.
 type LinkRow = (String, Option<String>, Option<String>);
 
 pub(super) async fn add(
@@ -58,14 +58,14 @@ pub(super) async fn find(
     Ok(row.map(link).transpose()?)
 }
 
-/// Removes a link, so that of two that use it at once only one gets it.
+/// Removes a link, so that only one of two requests can use it.
 pub(super) async fn take(
     db: &mut impl Connection,
     secret: &Digest,
     now: Now,
 ) -> StoreResult<Option<LinkFor>> {
-    // Each start makes a link for the first account as long as there is none. One statement removes them
-    // all, so that two of them used at once do not wait for each other for ever.
+    // Each start of a server makes a link for the first account until there is one. All these links are
+    // removed by one statement, because two requests that use two of them could otherwise deadlock.
     let delete = Statement::new(
         "DELETE FROM links WHERE kind = $1 AND EXISTS (SELECT 1 FROM links mine WHERE mine.secret = $2 \
          AND mine.kind = $1 AND mine.expires > $3) RETURNING secret",
@@ -85,13 +85,13 @@ pub(super) async fn take(
     Ok(row.map(link).transpose()?)
 }
 
-/// Removes all links of an account, also those on their way to a mail.
+/// Removes all links of an account, including links for mails that still wait.
 pub(super) async fn forget_all(db: &mut impl Connection, account: &AccountId) -> StoreResult<()> {
     db.execute(Statement::new("DELETE FROM links WHERE account = $1").bind(account.as_str())).await?;
     mails::forget_links(db, account).await
 }
 
-/// Removes those that were sent by mail or are to be.
+/// Removes the links that were mailed or wait to be mailed.
 pub(super) async fn forget_mailed(db: &mut impl Connection, account: &AccountId) -> StoreResult<()> {
     let delete = Statement::new("DELETE FROM links WHERE account = $1 AND email IS NOT NULL");
     db.execute(delete.bind(account.as_str())).await?;

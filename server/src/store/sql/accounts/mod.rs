@@ -35,7 +35,7 @@ use crate::store::identities::{
 };
 use crate::store::types::Now;
 
-/// How long a request waits for the use of its token to be noted.
+/// How long a request waits until the use of its token is stored.
 const NOTING: Duration = Duration::from_millis(500);
 
 #[async_trait]
@@ -157,7 +157,8 @@ impl<DB: Database<Connection: Connection>> AccountStore for SqlStore<DB> {
         let Some((account, token, is_noted)) = found else { return Ok(None) };
         if !is_noted {
             let note = async { in_transaction!(self, tx => tokens::note_use(tx, &token.id, now)) };
-            // Who only reads does not wait for those who write. The next use is noted instead.
+            // A request that only reads must not wait for writers. If this takes too long, the next use is
+            // stored instead.
             match timeout(NOTING, note).await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => tracing::warn!("the use of a token is not noted: {error}"),
@@ -189,7 +190,7 @@ impl<DB: Database<Connection: Connection>> AccountStore for SqlStore<DB> {
     }
 
     async fn poll_device(&self, secret: &Digest, now: Now) -> StoreResult<DeviceAnswer> {
-        // A program asks every few seconds; only the answer is worth a write.
+        // A program asks every few seconds, so only the answer causes a write.
         let waits = devices::waits(&mut *reader(self).await?, secret, now).await?;
         match waits {
             None => Ok(DeviceAnswer::Unknown),

@@ -118,14 +118,14 @@ pub(super) async fn sign_up(
     Ok(row.map(SignUpRow::sign_up).transpose()?)
 }
 
-/// The caller commits only if an account was made.
+/// The caller must commit only if an account was made.
 pub(super) async fn create_account(
     db: &mut impl Connection,
     secret: &Digest,
     account: &NewAccount,
     now: Now,
 ) -> StoreResult<SignedUp> {
-    // Removed first, so that of two that use it at once only one goes on.
+    // Removed first, so that only one of two requests goes on.
     let delete = Statement::new(
         "DELETE FROM openid_sign_ups WHERE secret = $1 AND expires > $2 \
          RETURNING issuer, subject, suggestion, next, invitation",

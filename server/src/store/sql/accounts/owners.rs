@@ -30,7 +30,7 @@ impl CredentialsRow {
     }
 }
 
-/// The caller commits only if this returns [`Created::Done`].
+/// The caller must commit only if this returns [`Created::Done`].
 pub(super) async fn create(
     db: &mut impl Connection,
     account: &NewAccount,

@@ -7,7 +7,7 @@ use crate::store::sql::connection::Connection;
 use crate::store::sql::log::note;
 use crate::store::types::Now;
 
-/// Why, as the log says it.
+/// The reasons in the log.
 const WHY: &str = "the password was chosen by a link";
 const WHY_MAILED: &str = "the password was chosen by a link that was sent by mail";
 
@@ -23,11 +23,11 @@ pub(super) async fn set_password_by_link<C: Connection>(
         _ => return Ok(None),
     };
     let Some((name, address)) = email::locked(db, &account).await? else { return Ok(None) };
-    // The address was another's when the link was on its way.
+    // The account has changed its address since the link was sent.
     if sent_to.is_some() && sent_to != address {
         return Ok(None);
     }
-    // Other links for the same password were sent by mistake or stolen.
+    // Other links for the same password may have been sent by mistake, or stolen.
     links::forget_all(db, &account).await?;
     owners::set_password(db, &account, hash, None).await?;
     let why = if sent_to.is_some() { WHY_MAILED } else { WHY };
@@ -35,7 +35,7 @@ pub(super) async fn set_password_by_link<C: Connection>(
     for issuer in &unlinked {
         note(db, &identities::taken(&name, issuer), why, name.as_str(), now).await?;
     }
-    // Whoever had the old password may have given an address of theirs.
+    // Somebody with the old password may have added their own address.
     let without_email = sent_to.is_none() && address.is_some();
     if without_email {
         email::set(db, &account, None).await?;

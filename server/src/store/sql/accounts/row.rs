@@ -1,4 +1,4 @@
-//! An account as a row, alone or joined with what belongs to it.
+//! The row of an account, alone or joined with other rows of the account.
 
 use diode_core::api::{Account, Agreement};
 
@@ -6,7 +6,7 @@ use crate::solutions::Damaged;
 use crate::store::sql::fields::{parse, terms_version};
 use crate::store::sql::from_row::from_row;
 
-/// The columns of [`AccountRow`], from a table or join in which `accounts` is `a`.
+/// The columns of [`AccountRow`]. The query must name the table `accounts` `a`.
 pub(super) const COLUMNS: &str = "a.id, a.name, a.admin, a.created_at, \
     (SELECT g.terms FROM agreements g WHERE g.account = a.id ORDER BY g.terms DESC LIMIT 1) AS terms, \
     (SELECT g.agreed_at FROM agreements g WHERE g.account = a.id ORDER BY g.terms DESC LIMIT 1) AS agreed_at";

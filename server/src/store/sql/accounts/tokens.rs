@@ -11,7 +11,7 @@ use crate::store::sql::from_row::from_row;
 use crate::store::sql::statement::Statement;
 use crate::store::types::Now;
 
-/// How exactly the last use is known. Noting each use would make every request a write.
+/// How exactly the last use is stored. Otherwise every request would need a write.
 const USE_KNOWN_TO_MS: i64 = 60_000;
 
 const TOKEN_COLUMNS: &str = "t.id AS token_id, t.name AS token_name, t.scopes, \
@@ -89,7 +89,7 @@ pub(super) async fn list(db: &mut impl Connection, account: &AccountId) -> Store
     Ok(rows.into_iter().map(TokenRow::token).collect::<Result<_, _>>()?)
 }
 
-/// Also whether this use need not be noted.
+/// The last value says whether the use is recent enough that it need not be stored.
 pub(super) async fn find(
     db: &mut impl Connection,
     secret: &Digest,

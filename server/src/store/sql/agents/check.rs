@@ -1,4 +1,4 @@
-//! Whether the rows of agents can be read; for verification.
+//! Checks that the rows of agents can be read.
 
 use diode_core::api::LeaseState;
 use diode_core::ids::{AgentId, LeaseId};
@@ -12,7 +12,7 @@ use crate::store::sql::fields::{named, parse, rfc3339, unsigned};
 use crate::store::sql::statement::Statement;
 use crate::store::upkeep::CheckedRows;
 
-/// Pieces of work that memory holds at a time: a fleet makes millions a day.
+/// How many pieces of work are in memory at a time. A fleet makes millions a day.
 const WORK_AT_ONCE: i64 = 10_000;
 
 /// Reads every agent, lease and piece of work.

@@ -1,4 +1,4 @@
-//! What is measured again under another driver.
+//! Measures some problems again when a new driver appears.
 
 use diode_core::Problem;
 use diode_core::api::{Breadth, Purpose};
@@ -14,11 +14,11 @@ use crate::store::sql::connection::Connection;
 use crate::store::sql::fields::from_json;
 use crate::store::sql::statement::Statement;
 
-/// Enough to see a change of one percent, and measured in some minutes.
+/// Enough problems to show a change of one percent. They take some minutes.
 const SAMPLE: i64 = 32;
 
-/// Notes the driver of an agent that has just come. Where others have measured under another one, plans a sample of
-/// what was measured for those that have it.
+/// Stores the driver of a new agent. If others have measured under another driver, plans a sample of the measured
+/// problems for agents with the new one.
 pub(super) async fn note(db: &mut impl Connection, hardware: &Hardware, driver: &str) -> StoreResult<()> {
     let slug = &hardware.slug;
     let insert =
@@ -43,7 +43,8 @@ pub(super) async fn note(db: &mut impl Connection, hardware: &Hardware, driver: 
     Ok(())
 }
 
-/// An even sample of what was measured, since ids are hashes: the same for each driver, as long as nothing is added.
+/// An even sample of the measured problems, because their ids are hashes. As long as no problem is added, every
+/// driver gets the same sample.
 async fn sample(db: &mut impl Connection, slug: &HardwareSlug) -> StoreResult<Vec<Problem>> {
     let select = Statement::new(
         "SELECT p.fields FROM problems p WHERE p.id IN \

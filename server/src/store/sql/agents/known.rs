@@ -1,4 +1,4 @@
-//! The problems that the plan need not ask for, read in parts: a fleet makes millions a day.
+//! The problems that the plan need not ask for. They are read in parts, because a fleet makes millions a day.
 
 use diode_core::Problem;
 use diode_core::ids::HardwareSlug;
@@ -10,7 +10,7 @@ use crate::store::sql::connection::Connection;
 use crate::store::sql::fields::{from_json, parse};
 use crate::store::sql::statement::Statement;
 
-/// Problems of each kind of reading that are looked at at a time.
+/// How many problems of each kind of reading are read at a time.
 const AT_ONCE: i64 = 5_000;
 
 /// The queries must see the same state.
@@ -26,7 +26,7 @@ pub(super) async fn read(
     Ok(known)
 }
 
-/// What is planned, whether it was measured or not. Returns whether that was all of it.
+/// Reads planned problems, measured or not. Returns whether these were the last.
 async fn read_planned(
     db: &mut impl Connection,
     hardware: &HardwareSlug,
@@ -44,7 +44,7 @@ async fn read_planned(
     Ok((rows.len() as i64) < AT_ONCE)
 }
 
-/// What was measured, but for what is planned as well. The same.
+/// Reads measured problems, except for planned ones. Returns whether these were the last.
 async fn read_measured(
     db: &mut impl Connection,
     hardware: &HardwareSlug,
@@ -55,7 +55,7 @@ async fn read_measured(
         MeasuredUpTo::Problem(problem) => problem.as_str(),
         MeasuredUpTo::Everything => return Ok(true),
     };
-    // The inner query alone is cut off, so that no part takes long however little of it is left.
+    // The limit is in the inner query, so that no part takes long, even if it gives few problems.
     let select = Statement::new(
         "SELECT measured.problem, (SELECT p.fields FROM problems p WHERE p.id = measured.problem AND NOT EXISTS \
          (SELECT 1 FROM work w WHERE w.hardware = $1 AND w.problem = measured.problem)) AS fields FROM \

@@ -5,12 +5,13 @@ use crate::store::sql::connection::Connection;
 use crate::store::sql::statement::Statement;
 use crate::store::types::NewSolution;
 
-/// The top of a board of one operator and type.
+/// How many problems are the top of a board. The board has one operator and type.
 const TOP: i64 = 5;
-/// A shorter board has no top: whatever comes first would lead it.
+/// A board with fewer problems has no top, because almost any problem would be at it.
 const ENOUGH: i64 = 40;
 
-/// Whether the best of a solution is at the top of its board, as far as entries are counted.
+/// Whether the best time of a solution puts its problem at the top of its board. Counts the entries that
+/// exist by now.
 pub(super) async fn leads(
     db: &mut impl Connection,
     solution: &NewSolution,

@@ -10,7 +10,7 @@ use crate::store::sql::from_row::from_row;
 use crate::store::sql::statement::Statement;
 use crate::store::types::Now;
 
-/// As many leases that have run out as one request ends.
+/// How many expired leases one request ends.
 const EXPIRED_AT_ONCE: i64 = 20;
 
 struct LeaseRow {
@@ -74,8 +74,9 @@ pub(super) async fn renew(
     Ok(db.execute(update).await? == 1)
 }
 
-/// Notes that an agent has asked for something. Its other requests, and whoever deletes its account, wait until this
-/// transaction ends. To be done first: all lock an agent before leases, and leases before work.
+/// Stores that an agent has asked for something. This locks the agent: its other requests, and a deletion of its
+/// account, wait until the transaction ends. It must come first, because all transactions lock an agent before
+/// leases, and leases before work.
 pub(super) async fn see(db: &mut impl Connection, agent: &AgentId, now: Now) -> StoreResult<()> {
     let update = Statement::new("UPDATE agents SET seen = $1 WHERE id = $2");
     db.execute(update.bind(now.millis()).bind(agent.as_str())).await?;
@@ -90,7 +91,7 @@ pub(super) async fn end(
     now: Now,
 ) -> StoreResult<Option<LeaseState>> {
     see(db, agent, now).await?;
-    // The state is settled below, once it is known what goes back.
+    // The final state is set below, when it is known whether any work goes back.
     let update = Statement::new(
         "UPDATE leases SET state = 'done', ended = $1 WHERE id = $2 AND agent = $3 AND state = 'active'",
     )
@@ -103,7 +104,7 @@ pub(super) async fn end(
     for RefusedWork { problem, reason, reach } in refused {
         let (state, refusal) = match reach {
             Reach::Hardware => ("refused", Some(reason.as_str())),
-            // It waits again, for others.
+            // The work waits again, for other agents.
             Reach::Agent => ("waiting", None),
         };
         if *reach == Reach::Agent {
@@ -128,7 +129,7 @@ pub(super) async fn end(
     Ok(Some(LeaseState::Returned))
 }
 
-/// Ends the lease that an agent has, if it has one. The agent is locked.
+/// Ends the lease of an agent, if it has one. The agent must be locked.
 pub(super) async fn take_back(db: &mut impl Connection, agent: &AgentId, now: Now) -> StoreResult<()> {
     let update = Statement::new(
         "UPDATE leases SET state = 'returned', ended = $1 WHERE agent = $2 AND state = 'active' RETURNING id",
@@ -157,8 +158,8 @@ pub(super) async fn expire<C: Connection>(db: &mut C, now: Now) -> StoreResult<(
     Ok(())
 }
 
-/// What has not been measured waits again. Returns how much it is. The rows still name the lease: its results may
-/// come late.
+/// Lets the work wait again that was not measured. Returns how much it is. The rows still name the lease, because
+/// its results may arrive late.
 async fn return_work(db: &mut impl Connection, lease: &str) -> StoreResult<u64> {
     let update = Statement::new("UPDATE work SET state = 'waiting' WHERE lease = $1 AND state = 'leased'");
     db.execute(update.bind(lease)).await

@@ -92,7 +92,7 @@ pub(super) async fn register(
     }
 }
 
-/// Has the agents of a hardware measure for another one, which theirs turned out to be.
+/// Moves the agents of a hardware to another hardware, into which theirs was merged.
 pub(in crate::store::sql) async fn move_to(
     db: &mut impl Connection,
     from: &HardwareSlug,
@@ -136,7 +136,7 @@ pub(super) async fn list(
     of: Option<(&'static str, &str)>,
     limit: u32,
 ) -> StoreResult<Vec<Agent>> {
-    // Those to tell of come first, so that what the others have measured is not counted.
+    // The agents are chosen first, so that results are counted only for these.
     let mut select = Statement::new(COLUMNS).push(" WHERE a.id IN (SELECT l.id FROM agents l");
     if let Some((column, value)) = of {
         select = select.push(" WHERE l.").push(column).push(" = ").push_bind(value);
@@ -152,7 +152,7 @@ pub(super) async fn note_refused_result(
     agent: &AgentId,
     reason: &str,
 ) -> StoreResult<bool> {
-    // It may quote the file. Postgres takes no text with this character.
+    // The reason may quote the file. Postgres stores no text with this character.
     let reason = reason.replace('\0', "\u{fffd}");
     let update = Statement::new(
         "UPDATE agents SET refused = refused + 1, \

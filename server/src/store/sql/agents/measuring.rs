@@ -20,7 +20,7 @@ struct WaitingRow {
 
 from_row!(WaitingRow { problem, state, purpose, refusal });
 
-/// How far problems have come on a hardware.
+/// The state of problems on a hardware.
 pub(super) async fn read(
     db: &mut impl Connection,
     hardware: &HardwareSlug,
@@ -38,8 +38,8 @@ pub(super) async fn read(
     let select = of_these(Statement::new(select));
     let rows: Vec<(String,)> = db.fetch_all(select).await?;
     let measured: HashSet<String> = rows.into_iter().map(|(problem,)| problem).collect();
-    // A problem that is to be confirmed or measured again is measured.
-    // An agent that has not come back has it no more, though the lease is ended only when another agent asks.
+    // Work to confirm or repeat a measurement is left out, because its problem counts as measured. Work of an
+    // expired lease counts as waiting, though the lease ends only when another agent asks.
     let select = of_these(
         Statement::new(
             "SELECT problem, CASE WHEN state = 'leased' AND EXISTS (SELECT 1 FROM leases \

@@ -10,9 +10,10 @@ use crate::store::sql::connection::Connection;
 use crate::store::sql::statement::Statement;
 use crate::store::types::{ForLease, NewUpload, Now};
 
-/// Notes what of a lease an upload has brought, in the upload's own transaction. A lease of which everything is
-/// there has ended. What comes after its end counts, too, unless another lease had it since. Of an upload that does
-/// not count, everything waits for other contributors: from the same one it would count no more.
+/// Stores which work of a lease an upload has brought, in the upload's own transaction. The lease ends when all of
+/// its work is there. Work that arrives after the end counts, too, unless another lease has had it since. If the
+/// upload does not count, all of its work waits for other contributors, since new results of the same one would not
+/// count either.
 pub(in crate::store::sql) async fn settle<C: Connection>(
     db: &mut C,
     upload: &NewUpload,
@@ -24,7 +25,8 @@ pub(in crate::store::sql) async fn settle<C: Connection>(
         .push(" AND agent = ")
         .push_bind(agent.as_str())
         .push(C::LOCK_ROW);
-    // A lease of a database that was replaced since: the results are kept, but nobody waits for them.
+    // The lease may come from a database that has been replaced. Its results are stored, but no work waits for
+    // them.
     let known: Option<(String,)> = db.fetch_optional(lock).await?;
     if known.is_none() {
         return Ok(());
@@ -45,7 +47,7 @@ pub(in crate::store::sql) async fn settle<C: Connection>(
                 && ![Purpose::Confirm, Purpose::Again].contains(&purpose)
                 && (is_to_be_confirmed(&problem) || leads(db, solution, &problem).await?)
             {
-                // The best are what is to be confirmed, and a sample has them among it.
+                // Only the best configs need to be confirmed. A sample has them.
                 let confirm =
                     NewWork { problem, purpose: Purpose::Confirm, breadth: Breadth::Sample, seconds };
                 let whom = Whom { but: Some(contributor), ..Whom::default() };

@@ -13,13 +13,13 @@ use crate::store::sql::fields::{parse, unsigned};
 use crate::store::sql::statement::Statement;
 use crate::store::types::Now;
 
-/// As many problems as a lease may have. They are locked until the lease is there, so others pass them over.
+/// The most problems of a lease. They are locked until the lease is made, so other requests skip them.
 const MOST_PROBLEMS: i64 = 64;
 
-/// The part of a lease for what was asked for, while nothing has been measured of other kinds: there are tens of
-/// thousands of these, and nobody waits so long for an answer.
+/// The share of a lease for what people and models ask for, as long as there are holes. There are tens of thousands of
+/// holes, and nobody can wait so long for an answer.
 const ASKED_SHARE: f64 = 0.25;
-/// As many problems of it are looked at.
+/// How many of these problems are read.
 const MOST_ASKED: i64 = 16;
 
 pub(super) async fn take<C: Connection>(db: &mut C, wish: &LeaseWish<'_>, now: Now) -> StoreResult<Taken> {
@@ -30,7 +30,7 @@ pub(super) async fn take<C: Connection>(db: &mut C, wish: &LeaseWish<'_>, now: N
         return Ok(Taken::Lease(lease));
     }
     let mut chosen = Vec::new();
-    // If others are just choosing among all that waits, it is worth waiting for what they leave.
+    // If other requests have locked all that waits, a second try waits for what they leave.
     for lock in [C::SKIP_LOCKED, C::LOCK_ROW] {
         let select = waiting(Statement::new(WorkRow::SELECT), wish.agent, wish.seconds)
             .push(" ORDER BY rank, position LIMIT ")
@@ -41,7 +41,7 @@ pub(super) async fn take<C: Connection>(db: &mut C, wish: &LeaseWish<'_>, now: N
             Some(row) if row.is_hole() => asked(db, wish, lock).await?,
             _ => Vec::new(),
         };
-        // What is planned may be locked, or come behind what people want and what is to be confirmed.
+        // Planned work may be locked, or come after what people want and what must be confirmed.
         let sees_planned = first.iter().any(WorkRow::is_planned);
         if wish.may_plan && !sees_planned && planned_for(db, agent, wish.seconds, 1).await? == 0 {
             return Ok(Taken::PlanFirst);
@@ -73,7 +73,7 @@ pub(super) async fn take<C: Connection>(db: &mut C, wish: &LeaseWish<'_>, now: N
     Ok(Taken::Lease(LeasedWork { id: wish.id.clone(), work }))
 }
 
-/// The lease that the agent has, renewed.
+/// The lease of the agent, renewed.
 async fn resume(db: &mut impl Connection, wish: &LeaseWish<'_>, now: Now) -> StoreResult<Option<LeasedWork>> {
     let update =
         Statement::new("UPDATE leases SET until = $1 WHERE agent = $2 AND state = 'active' RETURNING id")
@@ -90,7 +90,7 @@ async fn resume(db: &mut impl Connection, wish: &LeaseWish<'_>, now: Now) -> Sto
     Ok(Some(LeasedWork { id, work }))
 }
 
-/// What people and models have asked for of an agent.
+/// The work that people and models ask for, as far as this agent can measure it.
 async fn asked(
     db: &mut impl Connection,
     wish: &LeaseWish<'_>,
@@ -107,7 +107,7 @@ async fn asked(
     db.fetch_all(select).await
 }
 
-/// How much of what the plan has brought, not people or other agents, waits for an agent.
+/// How much planned work waits for an agent. Work that people or other agents ask for is not counted.
 pub(super) async fn planned_for(
     db: &mut impl Connection,
     agent: &KnownAgent,
@@ -115,7 +115,7 @@ pub(super) async fn planned_for(
     most: u64,
 ) -> StoreResult<u64> {
     let select = waiting(Statement::new("SELECT COUNT(*) FROM (SELECT 1 FROM work"), agent, seconds)
-        // In order, for the index: without it Postgres reads the whole table until it has found so many.
+        // The order makes Postgres use the index. Otherwise it would read the whole table to find so many rows.
         .push(" AND purpose IN ('hole', 'more') ORDER BY rank, position LIMIT ")
         .push_bind(most)
         .push(") planned");
@@ -123,7 +123,7 @@ pub(super) async fn planned_for(
     Ok(unsigned("planned problems", count)?)
 }
 
-/// The condition for what waits and the agent can measure.
+/// The condition for waiting work that the agent can measure.
 fn waiting(select: Statement, agent: &KnownAgent, seconds: f64) -> Statement {
     let Ability { ops, dtypes, layouts, unaligned, memory_bytes, variants } = &agent.registration.ability;
     let mut select = select
@@ -157,8 +157,8 @@ fn waiting(select: Statement, agent: &KnownAgent, seconds: f64) -> Statement {
         .push(")")
 }
 
-/// The first rows that together take no longer than this. One that is too long is passed over. What was asked for has its
-/// part of the time, or as long as its first row takes.
+/// The first rows that together take at most `seconds`. A row that is too long is skipped. `asked` gets its share of
+/// the time, or as much as its first row takes.
 fn choose(rows: Vec<WorkRow>, asked: Vec<WorkRow>, seconds: f64) -> Vec<WorkRow> {
     let part = asked.first().map_or(0.0, |first| first.seconds).max(ASKED_SHARE * seconds);
     let mut own = fitting(asked, part.min(seconds));
@@ -167,7 +167,7 @@ fn choose(rows: Vec<WorkRow>, asked: Vec<WorkRow>, seconds: f64) -> Vec<WorkRow>
     let rows = rows.into_iter().filter(|row| !taken.contains(&row.position)).collect();
     let mut chosen = fitting(rows, left);
     chosen.truncate(MOST_PROBLEMS as usize - own.len());
-    // In the order in which they are worth most, as others get them.
+    // In the order of their ranks, as in other leases.
     let holes = chosen.iter().take_while(|row| row.is_hole()).count();
     let more = chosen.split_off(holes);
     chosen.append(&mut own);

@@ -27,7 +27,7 @@ from_row!(WorkRow { position, fields, purpose, breadth, seconds });
 impl WorkRow {
     pub(super) const SELECT: &'static str = "SELECT position, fields, purpose, breadth, seconds FROM work";
 
-    /// Whether the plan has brought it, not people or other agents.
+    /// Whether the plan has brought it. Otherwise people or agents have asked for it.
     pub(super) fn is_planned(&self) -> bool {
         [Purpose::Hole, Purpose::More].iter().any(|purpose| purpose.as_str() == self.purpose)
     }
@@ -46,12 +46,12 @@ impl WorkRow {
     }
 }
 
-/// Whom some work is for.
+/// Which agents may get the work.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Whom<'a> {
-    /// Who must not get it: who has measured it.
+    /// The contributor that has measured it, and so must not get it.
     pub(super) but: Option<&'a str>,
-    /// The driver that they have.
+    /// The driver that an agent must have.
     pub(super) driver: Option<&'a str>,
 }
 
@@ -63,7 +63,7 @@ pub(super) async fn add(
 ) -> StoreResult<u64> {
     let row = |new: &NewWork| -> Result<[Value; 16], Damaged> {
         let NewWork { problem, purpose, breadth, seconds } = new;
-        // What the plan does not know has no kind, but may be wanted.
+        // A problem that the plan does not cover has no kind, but somebody may still want it.
         let aligned = Kind::of(problem).is_some_and(|kind| kind.aligned);
         Ok([
             hardware.as_str().into(),
@@ -110,7 +110,7 @@ pub(super) async fn add_unmeasured(
     add(db, hardware, new, Whom::default()).await
 }
 
-/// What somebody asks for is no longer measured when the plan comes to it, but soon.
+/// Moves problems forward that somebody asks for, if they wait anyway.
 async fn hasten(db: &mut impl Connection, hardware: &HardwareSlug, wanted: &[&NewWork]) -> StoreResult<()> {
     for chunk in wanted.chunks(ROWS_PER_STATEMENT) {
         let update = Statement::new("UPDATE work SET purpose = ")
@@ -127,7 +127,7 @@ async fn hasten(db: &mut impl Connection, hardware: &HardwareSlug, wanted: &[&Ne
     Ok(())
 }
 
-/// The part of some work of which no solution counts.
+/// The part of some work whose problems have no solution that counts.
 async fn unmeasured<'w>(
     db: &mut impl Connection,
     hardware: &HardwareSlug,
@@ -150,7 +150,7 @@ async fn unmeasured<'w>(
     Ok(new)
 }
 
-/// What an upload has brought waits again, when it is quarantined and before it is deleted.
+/// Lets the work of an upload wait again. Called when the upload is quarantined, and before it is deleted.
 pub(in crate::store::sql) async fn reopen_of_upload(
     db: &mut impl Connection,
     upload: &UploadId,
@@ -162,8 +162,8 @@ pub(in crate::store::sql) async fn reopen_of_upload(
     Ok(())
 }
 
-/// What an upload has brought that does not count any more waits for other contributors, but for confirmations: they
-/// were made.
+/// Lets the work of an upload that does not count wait for other contributors. Confirmations are left out, because
+/// they have been made.
 pub(in crate::store::sql) async fn reopen_for_others(
     db: &mut impl Connection,
     upload: &UploadId,
@@ -177,8 +177,8 @@ pub(in crate::store::sql) async fn reopen_for_others(
     Ok(())
 }
 
-/// What the agents of an account have leased waits again, before it is deleted with them. They take no lease
-/// meanwhile.
+/// Lets the work that the agents of an account have leased wait again. Called before the account is deleted. The
+/// locks keep the agents from taking another lease.
 pub(in crate::store::sql) async fn reopen_of_account<C: Connection>(
     db: &mut C,
     account: &AccountId,
@@ -199,7 +199,7 @@ pub(in crate::store::sql) async fn reopen_of_account<C: Connection>(
     Ok(())
 }
 
-/// Problems with a solution that counts.
+/// The problems with a solution that counts.
 pub(super) async fn measured(db: &mut impl Connection, hardware: &HardwareSlug) -> StoreResult<Vec<Problem>> {
     let select = Statement::new(
         "SELECT fields FROM problems WHERE id IN \
@@ -227,7 +227,7 @@ pub(super) async fn figures(db: &mut impl Connection, hardware: &HardwareSlug) -
     Ok(figures)
 }
 
-/// What waits, in the order in which agents get it.
+/// The waiting work, in the order in which agents get it.
 pub(in crate::store::sql) async fn waiting(
     db: &mut impl Connection,
     hardware: &HardwareSlug,

@@ -8,13 +8,13 @@ use crate::store::types::{Now, Queued};
 
 use super::read;
 
-/// The caller commits only if this returns [`TakenModel::New`].
+/// The caller must commit only if this returns [`TakenModel::New`].
 pub(super) async fn add(
     db: &mut impl Connection,
     new: &NewContribution,
     now: Now,
 ) -> StoreResult<TakenModel> {
-    // One at a time, so that none counts, or misses, what another is about to add.
+    // One at a time. Otherwise two transactions might each miss what the other adds when they count.
     db.turn(Exclusive::Queue).await?;
     let id = &new.model.id;
     let sender = Statement::new("SELECT account FROM contributed_models WHERE id = $1").bind(id.as_str());

@@ -38,7 +38,7 @@ impl<DB: Database<Connection: Connection>> ContributionStore for SqlStore<DB> {
     }
 
     async fn may_contribute(&self, new: &NewContribution, now: Now) -> StoreResult<TakenModel> {
-        // The transaction is given up.
+        // The transaction is dropped without a commit.
         add::add(&mut *writer(self).await?, new, now).await
     }
 

@@ -8,7 +8,7 @@ use crate::store::sql::models::{ModelRow, columns};
 use crate::store::sql::statement::Statement;
 use crate::store::upkeep::CheckedRows;
 
-/// Contributed models, the accepted ones as the server's own list has them.
+/// Contributed models. Accepted models also have the columns of the server's own list.
 fn select() -> Statement {
     columns().push(
         " FROM contributed_models c LEFT JOIN models m ON m.id = c.id LEFT JOIN accounts a ON a.id = c.account",
@@ -61,7 +61,7 @@ pub(in crate::store::sql) async fn check(
     Ok(())
 }
 
-/// The id and the summary of those whose files no model of the server names.
+/// The id and the summary of contributed models that are not among the server's models.
 pub(in crate::store::sql) async fn unaccepted_files(
     db: &mut impl Connection,
 ) -> StoreResult<Vec<(String, String)>> {

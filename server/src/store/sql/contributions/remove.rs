@@ -25,8 +25,8 @@ async fn of_account(db: &mut impl Connection, account: &AccountId) -> StoreResul
     read::list(db, &filter, u32::MAX).await
 }
 
-/// Takes the models away that an account has contributed, whose hardware is locked. Those that are among the server's
-/// stay if its uploads do. Returns their files.
+/// Removes the models that an account has contributed. Accepted models stay if the account's uploads stay. The
+/// hardware must be locked. Returns the files.
 pub(in crate::store::sql) async fn remove_of_account(
     db: &mut impl Connection,
     account: &AccountId,

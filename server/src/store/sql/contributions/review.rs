@@ -10,7 +10,7 @@ use crate::store::sql::statement::Statement;
 use crate::store::sql::{hardware, jobs, models, publications};
 use crate::store::types::{Now, Queued};
 
-/// The caller commits only if nothing is refused.
+/// The caller must commit only if nothing is refused.
 pub(super) async fn act(
     db: &mut impl Connection,
     review: &Review,
@@ -22,7 +22,7 @@ pub(super) async fn act(
     let Some(described) = hardware::lock(db, &found.hardware).await? else {
         return Ok(Err(ReviewRefused::Unknown));
     };
-    // Read again: another administrator may have been first, or the account is gone.
+    // Read again, because another administrator may have been first, or the account was deleted.
     let Some(model) = read::find(db, &review.model).await? else { return Ok(Err(ReviewRefused::Unknown)) };
     let Some(contribution) = model.contribution.clone() else { return Ok(Err(ReviewRefused::Unknown)) };
     if !allows(&contribution, review) {
@@ -31,7 +31,7 @@ pub(super) async fn act(
     let becomes = match (review.action, job) {
         (ReviewAction::Accept, _) => {
             let bare = ModelSummary { contribution: None, kept: None, ..model };
-            // Not if the server has trained the same model since.
+            // Adds nothing if the server has trained the same model since.
             if models::add(db, &bare, &described, &[]).await? {
                 let why = contribution.figures.map_or(String::new(), |figures| figures.why);
                 models::set_reason(db, &review.model, &why).await?;
@@ -61,7 +61,7 @@ pub(super) async fn act(
     Ok(read::find(db, &review.model).await?.ok_or(ReviewRefused::Unknown))
 }
 
-/// Whether something can be done with a model as it is.
+/// Whether a model's state allows this review.
 fn allows(contribution: &Contribution, review: &Review) -> bool {
     use ContributionState as State;
     let state = contribution.state;

@@ -1,4 +1,4 @@
-//! What administrators do, with the entry in the log.
+//! What administrators do, with entries in the log.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use crate::store::sql::statement::Statement;
 use crate::store::sql::{agents, fencing, hardware, removal, senders, standing};
 use crate::store::types::{Now, View};
 
-/// Does it, and writes it down.
+/// Carries out a moderation, and writes it to the log.
 pub(super) async fn moderate(
     db: &mut impl Connection,
     moderation: &Moderation,
@@ -93,8 +93,8 @@ async fn act(db: &mut impl Connection, moderation: &Moderation) -> StoreResult<O
     Ok(Some(done))
 }
 
-/// Of what is taken from a contributor, others keep what they sent, too. An upload that is named by its id
-/// or by its agent is meant itself.
+/// Uploads that are taken from a contributor pass to others who sent them, too. An upload that is named by
+/// its id or by its agent does not pass to others.
 async fn hand_over(
     db: &mut impl Connection,
     moderation: &Moderation,
@@ -115,7 +115,7 @@ async fn hand_over(
     Ok(handed_over)
 }
 
-/// What was fenced before it was quarantined is fenced again, before anybody sees it.
+/// Uploads that were fenced before they were quarantined are fenced again, before anybody sees them.
 async fn fence_again(db: &mut impl Connection, uploads: &[UploadId]) -> StoreResult<()> {
     let mut touched: BTreeSet<View> = BTreeSet::new();
     for upload in uploads {
@@ -159,14 +159,14 @@ async fn find<C: Connection>(
     Ok((!is_unknown).then_some(found))
 }
 
-/// Uploads of this account that are on their way end first.
+/// Locks an account. Waits for its uploads that are under way.
 async fn lock_account<C: Connection>(db: &mut C, name: &AccountName) -> StoreResult<Option<String>> {
     let select = Statement::new("SELECT id FROM accounts WHERE name = $1").bind(name.as_str());
     let row: Option<(String,)> = db.fetch_optional(select).await?;
     let Some((id,)) = row else { return Ok(None) };
     let account: AccountId = parse("account id", id)?;
     db.claim(Lockable::Account(&account)).await?;
-    // It may be gone by now.
+    // The account may have been deleted meanwhile.
     let select = Statement::new("SELECT id FROM accounts WHERE id = $1").bind(account.as_str());
     let row: Option<(String,)> = db.fetch_optional(select.push(C::LOCK_ROW)).await?;
     Ok(row.map(|(id,)| id))

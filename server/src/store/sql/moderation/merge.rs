@@ -1,4 +1,4 @@
-//! Two kinds of hardware that turned out to be one.
+//! Merges two kinds of hardware that turned out to be one.
 
 use std::collections::BTreeSet;
 
@@ -16,13 +16,13 @@ use crate::store::sql::statement::Statement;
 use crate::store::sql::{agents, hardware};
 use crate::store::types::Now;
 
-/// What points at a hardware and belongs to the other one from now on.
+/// Moves the rows that refer to the first hardware to the other one.
 const MOVED: [&str; 5] = [
-    // Entries are made anew where either has any.
+    // Entries are made anew for every problem that the first hardware has.
     "INSERT INTO stale_entries (hardware, problem, method) \
      SELECT DISTINCT $1, problem, method FROM solutions WHERE hardware = $2 ON CONFLICT DO NOTHING",
     "UPDATE solutions SET hardware = $1 WHERE hardware = $2",
-    // Nothing is measured twice: what both have to measure stays where it is.
+    // Work that the other hardware has, too, is not moved, so that nothing is measured twice.
     "UPDATE work SET hardware = $1 WHERE hardware = $2 AND NOT EXISTS (SELECT 1 FROM work o WHERE o.hardware = $1 \
      AND o.problem = work.problem AND (o.purpose = 'confirm') = (work.purpose = 'confirm') \
      AND COALESCE(o.driver, '') = COALESCE(work.driver, ''))",
@@ -30,7 +30,7 @@ const MOVED: [&str; 5] = [
     "UPDATE hardware SET merged_into = $1 WHERE slug = $2 OR merged_into = $2",
 ];
 
-/// What it leaves behind.
+/// Removes the rows that are left of the first hardware.
 const REMOVED: [&str; 6] = [
     "DELETE FROM work WHERE hardware = $1",
     "DELETE FROM drivers WHERE hardware = $1",
@@ -89,7 +89,7 @@ pub(super) async fn merge(
 
 /// How many jobs about a hardware have not ended.
 async fn open_jobs(db: &mut impl Connection, slug: &HardwareSlug) -> StoreResult<u64> {
-    // The request is JSON, and a slug holds nothing that JSON or LIKE writes in another way.
+    // The request is JSON. JSON and LIKE write all characters of a slug unchanged.
     let count =
         Statement::new("SELECT COUNT(*) FROM jobs WHERE state IN ('queued', 'running') AND request LIKE $1")
             .bind(format!("%\"hardware\":\"{slug}\"%"));
@@ -97,7 +97,7 @@ async fn open_jobs(db: &mut impl Connection, slug: &HardwareSlug) -> StoreResult
     Ok(unsigned("job count", jobs)?)
 }
 
-/// Uploads name the library beside which they were measured together with the hardware.
+/// The name of an upload's library begins with the hardware, so it changes with the merge.
 async fn rename_library(
     db: &mut impl Connection,
     from: &HardwareSlug,

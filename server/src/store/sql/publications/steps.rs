@@ -1,4 +1,4 @@
-//! The steps in the history of a hardware's models. Each is taken while the hardware is locked.
+//! The steps in the history of a hardware's models. The hardware is locked during each.
 
 use diode_core::api::{
     ModelSource, ModelState, ModelSummary, ModelType, NewPublication, Publication, PublicationAction,
@@ -18,11 +18,11 @@ use crate::store::sql::statement::Statement;
 use crate::store::sql::{hardware, models, training_marks};
 use crate::store::types::Now;
 
-/// Who the history says it was.
+/// The name under which the history keeps the server's own steps.
 const SERVER: &str = "server";
 
-/// Adds a model that is released with Diode. It takes the place of another such model, never of one that was
-/// trained here. `false` if it is there already.
+/// Adds a model that is released with Diode. It may replace another such model, but never a model that was
+/// trained on this server. `false` if it exists already.
 pub(in crate::store::sql) async fn add_shipped(
     db: &mut impl Connection,
     model: &ModelSummary,
@@ -47,7 +47,7 @@ pub(in crate::store::sql) async fn add_shipped(
         }
     };
     note(db, model, step, now).await?;
-    // What was measured of a release is no news.
+    // The data of a release must not cause a training.
     training_marks::mark(db, &model.hardware, model.heuristic, now).await?;
     Ok(true)
 }
@@ -97,7 +97,7 @@ async fn publish_or_refuse(
     Ok(ModelState::Unpublished)
 }
 
-/// Takes the step that an administrator asks for, and writes it down.
+/// Takes the step that an administrator asks for, and writes it to the log.
 pub(super) async fn publish(
     db: &mut impl Connection,
     request: &NewPublication,
@@ -147,7 +147,7 @@ async fn act(
     Ok(published.ok_or(Refused::Unknown))
 }
 
-/// Takes a model away for good, whose hardware is locked. If it is the published one, the one before it is
+/// Removes a model for good. Its hardware must be locked. If it is the published model, the one before it is
 /// published again.
 pub(in crate::store::sql) async fn take_away(
     db: &mut impl Connection,
@@ -165,7 +165,7 @@ pub(in crate::store::sql) async fn take_away(
     models::remove(db, &model.id).await
 }
 
-/// The model that was published last before this one was, without those that were taken back since.
+/// The model that was published before this one. Models that were rolled back since are skipped.
 async fn before(db: &mut impl Connection, model: &ModelSummary) -> StoreResult<Option<ModelSummary>> {
     let select = Statement::new(
         "SELECT p.model FROM publications p WHERE p.hardware = $1 AND p.heuristic = $2 \

@@ -12,12 +12,12 @@ use crate::store::sql::{jobs, models};
 use crate::store::types::{Now, Queued};
 
 pub(super) async fn queue(db: &mut impl Connection, job: &Job, due: &Due, now: Now) -> StoreResult<bool> {
-    // Others who want to queue the same wait here, and find the mark then.
+    // Other callers that want to queue the same training wait here, and then find the mark.
     db.turn(Exclusive::Queue).await?;
     Ok(is_due(db, &job.request, due, now).await? && jobs::enqueue(db, job, None, now).await? == Queued::Yes)
 }
 
-/// Newest models that are looked through for what they have learnt.
+/// How many of the newest models are read to see what they have learnt.
 const LOOKED_AT: u32 = 100;
 
 pub(super) async fn is_due(
@@ -33,10 +33,10 @@ pub(super) async fn is_due(
         db.fetch_optional(select.bind(request.hardware.as_str()).bind(request.heuristic.as_str())).await?;
     let (before, asked) = match mark {
         Some((problems, asked)) => (unsigned("problem count", problems)?, Some(asked)),
-        // What models that came from elsewhere have learnt is not new.
+        // Data of models that came from elsewhere is not new.
         None => {
             let models = models::list(db, Some(&request.hardware), LOOKED_AT).await?;
-            // What contributors say that they have learnt is not known to be true.
+            // A contributor's statement of what a model has learnt may be false, so it does not count.
             let ours = models.iter().filter(|model| {
                 model.source != ModelSource::Contributed && model.model_type == ModelType::Ranking
             });

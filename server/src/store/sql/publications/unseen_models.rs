@@ -1,4 +1,4 @@
-//! The models of cross-validations, beside the models that they were trained with.
+//! The models of cross-validations. Each is stored with the model of its training.
 
 use diode_core::api::ModelSummary;
 use diode_core::ids::ModelId;
@@ -7,8 +7,8 @@ use crate::store::error::StoreResult;
 use crate::store::sql::connection::Connection;
 use crate::store::sql::statement::Statement;
 
-/// Adds those of a model, and removes those of the hardware's other models that are not published: pages show what
-/// the published one predicts, and the newest may be published next.
+/// Adds the models of a model's cross-validation. Removes those of the hardware's other models, except of the
+/// published one: pages show what the published model predicts, and the newest may be published next.
 pub(super) async fn add(db: &mut impl Connection, model: &ModelSummary, file: &[u8]) -> StoreResult<()> {
     let delete = Statement::new(
         "DELETE FROM unseen_models WHERE model IN \

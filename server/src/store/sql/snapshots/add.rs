@@ -15,7 +15,7 @@ use crate::store::types::{Now, Queued};
 
 use super::read::stored;
 
-/// Queues a job that an administrator asks for, and writes it down.
+/// Queues a job that an administrator asks for, and writes it to the log.
 pub(super) async fn queue(
     db: &mut impl Connection,
     job: &Job,
@@ -37,7 +37,7 @@ pub(super) async fn add(
     frozen: &Frozen,
     limits: &SnapshotLimits,
 ) -> StoreResult<Added> {
-    // None counts what another is about to add.
+    // Otherwise two transactions might each miss what the other adds when they count.
     db.turn(Exclusive::Snapshots).await?;
     let name = &frozen.summary.name;
     let count = Statement::new("SELECT COUNT(*) FROM snapshots WHERE hardware = $1 AND removed IS NULL");
@@ -48,7 +48,7 @@ pub(super) async fn add(
     if stored(db).await?.saturating_add(frozen.summary.bytes) > limits.bytes {
         return Ok(Added::Full);
     }
-    // Who deletes or quarantines an upload locks its hardware, too. Uploads wait from here on.
+    // Deleting or quarantining an upload locks its hardware, too. Uploads wait from here on.
     hardware::lock(db, &name.hardware).await?;
     let is_as_it_was = hardware::losses(db, &name.hardware).await? == frozen.losses;
     if !is_as_it_was && !all_count(db, frozen).await? {
@@ -87,7 +87,7 @@ pub(super) async fn add(
     Ok(Added::Yes)
 }
 
-/// Whether every upload in it is there and counts.
+/// Whether every upload of the snapshot exists and counts.
 async fn all_count(db: &mut impl Connection, frozen: &Frozen) -> StoreResult<bool> {
     for uploads in frozen.uploads.chunks(ROWS_PER_STATEMENT) {
         let count = Statement::new("SELECT COUNT(*) FROM uploads WHERE standing = 0 AND id IN (")

@@ -1,4 +1,4 @@
-//! What snapshots there are, and what the next would hold.
+//! Reads the snapshots, and what the next one would have.
 
 use std::collections::BTreeMap;
 
@@ -19,8 +19,8 @@ use crate::store::sql::solutions::{self, Selection};
 use crate::store::sql::statement::Statement;
 use crate::store::sql::{hardware, sizes};
 
-/// A snapshot's summary. The number of losses says whether what is remembered of it still holds: it changes as soon
-/// as an upload of the hardware counts in another way.
+/// The summary of a snapshot. The number of losses shows whether a remembered count is still valid: it grows when an
+/// upload of the hardware starts or stops counting.
 const SELECT: &str = "SELECT s.position, s.summary, s.removed, h.losses FROM snapshots s \
      JOIN hardware h ON h.slug = s.hardware";
 
@@ -45,11 +45,11 @@ impl SnapshotRow {
     }
 }
 
-/// By snapshot, how many uploads in it do not count any more.
+/// For each snapshot, how many of its uploads no longer count.
 type Withdrawn = BTreeMap<i64, u64>;
 
-/// Counts for those alone of which it is not remembered. One that was removed holds no upload any more; what another
-/// server has removed must not be remembered as it was.
+/// Counts only for snapshots whose count is not remembered. A removed snapshot has no uploads any more. Its count is
+/// not remembered either, because another server may have removed it.
 async fn withdrawn(
     db: &mut impl Connection,
     memory: &Remembered<i64, u64>,
@@ -148,7 +148,7 @@ pub(super) async fn find(
     Ok(Some(StoredSnapshot { summary: row.summary(&withdrawn)?, files }))
 }
 
-/// A model and a snapshot of the same hardware and the same uploads are of the same data.
+/// A model has the data of a snapshot if both have the same hardware and the same uploads.
 pub(super) async fn models(db: &mut impl Connection, name: &SnapshotName) -> StoreResult<Vec<ModelId>> {
     let select = Statement::new(
         "SELECT m.id FROM snapshots s JOIN models m ON m.hardware = s.hardware WHERE s.hardware = $1 \
@@ -193,8 +193,8 @@ pub(super) async fn freezable(
     Ok(Some(Freezable { hardware: described, state, losses, solutions, sizes, uploads, same, next, stored }))
 }
 
-/// Stands for all that is in a snapshot. Terms that were agreed to are among it; what was sent without any is as it was
-/// before there were terms, so that nothing is frozen a second time for them.
+/// The digest of everything in a snapshot, including the terms that were agreed to. An upload without terms adds
+/// nothing, as before there were terms, so that old data is not frozen a second time.
 fn state_of(
     timings: &str,
     described: &Hardware,
@@ -209,14 +209,14 @@ fn state_of(
     Ok(Digest::of(text.as_bytes()))
 }
 
-/// Bytes of all files of all snapshots. What two of them have in common counts twice.
+/// How many bytes all files of all snapshots have. A file that two snapshots share counts twice.
 pub(super) async fn stored(db: &mut impl Connection) -> StoreResult<u64> {
     let select = "SELECT CAST(COALESCE(SUM(bytes), 0) AS BIGINT) FROM snapshots WHERE removed IS NULL";
     let (bytes,): (i64,) = db.fetch_one(Statement::new(select)).await?;
     Ok(unsigned("snapshot size", bytes)?)
 }
 
-/// The uploads that the solutions of a hardware come from, those that count, by arrival.
+/// The uploads that count and that the solutions of a hardware come from, in the order in which they arrived.
 async fn uploads(
     db: &mut impl Connection,
     slug: &HardwareSlug,

@@ -1,4 +1,4 @@
-//! Takes the files off snapshots. Their rows stay, so that who cites one learns why.
+//! Removes the files of snapshots. The rows stay, so that people who follow a citation learn the reason.
 
 use diode_core::api::{Reason, SnapshotName};
 use diode_core::ids::UploadId;
@@ -12,8 +12,8 @@ use crate::store::sql::log::write_down;
 use crate::store::sql::statement::Statement;
 use crate::store::types::Now;
 
-/// Removes those that an administrator names, and writes it down. `None` if there is no such snapshot, or its files
-/// were removed before.
+/// Removes the snapshot that an administrator names, and writes it to the log. `None` if there is no such snapshot,
+/// or its files were removed before.
 pub(super) async fn remove<C: Connection>(
     db: &mut C,
     name: &SnapshotName,
@@ -32,7 +32,7 @@ pub(super) async fn remove<C: Connection>(
     Ok(Some(files))
 }
 
-/// Removes what holds a deleted upload.
+/// Removes the snapshots that have a deleted upload.
 pub(in crate::store::sql) async fn remove_with(
     db: &mut impl Connection,
     upload: &UploadId,

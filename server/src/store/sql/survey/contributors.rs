@@ -10,7 +10,7 @@ use crate::store::sql::fields::{optional, unsigned};
 use crate::store::sql::from_row::from_row;
 use crate::store::sql::statement::Statement;
 
-/// All solutions of one contributor that count.
+/// The solutions of one contributor that count.
 struct MeasuredRow {
     contributor: Option<String>,
     name: Option<String>,
@@ -21,7 +21,7 @@ struct MeasuredRow {
 
 from_row!(MeasuredRow { contributor, name, problems, solutions, timings });
 
-/// All uploads of an account that hold a solution.
+/// The uploads of one account that have a solution.
 struct SentRow {
     account: Option<String>,
     uploads: i64,
@@ -58,7 +58,7 @@ pub(super) async fn contributors(
     let select = select.push_bind(slug.as_str()).push(") GROUP BY u.account");
     let sent: Vec<SentRow> = db.fetch_all(select).await?;
     let mut sent: HashMap<_, _> = sent.into_iter().map(|row| (row.account.clone(), row)).collect();
-    // The account of an upload may be deleted; its solutions then count as sent without an account.
+    // If the account of an upload is deleted, its solutions count as sent without an account.
     let joined = measured.into_iter().filter_map(|row| {
         let sent = sent.remove(&row.contributor)?;
         Some(contributor(row, sent))

@@ -1,4 +1,4 @@
-//! The SQL of questions about much at once.
+//! The SQL of questions that read much of the data at once.
 
 mod contributors;
 mod libraries;

@@ -1,4 +1,4 @@
-//! Board entries of one hardware, alone and beside those of another.
+//! The board entries of one hardware, alone and in pairs with another's.
 
 use diode_core::Config;
 use diode_core::api::{Kernels, MethodOn, ProblemFilter, TimedConfig};
@@ -23,7 +23,7 @@ pub(super) async fn triton_problems(
     let total = timed_problems(db, slug, Kernels::Triton, filter).await?;
     let select = Statement::new("SELECT e.problem FROM entries e");
     let select = push_filter(select, slug, filter).push(time_condition(Kernels::Triton));
-    // Ids are digests, so the first of them are an even sample.
+    // Ids are digests, so the first ids are an even sample.
     let select = select.push(" ORDER BY e.problem LIMIT ").push_bind(i64::from(cap));
     let rows: Vec<(String,)> = db.fetch_all(select).await?;
     let ids = rows.into_iter().map(|(id,)| parse("problem id", id));
@@ -81,7 +81,7 @@ fn pair((fields, a, a_ns, b, b_ns): PairRow) -> Result<Pair, Damaged> {
     Ok(Pair { problem: problem_of(&fields)?, a: timed(a, a_ns)?, b: timed(b, b_ns)? })
 }
 
-/// No time is negative.
+/// The condition that the kernels have a time. No time is negative.
 fn time_condition(kernels: Kernels) -> &'static str {
     match kernels {
         Kernels::Triton => " AND e.triton_ns >= 0",

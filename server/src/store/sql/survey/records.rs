@@ -11,8 +11,8 @@ use crate::store::sql::from_row::from_row;
 use crate::store::sql::statement::Statement;
 use crate::store::survey::{Record, Sample};
 
-/// What counts of an account and is as fast as the board's best, which is a median over contributors. By way of its
-/// uploads, which an index finds.
+/// The account's solutions that count and are as fast as the board's best time, which is a median over
+/// contributors. They are found by the account's uploads, because these have an index.
 const FASTEST: &str = " FROM solutions s JOIN entries e ON e.hardware = s.hardware AND e.problem = s.problem \
      AND e.method = s.method JOIN problems p ON p.id = s.problem \
      WHERE s.standing = 0 AND s.best_ns <= e.best_ns AND s.contributor = $1 \

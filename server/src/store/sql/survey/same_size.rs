@@ -11,7 +11,7 @@ use crate::store::sql::problems::problem_of;
 use crate::store::sql::statement::Statement;
 use crate::store::types::View;
 
-/// Of one size there are few: forms of the bias, and outputs that are laid out otherwise.
+/// Enough, because few problems have the same size: they differ in the bias or in the layout of the output.
 const MOST: i64 = 64;
 
 /// All queries must see the same state.

@@ -36,7 +36,7 @@ impl SizedRow {
     }
 }
 
-/// Of many, an even sample: ids are digests.
+/// An even sample if there are more than `cap`: the first ids, which are digests.
 pub(super) async fn sized_problems(
     db: &mut impl Connection,
     slug: &HardwareSlug,

@@ -27,7 +27,8 @@ from_row!(SourceRow { upload, name, standing, received_at, hardware, timings, fa
 impl SourceRow {
     fn read(self, view: &View) -> Result<SolutionSource, Damaged> {
         let receipts: Vec<HardwareReceipt> = from_json("upload's hardware", &self.hardware)?;
-        // A file may hold several parts for one kind of hardware; and one may have got another name since.
+        // A file may have several parts for one hardware. Its hardware may also have been merged since, under
+        // another name.
         let own = receipts.iter().position(|one| one.slug == view.hardware).unwrap_or(0);
         let own = receipts.into_iter().nth(own);
         let (collected_at, tool, driver, library) =
