@@ -1,4 +1,4 @@
-//! Uploads that this process is storing: how many at a time, and what lets them go first.
+//! The uploads that this process is storing. Limits their number, and lets other work wait for them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,13 +7,16 @@ use diode_core::api::MAX_UPLOAD_TIMINGS;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, timeout, timeout_at};
 
-/// An upload takes up to its limit in memory, and up to 32 bytes for each timing while it is decoded.
+/// How many uploads are stored at a time. Each takes memory for its bytes and, while it is decoded, up to 32
+/// bytes for each timing.
 const AT_ONCE: u32 = 2;
 
-/// Timings of an upload that is decoded beside another: three times the largest collection in use.
+/// The most timings of an upload that is decoded beside another one: three times the largest collection in
+/// use.
 const TIMINGS_BESIDE: usize = MAX_UPLOAD_TIMINGS / 4;
 
-/// How long no upload must have been stored. The next one of many follows sooner.
+/// The time without an upload after which other work goes on. Uploads that arrive one after the other leave
+/// shorter gaps.
 const QUIET: Duration = Duration::from_millis(100);
 
 /// The uploads that are being stored.
@@ -26,14 +29,14 @@ pub struct Storing {
 #[derive(Default)]
 struct Uploads {
     under_way: usize,
-    /// When the last one that has ended did.
+    /// When an upload last ended.
     ended: Option<Instant>,
 }
 
-/// One of them, until it is dropped.
+/// The turn of one upload, which lasts until it is dropped.
 pub struct Turn {
     storing: Storing,
-    // The semaphore is never closed, so there is always a permit in the end.
+    // The semaphore is never closed, so this always gets a permit at last.
     permit: Option<OwnedSemaphorePermit>,
     alone: bool,
 }
@@ -53,11 +56,11 @@ impl Storing {
         turn
     }
 
-    /// Waits until no upload is being stored, and none follows, but no longer than given.
+    /// Waits until no upload is being stored and none follows, but at most for `longest`.
     pub(crate) async fn pause(&self, longest: Duration) {
         let mut uploads = self.uploads.subscribe();
         let quiet = async {
-            // The sender lives as long as `self`, so it is never gone.
+            // The sender lives as long as `self`, so the channel is never closed.
             loop {
                 let none = uploads.wait_for(|uploads| uploads.under_way == 0).await;
                 let Some(ended) = none.ok().and_then(|uploads| uploads.ended) else { return };
@@ -72,7 +75,7 @@ impl Storing {
 }
 
 impl Turn {
-    /// How many timings and failures may be decoded in it.
+    /// How many timings and failures may be decoded in this turn.
     pub(crate) fn timings(&self) -> usize {
         if self.alone { MAX_UPLOAD_TIMINGS } else { TIMINGS_BESIDE }
     }
@@ -81,9 +84,9 @@ impl Turn {
         self.alone
     }
 
-    /// Waits until no other upload is being decoded, so that it may have as many timings as any.
+    /// Waits until no other upload is being decoded. Then this upload may have as many timings as any.
     pub(crate) async fn alone(&mut self) {
-        // Two that each kept a turn would wait for each other.
+        // Two uploads that each kept their permit would deadlock.
         self.permit = None;
         self.permit = Arc::clone(&self.storing.turns).acquire_many_owned(AT_ONCE).await.ok();
         self.alone = true;

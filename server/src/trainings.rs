@@ -1,4 +1,4 @@
-//! Trainings, asked for by people or by the server itself.
+//! Trainings that people or the server itself ask for.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use crate::backend::Backend;
 use crate::settings::Training;
 use crate::store::Now;
 
-/// How often to look whether enough is new: trainings take minutes.
+/// How often to check whether enough is new. Trainings take minutes, so this is soon enough.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 
-/// A job that is to be queued.
+/// A new job.
 pub(crate) fn job(request: JobRequest, automatic: bool, now: Now) -> serde_json::Result<Job> {
     let created_at = now.rfc3339();
     let identity = serde_json::to_vec(&(&request, &created_at))?;
@@ -31,8 +31,8 @@ pub(crate) fn job(request: JobRequest, automatic: bool, now: Now) -> serde_json:
     })
 }
 
-/// Asks for trainings, where enough is new, until `stopping` turns true or its sender is gone. Any number of
-/// processes may do so.
+/// Asks for trainings where enough is new, until `stopping` turns true or its sender is gone. Several
+/// processes may do so at once.
 pub async fn run(backend: Backend, settings: Training, mut stopping: watch::Receiver<bool>) {
     if !settings.automatic {
         return;
@@ -47,12 +47,13 @@ pub async fn run(backend: Backend, settings: Training, mut stopping: watch::Rece
     }
 }
 
-/// Queues a training for each hardware of which enough is new; returns how many.
+/// Queues a training for each hardware with enough new problems. Returns how many.
 pub async fn look(backend: &Backend, settings: &Training, now: Now) -> anyhow::Result<usize> {
     let mut queued = 0;
     for summary in backend.store.hardware_list().await? {
         let hardware = summary.hardware;
-        // Without facts there are no features; made-up times are for servers that take them.
+        // Features need the facts of a hardware. Simulated hardware is trained only on servers that accept
+        // it.
         if hardware.facts.is_none() || backend.refuse_simulated(&hardware).is_err() {
             continue;
         }
@@ -64,7 +65,7 @@ pub async fn look(backend: &Backend, settings: &Training, now: Now) -> anyhow::R
                 queued += 1;
             }
             Ok(false) => {}
-            // The others go on: what is damaged may be this hardware's alone.
+            // Goes on with the other hardware, because only the data of this one may be damaged.
             Err(error) => tracing::error!(
                 hardware = %job.request.hardware,
                 "it could not be seen whether a training is due: {error}"

@@ -1,4 +1,4 @@
-//! In the place of the certificate, in a program that was built without TLS.
+//! Takes the place of `certificate` in a program that was built without TLS.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 use super::TlsFiles;
 
-/// There is none.
+/// No value of this type exists.
 #[derive(Clone)]
 pub enum Tls {}
 
@@ -33,7 +33,7 @@ impl Tls {
     }
 }
 
-/// There is none either.
+/// No value of this type exists.
 pub(crate) enum Acceptor {}
 
 impl Acceptor {

@@ -1,4 +1,5 @@
-//! The certificate in force. It is renewed while the server runs, so its files are read anew when they change.
+//! The certificate in force. It is renewed while the server runs, so its files are read again when they
+//! change.
 
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -16,7 +17,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::TlsFiles;
 
-/// How often to look whether the files have changed.
+/// How often to check whether the files have changed.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 
 /// The certificate in force. Clones share it.
@@ -27,26 +28,26 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// Reads the files. Fails if they do not belong together.
+    /// Reads the files. Fails if the key does not belong to the certificate.
     pub fn open(files: TlsFiles) -> anyhow::Result<Self> {
         let acceptor = Arc::new(RwLock::new(read(&files)?));
         Ok(Self { files, acceptor })
     }
 
-    /// For one more connection.
+    /// An acceptor for a new connection.
     pub(crate) fn acceptor(&self) -> TlsAcceptor {
         // Nothing panics while it holds the lock.
         self.acceptor.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Reads the files anew, for connections from now on. If that fails, the certificate stays.
+    /// Reads the files again, for new connections. If that fails, the old certificate stays.
     pub fn reload(&self) -> anyhow::Result<()> {
         let acceptor = read(&self.files)?;
         *self.acceptor.write().unwrap_or_else(PoisonError::into_inner) = acceptor;
         Ok(())
     }
 
-    /// Reads the files anew when they change or on SIGHUP, until `stopping` turns true or its sender is gone.
+    /// Reads the files again when they change or on SIGHUP, until `stopping` turns true or its sender is gone.
     pub async fn renew(self, mut stopping: watch::Receiver<bool>) {
         let mut hung_up = match signal(SignalKind::hangup()) {
             Ok(hung_up) => hung_up,
@@ -67,7 +68,7 @@ impl Tls {
             }
             match self.reload() {
                 Ok(()) => tracing::info!("the certificate was read anew"),
-                // One file may have been replaced and the other not yet: the next look sees that.
+                // Perhaps only one of the two files has been replaced yet. The next check notices the other.
                 Err(error) => tracing::error!("the certificate stays as it was: {error:#}"),
             }
             seen = now;
@@ -75,7 +76,7 @@ impl Tls {
     }
 }
 
-/// When the files were changed last; `None` for one that is not there.
+/// When each file was last changed; `None` if it does not exist.
 fn changes(files: &TlsFiles) -> [Option<SystemTime>; 2] {
     let of = |path: &Path| std::fs::metadata(path).and_then(|found| found.modified()).ok();
     [of(&files.certificate), of(&files.key)]

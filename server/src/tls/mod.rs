@@ -1,4 +1,4 @@
-//! TLS that the server ends itself.
+//! TLS without a proxy.
 
 #[cfg_attr(not(feature = "tls"), path = "absent.rs")]
 mod certificate;
@@ -7,10 +7,10 @@ use std::path::PathBuf;
 
 pub use certificate::Tls;
 
-/// Where a certificate and its key lie, as PEM.
+/// The files of a certificate and its key, as PEM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// The server's certificate first, then those between it and a trusted one.
+    /// The server's certificate, followed by the certificates between it and a trusted one.
     pub certificate: PathBuf,
     pub key: PathBuf,
 }

@@ -1,4 +1,4 @@
-//! In the place of what sends spans, in a program that was built without it.
+//! Takes the place of `tracer` in a program that was built without spans.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use diode_core::api::Job;
 use super::Asked;
 use crate::settings::OtlpEndpoint;
 
-/// There is none.
+/// No value of this type exists.
 pub(super) enum Tracer {}
 
-/// A span that would be sent.
+/// No value of this type exists.
 pub(super) enum Recorded {}
 
 impl Tracer {

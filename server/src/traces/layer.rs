@@ -6,18 +6,18 @@ use super::Traces;
 use crate::http::id_of;
 use crate::metrics::known;
 
-/// What a collector is told of a request. Not the query: that of a link is a secret.
+/// The data of a request that a span has. It leaves out the query, which is a secret in links.
 #[cfg_attr(not(feature = "traces"), expect(dead_code, reason = "nobody is told"))]
 pub(crate) struct Asked<'a> {
     pub(super) method: &'static str,
-    /// The template, such as `/api/v1/uploads/{id}`; `None` for files of the dashboard and what is not there.
+    /// The template, such as `/api/v1/uploads/{id}`; `None` for files of the dashboard and unknown paths.
     pub(super) route: Option<&'a str>,
     pub(super) path: &'a str,
-    /// As in the log.
+    /// The same id as in the log.
     pub(super) id: &'a str,
 }
 
-/// Makes a span of each request, until its answer begins.
+/// Makes a span for each request. It ends when the answer begins.
 pub(crate) async fn traced(State(traces): State<Traces>, request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>();
     let asked = Asked {

@@ -1,7 +1,7 @@
 //! Spans of requests and jobs, for a collector that speaks OpenTelemetry's protocol.
 //!
-//! They are no copies of the log's: a span here has a kind, a parent from another program and a name by its
-//! route, which lines of a log have no place for.
+//! These spans are not copies of the log's. They have a kind, a parent from another program and a name by
+//! their route, for which lines of a log have no place.
 
 mod layer;
 mod span;
@@ -23,20 +23,22 @@ use tracer::Tracer;
 
 use crate::settings::OtlpEndpoint;
 
-/// How long the last spans of a process may take. A supervisor waits for requests to end, and then for this.
+/// How long the last spans of a process may take. A supervisor must wait for running requests, and then for
+/// so long.
 const LAST_SPANS: Duration = Duration::from_secs(3);
 
-/// Makes spans, and sends them in the background; nobody waits for the collector. The default makes none.
+/// Makes spans, and sends them in the background. No request waits for the collector. The default makes no
+/// spans.
 #[derive(Clone, Default)]
 pub struct Traces(Option<Arc<Tracer>>);
 
 impl Traces {
-    /// Sends them to a collector, which may be away.
+    /// Sends spans to a collector, which may be away.
     pub fn to(endpoint: &OtlpEndpoint) -> anyhow::Result<Self> {
         Ok(Self(Some(Arc::new(Tracer::new(endpoint)?))))
     }
 
-    /// Begins the span of a request, which goes on a trace that its headers name.
+    /// Begins the span of a request. It belongs to the trace that the request's headers name, if any.
     pub(crate) fn request(&self, asked: &Asked<'_>, headers: &HeaderMap) -> Span {
         Span::of(self.0.as_deref().map(|tracer| tracer.request(asked, headers)))
     }
@@ -46,7 +48,7 @@ impl Traces {
         Span::of(self.0.as_deref().map(|tracer| tracer.job(job)))
     }
 
-    /// Sends what has not been sent, and ends. Spans after this are lost.
+    /// Sends the spans that are left, and ends. Later spans are lost.
     pub async fn end(self) {
         let Some(tracer) = self.0 else { return };
         let ended = tokio::task::spawn_blocking(move || tracer.end(LAST_SPANS)).await;

@@ -1,4 +1,4 @@
-//! The way to the collector.
+//! Sends spans to the collector.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -9,13 +9,13 @@ use ureq::Agent;
 
 use crate::settings::OtlpEndpoint;
 
-/// How long a batch may take. Meanwhile spans are queued, and beyond the queue dropped.
+/// How long a batch may take. Meanwhile spans are queued. When the queue is full, spans are dropped.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Answers are empty, or say in a line what was refused.
 const MAX_ANSWER: u64 = 64 << 10;
 
-/// Sends batches, and logs once that they do not arrive, and once that they do again.
+/// Sends batches. Logs once when they stop arriving, and once when they arrive again.
 #[derive(Debug)]
 pub(super) struct Sender {
     agent: Agent,
@@ -56,7 +56,7 @@ impl Sender {
 
 #[async_trait]
 impl HttpClient for Sender {
-    /// Waits, since it is called on a thread that has nothing else to do.
+    /// Blocks, because the calling thread has nothing else to do.
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let answer = self.send(request);
         self.tell(match &answer {

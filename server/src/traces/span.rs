@@ -2,7 +2,7 @@ use axum::http::StatusCode;
 
 use super::tracer::Recorded;
 
-/// A request or a job while it lasts. It ends when it is dropped, so also if its client has gone.
+/// The span of a request or a job. It ends when it is dropped, also if a client has gone.
 pub(crate) struct Span(Option<Recorded>);
 
 impl Span {
@@ -10,7 +10,7 @@ impl Span {
         Self(recorded)
     }
 
-    /// Ends with the status of an answer. That a client was wrong is no fault of the server.
+    /// Ends the span with the status of an answer. An error of the client does not count as a failure.
     pub(crate) fn answered(self, status: StatusCode) {
         let Some(mut recorded) = self.0 else { return };
         recorded.note("http.response.status_code", i64::from(status.as_u16()));

@@ -16,10 +16,11 @@ use super::Asked;
 use super::sender::Sender;
 use crate::settings::OtlpEndpoint;
 
-/// How collectors name this program, unless `OTEL_SERVICE_NAME` does.
+/// The program's name at the collector, unless `OTEL_SERVICE_NAME` is set.
 const SERVICE: &str = env!("CARGO_PKG_NAME");
 
-/// Makes spans. The library queues them for a thread of its own, which sends them, and drops what no longer fits.
+/// Makes spans. The library queues them for its own thread, which sends them. It drops spans that do not fit in
+/// the queue.
 pub(super) struct Tracer {
     provider: SdkTracerProvider,
     tracer: SdkTracer,

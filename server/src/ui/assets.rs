@@ -3,28 +3,29 @@ use axum::http::{HeaderMap, HeaderValue, header};
 use diode_core::ids::Digest;
 use rust_embed::{EmbeddedFile, RustEmbed};
 
-/// What `cargo xtask web` wrote: each file also with `.br` and `.gz` after its name. A release holds the
-/// files; a debug build reads them where they are, so that it need not be built after the dashboard.
+/// The files that `cargo xtask web` has written, each also with `.br` and `.gz` after its name. A release
+/// includes them. A debug build reads them from their folder, so that the server need not be built again
+/// after the dashboard.
 #[derive(RustEmbed)]
 #[folder = "../web/dist"]
 #[allow_missing = true]
 pub(super) struct Dashboard;
 
-/// The content behind a name with a hash never changes.
+/// For names with a hash: their content never changes.
 const FOREVER: &str = "public, max-age=31536000, immutable";
-/// The content behind other names may change, so a client asks each time.
+/// For other names: their content may change, so clients ask each time.
 const ASK_AGAIN: &str = "no-cache";
 
-/// The compressed forms, the smallest first: coding and file extension.
+/// The compressed forms, the smallest first: the coding and the file extension.
 const ENCODINGS: [(&str, &str); 2] = [("br", ".br"), ("gzip", ".gz")];
 
-/// What `cargo xtask docs` wrote.
+/// The files that `cargo xtask docs` has written.
 #[derive(RustEmbed)]
 #[folder = "../docs/book"]
 #[allow_missing = true]
 pub(super) struct Book;
 
-/// One embedded file in an encoding that the client accepts.
+/// An embedded file in an encoding that the client accepts.
 pub(super) struct Asset {
     pub(super) bytes: Bytes,
     pub(super) digest: Digest,
@@ -34,7 +35,7 @@ pub(super) struct Asset {
 }
 
 impl Asset {
-    /// The file of a name among those of `Files`; `None` if there is none.
+    /// The file with a name among `Files`; `None` if there is none.
     pub(super) fn find<Files: RustEmbed>(name: &str, headers: &HeaderMap) -> Option<Self> {
         let plain = Files::get(name)?;
         let content_type = HeaderValue::from_str(plain.metadata.mimetype());
@@ -63,7 +64,7 @@ fn bytes(file: EmbeddedFile) -> Bytes {
     }
 }
 
-/// Whether `Accept-Encoding` admits a coding: named, and not with a weight of 0.
+/// Whether `Accept-Encoding` names a coding with another weight than 0.
 fn accepts(headers: &HeaderMap, coding: &str) -> bool {
     let values = headers.get_all(header::ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split(',')).any(|one| {
@@ -74,8 +75,8 @@ fn accepts(headers: &HeaderMap, coding: &str) -> bool {
     })
 }
 
-/// Whether a file or its folder has a name such as `STEM-HASH.EXTENSION` or `STEM-HASH`, with a hash of at
-/// least eight hex digits.
+/// Whether the file or one of its folders has a name such as `STEM-HASH.EXTENSION` or `STEM-HASH`. A hash has
+/// at least eight hex digits.
 fn is_hashed(path: &str) -> bool {
     const MIN_HASH: usize = 8;
     path.split('/').any(|name| {

@@ -7,11 +7,11 @@ use super::assets::{Asset, Book};
 use super::{not_built, respond};
 use crate::http::ApiFault;
 
-/// What to read while the book is not built.
+/// What to read if the book is not built.
 const WITHOUT_BOOK: &str = "The same pages are Markdown files in the folder <code>docs/</code>.";
 
-/// mdBook sets its theme by inline scripts. Its pages are made of files of this
-/// repository and hold nothing that a user sent.
+/// mdBook's pages need inline scripts for their theme. That is safe, because the pages are made only from
+/// files of this repository and never from what users send.
 const CONTENT_SECURITY_POLICY: &str = "default-src 'self'; script-src 'self' 'unsafe-inline'; \
      style-src 'self' 'unsafe-inline'; img-src 'self' data:; object-src 'none'; base-uri 'self'; \
      frame-ancestors 'none'; form-action 'self'";

@@ -1,5 +1,5 @@
-//! The dashboard and the documentation, embedded in the binary. Without them the server still works
-//! and says how to build them.
+//! The dashboard and the documentation, embedded in the program. Without them the server still works, and
+//! says how to build them.
 
 mod assets;
 mod docs;
@@ -12,7 +12,7 @@ use crate::http::{ApiFault, etag, is_current};
 use assets::{Asset, Dashboard};
 pub(crate) use docs::docs;
 
-/// What to read while the dashboard is not built.
+/// What to read if the dashboard is not built.
 const WITHOUT_DASHBOARD: &str = "The API works without it: \
      <a href=\"/api/v1/openapi.json\">/api/v1/openapi.json</a> describes it, \
      <a href=\"/api/v1/hardware\">/api/v1/hardware</a> is a good place to begin.";
@@ -36,20 +36,21 @@ pub(crate) async fn serve(method: Method, uri: Uri, headers: HeaderMap) -> Respo
         return ApiFault::not_found(format!("no file `{path}`; the dashboard begins at /")).into_response();
     }
     let known = is_page(path);
-    // A page that does not exist is never current, whatever the client has kept.
+    // An unknown page must not be answered with 304, so the client's conditions are ignored.
     let conditions = if known { headers.clone() } else { HeaderMap::new() };
     let mut response = match Asset::find::<Dashboard>("index.html", &headers) {
         Some(index) => respond(index, &conditions),
         None => not_built("dashboard", "cargo xtask web", WITHOUT_DASHBOARD),
     };
     if !known {
-        // The dashboard says so too, and leads on.
+        // The dashboard shows the same, with links to other pages.
         *response.status_mut() = StatusCode::NOT_FOUND;
     }
     response
 }
 
-/// The dashboard's pages, as its router has them (`web/src/app.rs`); `*` is any one part of a path.
+/// The paths of the dashboard's pages, as in its router (`web/src/app.rs`). `*` stands for one part of a
+/// path.
 const PAGES: [&str; 11] = [
     "/",
     "/hardware/*",

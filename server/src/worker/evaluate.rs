@@ -1,4 +1,4 @@
-//! Judging a contributed model, by the rule for the server's own.
+//! Judges a contributed model by the same rule as the server's own models.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ use crate::blobs::BlobKind;
 use crate::solutions::{Rebuilt, rebuild};
 use crate::store::{Claim, Now, TrainingData};
 
-/// Judges the model that waits for a job, and keeps the figures with it.
+/// Judges the model that waits for a job, and stores its figures.
 pub(super) async fn evaluate(
     backend: &Backend,
     claim: &Claim,
@@ -40,7 +40,7 @@ pub(super) async fn evaluate(
         let stop = Arc::clone(&stop);
         move || {
             let Rebuilt { dataset, .. } = rebuild(hardware, solutions);
-            // Nobody may want it any more.
+            // Checked again, because nobody may want the figures any more.
             let goes_on = || !stop.load(Ordering::Relaxed);
             let figures = figures(dataset, &bytes, published.as_ref(), file, &goes_on);
             goes_on().then_some(figures)
@@ -53,12 +53,12 @@ pub(super) async fn evaluate(
     if store.note_figures(&claim.job.id, &figures).await? { Ok(()) } else { Err(gone()) }
 }
 
-/// What stands in the way may pass.
+/// A failure that may pass.
 fn passing(error: impl Into<anyhow::Error>) -> Failure {
     Failure::Backend(error.into())
 }
 
-/// They mean nothing once `goes_on` says no.
+/// The result has no meaning once `goes_on` returns false.
 fn figures(
     dataset: Dataset,
     bytes: &[u8],
@@ -93,7 +93,7 @@ fn figures(
     }
 }
 
-/// The problems by which trainings are judged, and the model's first picks for them.
+/// The problems that are kept for judging, and the model's first picks for them.
 fn on_kept(dataset: Dataset, bytes: &[u8], goes_on: &dyn Fn() -> bool) -> Result<OnKept, String> {
     let model = examine(bytes).map_err(|error| error.to_string())?;
     let set = TrainingSet::from_datasets(&[dataset], None).map_err(|error| error.to_string())?;

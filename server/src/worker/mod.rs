@@ -1,4 +1,4 @@
-//! Works on the jobs in the queue, one at a time, until told to stop.
+//! Works on the jobs in the queue, one at a time, until it is told to stop.
 
 mod evaluate;
 mod publishable;
@@ -29,14 +29,14 @@ use crate::store::{Claim, ComparedWithPublished, Made, Now, StoreError, Training
 /// How often an idle worker looks for a job.
 const IDLE: Duration = Duration::from_millis(500);
 
-/// How often progress is recorded and the lease renewed: often enough for people
-/// who watch, rarely enough for the database.
+/// How often progress is stored and the claim renewed: often enough for people who watch, rarely enough for
+/// the database.
 const REPORT_EVERY: Duration = Duration::from_millis(500);
 
 /// How long to wait after a failure of the database.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
-/// How far a job is: a share from 0 to 1, and a line of text.
+/// The progress of a job: a share from 0 to 1, and a line of text.
 type Progress = (f64, String);
 
 /// Works until `stopping` turns true or its sender is gone.
@@ -51,7 +51,7 @@ pub async fn run(backend: Backend, stopping: watch::Receiver<bool>) {
             }
         };
         let mut stopping = stopping.clone();
-        // Running into the time-out is the normal case.
+        // Usually this times out.
         let _ = tokio::time::timeout(wait, stopping.wait_for(|stop| *stop)).await;
     }
 }
@@ -90,7 +90,7 @@ async fn next(backend: &Backend, stopping: &watch::Receiver<bool>) -> anyhow::Re
             return Err(error);
         }
         Err(Failure::Backend(error)) => {
-            // If this fails too, the lease runs out, and the job is tried again all the same.
+            // If this fails, too, the claim runs out and the job is tried again.
             backend.store.postpone_job(&claim, Now::read(), &format!("{error:#}")).await?;
             return Err(error);
         }
@@ -98,7 +98,7 @@ async fn next(backend: &Backend, stopping: &watch::Receiver<bool>) -> anyhow::Re
     Ok(true)
 }
 
-/// What operators are told.
+/// The outcome of a job, for operators.
 fn outcome(worked: &Result<Made, Failure>) -> &'static str {
     match worked {
         Ok(_) => "done",
@@ -109,7 +109,7 @@ fn outcome(worked: &Result<Made, Failure>) -> &'static str {
     }
 }
 
-/// Why a job did not get done, unless somebody wanted it so.
+/// Why a job failed; `None` if it was stopped or cancelled.
 fn failure(failure: &Failure) -> Option<String> {
     match failure {
         Failure::Stopped | Failure::LostClaim => None,
@@ -149,15 +149,15 @@ async fn train_model(
     });
     let claimed = follow(backend, claim, stopping, &training, progress, &stop).await;
     let trained = training.await.map_err(|error| {
-        // A panic is counted as a failure of the job: it must not be tried for ever.
+        // A panic counts as a failure of the job. Otherwise the job would be tried again and again.
         Failure::Failed(format!("the training ended abruptly: {error}"))
     })?;
     claimed?;
     keep(backend, claim, trained?, &uploads, stopping).await
 }
 
-/// Waits after a failure of database or blobs, which may pass, so that hours of training are not lost to a
-/// full disk. Returns the failure if this worker is to stop.
+/// Waits after a failure of the database or the blobs, which may pass: a full disk must not lose hours of
+/// training. Returns the failure if this worker must stop.
 async fn sit_out(error: anyhow::Error, stopping: &watch::Receiver<bool>) -> anyhow::Result<()> {
     if *stopping.borrow() {
         return Err(error);
@@ -167,7 +167,8 @@ async fn sit_out(error: anyhow::Error, stopping: &watch::Receiver<bool>) -> anyh
     Ok(())
 }
 
-/// Reports progress until the training ends, and ends it when it is to stop.
+/// Reports progress until the training ends. Stops the training if the worker must stop or has lost its
+/// claim.
 async fn follow<T>(
     backend: &Backend,
     claim: &Claim,
@@ -178,8 +179,8 @@ async fn follow<T>(
 ) -> Result<(), Failure> {
     let mut told = None;
     loop {
-        // Read before the progress, so that the last progress is reported even if the
-        // training is shorter than one wait.
+        // Read before the progress, so that the last progress is reported even if the training takes less
+        // than one wait.
         let ended = training.is_finished();
         let latest = progress.borrow().clone();
         let is_news = told.as_ref() != Some(&latest);
@@ -189,7 +190,7 @@ async fn follow<T>(
         if let Err(error @ (StoreError::Unavailable(_) | StoreError::Full(_))) = &reported
             && !*stopping.borrow()
         {
-            // The next report checks the claim again; until then the work goes on.
+            // The next report checks the claim again. Until then the work goes on.
             tracing::warn!(job = %claim.job.id, "progress could not be recorded: {error}");
             told = None;
         } else if *stopping.borrow() || !matches!(reported, Ok(true)) {
@@ -207,7 +208,7 @@ async fn follow<T>(
     Ok(())
 }
 
-/// Makes the model available: first its file, then its row.
+/// Stores the model: first its file, then its row.
 async fn keep(
     backend: &Backend,
     claim: &Claim,
@@ -226,7 +227,7 @@ async fn keep(
         match add(backend, &hardware, &summary, uploads, unseen_models.as_deref(), &kept).await {
             Ok(Some(state)) => {
                 tracing::info!(job = %claim.job.id, model = %summary.id, "{state}");
-                // The model is there whatever becomes of it.
+                // The model exists already, so a failure here is only logged.
                 match agents::ask_where_weak(backend.store.as_ref(), &hardware, &unseen).await {
                     Ok(0) => {}
                     Ok(asked) => {
@@ -241,14 +242,14 @@ async fn keep(
                 }
                 return Ok(Made::Model(summary.id));
             }
-            // Another one was published meanwhile.
+            // Another model was published meanwhile.
             Ok(None) => {}
             Err(error) => sit_out(error, stopping).await.map_err(Failure::Backend)?,
         }
     }
 }
 
-/// Judges a model beside the published one, and adds it; `None` if it must be judged again.
+/// Compares a model with the published one, and adds it. `None` if it must be judged again.
 async fn add(
     backend: &Backend,
     hardware: &Hardware,
@@ -261,7 +262,7 @@ async fn add(
     let published = store.published(&summary.hardware, summary.heuristic).await?;
     let file = file_of(backend, published.as_ref()).await?;
     let (kept, beside) = (Arc::clone(kept), published.as_ref().map(|published| published.id.clone()));
-    // Short beside the training, which would be lost.
+    // Never stopped: judging is short, and stopping would lose the long training.
     let goes_on = || true;
     let model_type = summary.model_type;
     let judge = move || {
@@ -270,7 +271,8 @@ async fn add(
     };
     let judged =
         tokio::task::spawn_blocking(judge).await.map(ComparedWithPublished::from).unwrap_or_else(|error| {
-            // A panic would come again: the model stays, for an administrator to look at.
+            // Another try would panic again. The model is added unpublished, so that an administrator can
+            // look at it.
             ComparedWithPublished {
                 beside,
                 publish: false,
@@ -280,7 +282,7 @@ async fn add(
     Ok(store.add_judged_model(summary, hardware, uploads, unseen_models, &judged, Now::read()).await?)
 }
 
-/// The file of the published model; `None` if there is none, or if its file is missing.
+/// The file of the published model; `None` if there is no such model, or its file is missing.
 async fn file_of(backend: &Backend, published: Option<&ModelSummary>) -> Result<Option<Bytes>, BlobError> {
     let Some(published) = published else { return Ok(None) };
     if backend.blobs.size(BlobKind::Model, &published.digest).await?.is_none() {

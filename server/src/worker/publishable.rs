@@ -1,4 +1,4 @@
-//! Whether a new model is published.
+//! Decides whether a new model is published.
 
 use diode_core::api::{ModelSummary, ModelType};
 use diode_core::ids::ModelId;
@@ -7,22 +7,22 @@ use diode_train::{FirstPicks, TrainingSet};
 
 use crate::store::ComparedWithPublished;
 
-/// A model whose first picks take so much longer, as a share, is no worse: timings near the best vary by more
-/// from launch to launch.
+/// A model whose first picks take longer by at most this share counts as no worse. Timings near the best vary more
+/// than that from launch to launch.
 const MARGIN: f64 = 0.005;
 
-/// On fewer problems one of them would decide.
+/// With fewer problems, a single one would decide.
 const LEAST_PROBLEMS: usize = 5;
 
-/// A model's first picks, and the problems that they are for.
+/// A model's first picks, and their problems.
 pub(super) struct OnKept {
     pub(super) problems: TrainingSet,
     pub(super) picks: FirstPicks,
 }
 
-/// What comes of comparing a model with the published one.
+/// The result of comparing a model with the published one.
 pub(super) struct Compared {
-    /// The published model, and its first picks, if there is one that can be judged.
+    /// The published model, and its first picks. `None` if there is none that can be judged.
     pub(super) beside: Option<ModelId>,
     pub(super) others: Option<FirstPicks>,
     /// See [`FirstPicks::beside`].
@@ -32,7 +32,7 @@ pub(super) struct Compared {
 }
 
 impl Compared {
-    /// What becomes of a model of this type: only those are published that programs are to take.
+    /// The result for a model of this type. Only models that programs take by themselves are published.
     pub(super) fn of_type(self, model_type: ModelType) -> Self {
         if model_type == ModelType::Ranking {
             return self;
@@ -60,8 +60,8 @@ impl From<Compared> for ComparedWithPublished {
 }
 
 impl OnKept {
-    /// Compares a model with the published one and its file, if there is one. Long work, for large sets. What comes of
-    /// it means nothing once `goes_on` says no.
+    /// Compares a model with the published one and its file, if there is one. With large sets this takes long. The
+    /// result has no meaning once `goes_on` returns false.
     pub(super) fn judge(
         &self,
         published: Option<(&ModelSummary, Option<&[u8]>)>,
@@ -82,7 +82,7 @@ impl OnKept {
         }
     }
 
-    /// Fails with the decision where nothing can be compared.
+    /// Fails, with the decision, if nothing can be compared.
     fn compare(
         &self,
         id: &ModelId,

@@ -1,4 +1,4 @@
-//! Snapshots as jobs.
+//! Snapshots that are made as jobs.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -23,7 +23,7 @@ impl From<NotFrozen> for Failure {
     }
 }
 
-/// Freezes the data that a job is about.
+/// Freezes the data of the job's hardware.
 pub(super) async fn freeze(
     backend: &Backend,
     claim: &Claim,
@@ -47,8 +47,8 @@ pub(super) async fn freeze(
     Ok(frozen?)
 }
 
-/// Asks for a snapshot of what a published model was trained on, so that its card can name one. The model is
-/// there whatever becomes of it.
+/// Asks for a snapshot of the data that a published model was trained on, so that the model's card can name
+/// it. A failure is only logged, because the model exists already.
 pub(super) async fn ask(backend: &Backend, training: &JobRequest) {
     let now = Now::read();
     let request = JobRequest::new(JobKind::Snapshot, training.heuristic, training.hardware.clone());

@@ -5,7 +5,7 @@ use diode_core::{DType, Heuristic, Op};
 use diode_model::predecessor::{Architecture, PredecessorMetadata};
 use diode_model::{Metadata, Model, Training};
 
-/// What the files of every type of model state.
+/// What the file of every type of model states.
 pub(super) struct About<'a> {
     pub(super) model_type: ModelType,
     heuristic: Heuristic,
@@ -56,7 +56,7 @@ pub(crate) fn summarise(model: &Model, bytes: &[u8]) -> ModelSummary {
     summary(&model.metadata().into(), model.parameters(), bytes, None)
 }
 
-/// The summary of a model, from its own file and from what the job found that trained it.
+/// The summary of a model, from its file and from the results of the job that trained it.
 pub(super) fn summary(
     about: &About<'_>,
     parameters: u64,

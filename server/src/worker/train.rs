@@ -1,4 +1,4 @@
-//! One training, from a dataset to a model file. Long work, on a thread of its own.
+//! One training, from a dataset to a model file. It takes long, so it has a thread of its own.
 
 mod networks;
 
@@ -16,29 +16,29 @@ use super::publishable::OnKept;
 use super::summary::summary;
 use crate::store::Now;
 
-/// A model and its file.
+/// A model, its file and its results.
 pub(super) struct Trained {
     pub(super) summary: ModelSummary,
     pub(super) hardware: Hardware,
     pub(super) bytes: Vec<u8>,
-    /// The models of its cross-validation, as the database keeps them.
+    /// The models of its cross-validation, in the form in which the database stores them.
     pub(super) unseen_models: Option<Vec<u8>>,
-    /// How it does on the problems that are kept for judging.
+    /// Its picks for the problems that are kept for judging.
     pub(super) kept: OnKept,
-    /// Problems that it had not seen, and the share of the best that its first picks reach.
+    /// Problems that the model had not seen, with the share of the best that its first picks reach.
     pub(super) unseen: Vec<(Problem, f64)>,
 }
 
-/// Why there is no model.
+/// Why no model was made.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// This worker is to stop; another may do the job.
+    /// This worker must stop. Another worker may do the job.
     Stopped,
     /// The job was cancelled, or another worker has taken over.
     LostClaim,
     /// The job failed, and trying again will not help.
     Failed(String),
-    /// Database or blobs; trying again may help.
+    /// The database or the blobs failed. Trying again may help.
     Backend(anyhow::Error),
 }
 
@@ -51,9 +51,9 @@ impl From<TrainError> for Failure {
     }
 }
 
-/// Trains on everything in the dataset but the problems that are kept for judging, states in the model how well
-/// such models do on problems they have not seen, and judges it by those that are kept. `diode train
-/// --without-kept` does the same and gives the same bytes.
+/// Trains a model on all problems of the dataset, except those that are kept for judging. The model's file
+/// states how good such models are on problems that they have not seen. The kept problems then judge the model.
+/// `diode train --without-kept` does the same and gives the same bytes.
 pub(super) fn train(
     dataset: Dataset,
     job: &Job,
@@ -72,7 +72,7 @@ pub(super) fn train(
         }
         if stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    // In whole seconds, as the command line writes it.
+    // Rounded to whole seconds, as on the command line.
     let created_at = Now::read().whole_second().rfc3339();
     let network = Network::learn(&set, &job.request, created_at, &mut observe)?;
     let failed = |error: ModelError| Failure::Failed(error.to_string());

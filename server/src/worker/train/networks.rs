@@ -1,4 +1,4 @@
-//! The networks that jobs train: ours, and those of torch-diode to compare it with.
+//! The networks that jobs train: Diode's own, and torch-diode's to compare with.
 
 use std::ops::ControlFlow;
 
@@ -13,8 +13,7 @@ use diode_train::{
 
 use crate::worker::summary::About;
 
-/// A model is judged on problems it has not seen by training this often without
-/// a part of them.
+/// The number of folds. To judge a model on problems that it has not seen, it is trained once without each fold.
 const FOLDS: usize = 4;
 
 pub(super) enum Network {
@@ -64,8 +63,8 @@ impl Network {
         }
     }
 
-    /// How its first picks do on problems that it has not seen, of the folds and of those that are kept for judging.
-    /// Nothing follows from how torch-diode's networks do.
+    /// The shares of the best that its first picks reach on problems that it has not seen: those of the folds, and
+    /// those that are kept for judging. Empty for torch-diode's networks, because nothing is done with their shares.
     pub(super) fn shares_of_best(self, kept: &TrainingSet, picks: &FirstPicks) -> Vec<(Problem, f64)> {
         let Self::Ranking { mut unseen, .. } = self else { return Vec::new() };
         unseen.extend(kept.iter().map(|kept| kept.problem.clone()).zip(picks.shares()));
@@ -79,7 +78,7 @@ impl Network {
         }
     }
 
-    /// The file of the models that were trained without a part of the problems, if there are any.
+    /// The file with the models of the cross-validation, if there are any.
     pub(super) fn unseen_models(&self) -> Result<Option<Vec<u8>>, ModelError> {
         let Self::Ranking { folds, .. } = self else { return Ok(None) };
         let mut unseen = UnseenModels::default();
@@ -89,7 +88,7 @@ impl Network {
         (!folds.is_empty()).then(|| unseen.to_bytes()).transpose()
     }
 
-    /// What its file states; fails if it states nothing, as torch-diode's own files do.
+    /// What its file states. Fails if the file states nothing, like torch-diode's own files.
     pub(super) fn about(&self) -> Result<About<'_>, String> {
         match self {
             Self::Ranking { model, .. } => Ok(model.metadata().into()),
