@@ -1,4 +1,4 @@
-//! Accounts over HTTP: making, changing and deleting them, and what other sites and strangers get.
+//! Tests of accounts over HTTP: making, changing and deleting them, and what other sites and strangers get.
 
 use diode_core::api::{Account, Invitation, IssuedToken, Receipt, Token};
 use diode_server::accounts::{SignUps, first_account_link, password_link};
@@ -14,7 +14,7 @@ async fn an_account_is_made_used_and_deleted() {
     let account: Account = ada.get("/api/v1/account").await.json();
     assert_eq!((account.name.as_str(), account.admin), ("ada", false));
 
-    // Another session ends when the password changes; this one goes on.
+    // Another session ends when the password changes. This one does not.
     let elsewhere = Visitor::signed_in(&app, "ada", PASSWORD).await;
     let change = r#"{"current":"correct horse battery staple","new":"another horse battery staple"}"#;
     assert_eq!(ada.send("PUT", "/api/v1/account/password", change).await.status, 204);
@@ -30,7 +30,7 @@ async fn an_account_is_made_used_and_deleted() {
     assert_eq!(reply.status, 204);
     assert!(reply.header("set-cookie").contains("Max-Age=0"), "{}", reply.header("set-cookie"));
     ada.get("/api/v1/account").await.refusal(401, "unauthorized");
-    // The name is free again. A new account of this name gets nothing of the old one's.
+    // The name is free again. A new account with this name gets nothing of the old one.
     let other = Visitor::signed_up(&app, "ada").await;
     assert_ne!(other.get("/api/v1/account").await.json::<Account>().id, account.id);
 }
@@ -70,7 +70,7 @@ async fn sign_ups_are_open_by_invitation_or_closed() {
 
         let invitation: Invitation = admin.post("/api/v1/invitations", "").await.json();
         let secret = invitation.link.rsplit('=').next().unwrap();
-        // A name that is taken does not use the invitation up.
+        // A taken name does not use up the invitation.
         let bob = Visitor::new(&app);
         bob.sign_up("ada", Some(secret)).await.refusal(409, "taken");
         assert_eq!(bob.sign_up("bob", Some(secret)).await.status, 201);
@@ -134,6 +134,6 @@ async fn other_peoples_things_stay_theirs() {
     eve.send("DELETE", "/api/v1/tokens/..%2f..", "").await.refusal(404, "not_found");
     assert_eq!(eve.get("/api/v1/tokens").await.json::<Vec<Token>>(), []);
     assert_eq!(ada.get("/api/v1/tokens").await.json::<Vec<Token>>(), [issued.token]);
-    // Without an account one does not even learn whether there are any.
+    // Without an account, the answer does not even say whether there are tokens.
     Visitor::new(&app).get("/api/v1/tokens").await.refusal(401, "unauthorized");
 }

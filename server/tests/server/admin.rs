@@ -66,7 +66,8 @@ async fn damage_costs_its_own_row_and_no_other() {
     .await;
     let verified = verify(&app.backend).await.unwrap();
     assert!(!verified.is_clean());
-    // Two columns that cannot be read make no entry; one entry cannot be read itself.
+    // Two views have no computed entry, because columns of their solutions cannot be read. A third view has
+    // an entry that cannot be read itself.
     assert_eq!(
         (verified.entries, verified.differences.len(), verified.damaged.len()),
         (7, 2, 3),
@@ -75,7 +76,7 @@ async fn damage_costs_its_own_row_and_no_other() {
     let dataset = app.get("/api/v1/datasets/nvidia-h200.msgpack.zst").await;
     assert_eq!((dataset.status.as_u16(), dataset.header("diode-left-out")), (200, "2"));
     assert_eq!(diode_formats::decode(&dataset.body).unwrap().datasets[0].solutions.len(), 5);
-    // An upload for a damaged view is stored as any other.
+    // An upload for a damaged view is stored like any other.
     let again = crate::samples::dataset(crate::samples::h200(), &[crate::samples::mm(1024, 1024, 1024)], 1.2);
     assert_eq!(app.upload(columnar(&again)).await.status, 201);
 }
@@ -96,7 +97,7 @@ async fn missing_blobs_are_reported_and_orphans_removed() {
     let later = Now(now.0 + std::time::Duration::from_secs(2 * 3600));
     assert_eq!(sweep(&app.backend, false, later).await.unwrap(), Swept { removed: 1, young: 0 });
     assert_eq!(verify(&app.backend).await.unwrap().orphans, 0);
-    // Where no server works, those that a full disk has left can go at once.
+    // If no server runs, the blobs that a full disk has left can be removed at once.
     app.backend.blobs.put(BlobKind::Upload, &orphan, b"orphan".to_vec().into()).await.unwrap();
     assert_eq!(app.admin(&["sweep"]).2, "0 blobs that no row names removed; 1 younger than an hour kept\n");
     assert!(app.admin(&["sweep", "--young"]).2.starts_with("1 blobs that no row names removed"));
@@ -151,7 +152,7 @@ async fn standings_that_do_not_follow_from_the_timings_are_found() {
     let clean = verify(&app.backend).await.unwrap();
     assert!(clean.is_clean() && clean.uploads == 5, "{clean}");
 
-    // Each of these alone is found, and put right again.
+    // Each of these changes is found on its own, and is then undone.
     for (change, undo, found) in [
         (
             "UPDATE uploads SET log_ratio = log_ratio * 2 WHERE standing = 1",

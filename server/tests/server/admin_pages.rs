@@ -1,4 +1,5 @@
-//! The pages for administrators, and what an account has contributed, as a browser without scripts sees them.
+//! Tests of the pages for administrators and of an account's contributions, as a browser without scripts sees
+//! them.
 
 use diode_core::api::{HardwareSummary, Job, JobState, Receipt, Standing};
 use diode_core::hardware::Hardware;
@@ -124,7 +125,7 @@ async fn an_account_sees_its_uploads_agents_and_records() {
         assert!(ada.page("/account/contributions").await.contains("None yet."));
         let both = [mm(2048, 512, 512), mm(4096, 512, 512)];
         let receipt = send(&ada, &dataset(h200(), &both, 4.0)).await;
-        // Bob is faster on one of them.
+        // Bob is faster on one of the problems.
         send(&bob, &dataset(h200(), &both[..1], 3.5)).await;
         settle(store).await;
         let registration = serde_json::to_string(&h200_registration()).unwrap();
@@ -141,7 +142,7 @@ async fn an_account_sees_its_uploads_agents_and_records() {
             "{theirs}"
         );
 
-        // The file comes as it was sent.
+        // The download has the bytes that were sent.
         let file = app.get(&format!("/api/v1/uploads/{}/download", receipt.id)).await;
         assert_eq!((file.status.as_u16(), &file.body), (200, &columnar(&dataset(h200(), &both, 4.0))));
         assert!(file.header("content-disposition").contains(&format!("{}.msgpack.zst", receipt.id)));

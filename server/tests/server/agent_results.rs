@@ -1,4 +1,4 @@
-//! What becomes of the plan when results do not count, at once or later.
+//! Tests of the plan when results do not count, either at once or later.
 
 use diode_core::api::{Agent, Breadth, LeaseAnswer, Purpose, Receipt, Registration, Standing};
 use diode_core::{Problem, TimeColumn};
@@ -13,7 +13,7 @@ use crate::tokens::{issue, with_token};
 use crate::trust::{send, settle};
 use crate::visitor::Visitor;
 
-/// An agent of an account.
+/// An agent that belongs to an account.
 struct Owned<'a> {
     app: &'a TestApp,
     bearer: String,
@@ -39,14 +39,14 @@ impl<'a> Owned<'a> {
         answer.lease.unwrap()
     }
 
-    /// Whether it would be given a problem now.
+    /// Whether the agent would get a problem now.
     async fn is_given(&self, problem: &Problem) -> bool {
         let lease = self.lease().await;
         self.post(&format!("/{}/end", lease.id), b"{}".to_vec()).await;
         lease.work.iter().any(|work| work.problem == *problem)
     }
 
-    /// Measures a problem that it must be given, and gives the rest back.
+    /// Measures a problem, which the agent must get, and gives the rest back.
     async fn measures(&self, problem: &Problem, factor: f64) -> Receipt {
         let lease = self.lease().await;
         assert!(lease.work.iter().any(|work| work.problem == *problem), "{lease:?}");
@@ -66,7 +66,7 @@ async fn ask_for(store: &dyn Store, problem: &Problem) {
 
 #[tokio::test]
 async fn a_result_that_is_fenced_at_once_is_measured_by_another_contributor() {
-    // Nobody is to confirm it besides.
+    // A problem that needs no confirmation by its size.
     let asked = (1..).map(|n| mm(64 * n, 4096, 4096)).find(|problem| !is_to_be_confirmed(problem)).unwrap();
     for app in TestApp::public_on_both("fenced_results").await {
         let store = app.backend.store.as_ref();
@@ -106,7 +106,7 @@ async fn a_best_that_leads_its_board_is_confirmed_by_another() {
         }
         let bob = Owned::by(&app, &Visitor::signed_up(&app, "bob").await).await;
         let cyd = Owned::by(&app, &Visitor::signed_up(&app, "cyd").await).await;
-        // The first is as fast as the roof allows, the other slower than all.
+        // The first is as fast as the roofline allows. The other is slower than all others.
         for (problem, factor, leads) in [(&asked[0], 1.0, true), (&asked[1], 9.0, false)] {
             assert_eq!(bob.measures(problem, factor).await.standing, Standing::Counts);
             assert!(!bob.is_given(problem).await, "nobody confirms himself");
@@ -136,7 +136,7 @@ async fn what_is_quarantined_or_deleted_is_measured_again() {
             assert!(store.losses(&h200().slug).await.unwrap() > losses, "the plan hears of it");
             assert!(!store.measured_problems(&h200().slug).await.unwrap().contains(&asked));
         }
-        // The same result under another name is quarantined at once, and settles nothing either.
+        // The same result with another node's name is quarantined at once, and settles no work either.
         let lease = ada.lease().await;
         let mut same = dataset(h200(), std::slice::from_ref(&asked), 4.0);
         same.provenance.node.insert("name".to_owned(), "another".to_owned());
@@ -163,7 +163,7 @@ async fn the_plan_forgets_what_was_measured_without_it_and_is_lost() {
         let all = known(&ReadUpTo::default()).await;
         assert_eq!(all.problems.len(), 2, "each once: {all:?}");
         assert!(all.problems.contains(&own) && all.problems.contains(&planned));
-        // What is measured is read again when that is due, what is planned is not.
+        // When a new reading begins, measured problems are read again. Planned ones are not.
         let again = known(&ReadUpTo { measured: MeasuredUpTo::Nothing, ..all.read.clone() }).await;
         assert_eq!(again.problems, [own]);
         let delete =

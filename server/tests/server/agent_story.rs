@@ -1,4 +1,4 @@
-//! Every method of the store about agents, told to both databases.
+//! Tests of every method of the store about agents, on both databases.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -16,7 +16,7 @@ use diode_server::store::{
 use crate::samples::{dataset, h200, mm, problem};
 use crate::story::upload;
 
-/// Hardware of this story alone.
+/// Hardware that only this story uses.
 pub(crate) fn hardware() -> Hardware {
     Hardware::from_name("NVIDIA Y1").unwrap()
 }
@@ -66,9 +66,9 @@ fn sizes(lease: &LeasedWork) -> Vec<u64> {
     lease.work.iter().map(|work| work.problem.m).collect()
 }
 
-/// Stores results of a lease, as the agent's upload.
+/// Stores results of a lease as an upload of the agent.
 async fn deliver(store: &dyn Store, agent: &KnownAgent, lease: &LeaseId, problems: &[Problem]) {
-    // Nobody measures the same as another.
+    // Each agent has other times, so that no result is a copy of another's.
     let own: u32 = agent.id.as_str().bytes().map(u32::from).sum();
     let mut new = upload(&dataset(hardware(), problems, 1.0 + f64::from(own) / 1e4), &[]);
     let contributor = agent.contributor().to_owned();
@@ -85,7 +85,7 @@ pub(crate) async fn agents_measure(store: &dyn Store) {
     assert_eq!(store.agents(None, 1).await.unwrap().len(), 1);
     assert_eq!(one.registration, registration("one"));
 
-    // Nothing waits, and the plan has not been asked yet.
+    // Nothing waits, and nothing has been planned yet.
     assert_eq!(take(store, &one, 60.0, start).await, Taken::Nothing);
     let wish = LeaseWish { agent: &one, id: LeaseId::of(b"x"), seconds: 60.0, may_plan: true };
     assert_eq!(store.take_lease(&wish, start).await.unwrap(), Taken::PlanFirst);
@@ -94,7 +94,7 @@ pub(crate) async fn agents_measure(store: &dyn Store) {
     let planned: Vec<NewWork> = aligned[..6].iter().map(|p| work(p.clone(), Purpose::More)).collect();
     assert_eq!(store.add_work(&hardware().slug, &planned).await.unwrap(), 6);
     assert_eq!(store.add_work(&hardware().slug, &planned).await.unwrap(), 0, "planned already");
-    // What the device cannot do, and what takes too long, are for others.
+    // Problems that the device cannot measure, or that take too long, are for others.
     let others = [
         work(problem(Op::Mm, 64, 64, 64, DType::Float32), Purpose::Hole),
         NewWork { seconds: 1000.0, ..work(aligned[6].clone(), Purpose::Hole) },
@@ -104,7 +104,7 @@ pub(crate) async fn agents_measure(store: &dyn Store) {
     store.add_work(&hardware().slug, &urgent).await.unwrap();
     what_is_planned_is_read_once(store).await;
 
-    // Two agents at once get different problems, the wanted one first.
+    // Two agents ask at once and get different problems, the wanted one first.
     let (first, second) = tokio::join!(take(store, &one, 30.0, start), take(store, &two, 30.0, start));
     let (first, second) = (leased(first), leased(second));
     assert_eq!((first.work.len(), second.work.len()), (3, 3));
@@ -113,17 +113,17 @@ pub(crate) async fn agents_measure(store: &dyn Store) {
     let figures = store.work_figures(&hardware().slug).await.unwrap();
     assert_eq!((figures.waiting, figures.leased), (4, 6));
 
-    // Asking again gives the same lease: a restarted agent goes on.
+    // Asking again gives the same lease, so that a restarted agent goes on.
     assert_eq!(leased(take(store, &one, 60.0, later(0)).await), first);
     assert!(store.renew_lease(&one.id, &first.id, later(1)).await.unwrap());
     assert!(!store.renew_lease(&two.id, &first.id, later(1)).await.unwrap(), "another agent's");
 
-    // A result arrives; what is left of the lease is less.
+    // After a result has arrived, the lease has less work left.
     deliver(store, &one, &first.id, &[first.work[0].problem.clone()]).await;
     let rest = leased(take(store, &one, 60.0, later(1)).await);
     assert_eq!((rest.id.clone(), rest.work.len()), (first.id.clone(), 2));
 
-    // The second agent is silent. Its problems go to the first, once that has finished its own.
+    // The second agent is silent. The first gets its problems, after it has finished its own.
     let left: Vec<Problem> = rest.work.iter().map(|work| work.problem.clone()).collect();
     deliver(store, &one, &first.id, &left).await;
     let done = store.leases(&one.id, 10).await.unwrap();
@@ -134,12 +134,12 @@ pub(crate) async fn agents_measure(store: &dyn Store) {
     assert!(sizes(&second).iter().all(|m| sizes(&taken_over).contains(m)));
     assert!(!store.renew_lease(&two.id, &second.id, later(2)).await.unwrap());
 
-    // What it has measured all the same is kept, but the first agent's lease stays as it is.
+    // The second agent's late results are stored, but the first agent's lease does not change.
     deliver(store, &two, &second.id, &[second.work[0].problem.clone()]).await;
     assert!(store.measured_problems(&hardware().slug).await.unwrap().contains(&second.work[0].problem));
     assert_eq!(leased(take(store, &one, 600.0, later(2)).await), taken_over);
 
-    // One problem is refused, the others wait again.
+    // One problem is refused. The others wait again.
     let refused = [refusal(&taken_over.work[0].problem, Reach::Hardware)];
     let ended = store.end_lease(&one.id, &taken_over.id, &refused, later(2)).await.unwrap();
     assert_eq!(ended, Some(LeaseState::Returned));
@@ -167,7 +167,7 @@ fn refusal(problem: &Problem, reach: Reach) -> RefusedWork {
     RefusedWork { problem: problem.id(), reason: "no kernel".to_owned(), reach }
 }
 
-/// What one agent lacks the kernels for is still for others.
+/// Problems for which one agent lacks kernels are still for others.
 async fn agents_get_what_they_have_kernels_for([one, two]: [&KnownAgent; 2], store: &dyn Store, now: Now) {
     let rest = leased(take(store, one, 3600.0, now).await);
     let all: Vec<Problem> = rest.work.iter().map(|work| work.problem.clone()).collect();
@@ -184,7 +184,8 @@ async fn agents_get_what_they_have_kernels_for([one, two]: [&KnownAgent; 2], sto
     let lease = leased(take(store, &for_aligned, 600.0, now).await);
     assert_eq!(lease.work.iter().map(|work| &work.problem).collect::<Vec<_>>(), [&aligned]);
 
-    // It lacks some of them after all. Nothing else is for it, and the other agent gets both problems.
+    // The agent lacks some of the kernels after all. It gets nothing else, and the other agent gets both
+    // problems.
     let refused = [refusal(&aligned, Reach::Agent)];
     let ended = store.end_lease(&one.id, &lease.id, &refused, now).await.unwrap();
     assert_eq!(ended, Some(LeaseState::Done), "all of its problems were refused");
@@ -194,7 +195,7 @@ async fn agents_get_what_they_have_kernels_for([one, two]: [&KnownAgent; 2], sto
     assert_eq!(others, [2048, 2048]);
 }
 
-/// `lease` is that of the second agent; nobody has had `never_had`.
+/// `lease` belongs to the second agent. `never_had` was in no lease.
 async fn results_settle_what_their_lease_had(
     store: &dyn Store,
     [one, two]: [&KnownAgent; 2],
@@ -208,7 +209,7 @@ async fn results_settle_what_their_lease_had(
     deliver(store, one, &lease.id, std::slice::from_ref(had)).await;
     assert_eq!(&leased(take(store, two, 600.0, now).await), lease, "another agent's results");
 
-    // What went back and nobody has taken since is settled by late results.
+    // Late results settle work that went back and that nobody has taken since.
     let ended = store.end_lease(&two.id, &lease.id, &[], now).await.unwrap();
     assert_eq!(ended, Some(LeaseState::Returned));
     let measured = async || store.leases(&two.id, 1).await.unwrap()[0].measured;

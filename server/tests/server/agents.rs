@@ -89,7 +89,7 @@ async fn an_agent_is_given_what_is_missing_and_coverage_grows() {
         let listed: Vec<Agent> = app.fetch("/api/v1/agents?hardware=nvidia-h200").await;
         assert_eq!(listed.len(), 1);
 
-        // The next lease has nothing of the first.
+        // The next lease has none of the first lease's problems.
         let next = take(&app, &agent).await;
         assert!(next.work.iter().all(|work| !problems.contains(&work.problem)));
         let end = format!("/agents/{}/leases/{}/end", agent.id, next.id);
@@ -143,7 +143,8 @@ async fn results_are_stored_for_ones_own_lease() {
         assert!(message.contains("another agent's"), "{message}");
         assert_eq!(app.fetch::<Vec<Receipt>>("/api/v1/uploads").await, []);
 
-        // A lease of a database that was replaced: nobody waits for it, but what was measured is not lost.
+        // The lease comes from a database that was replaced. Its results are stored, though no work waits for
+        // them.
         let results = format!("{leases}/0123456789abcdef/results");
         assert_eq!(post_with(&app, &results, Some(OTHER_KEY), bytes).await.status, 201);
         assert_eq!(take(&app, &agent).await, lease, "nothing of it is settled");
@@ -151,7 +152,7 @@ async fn results_are_stored_for_ones_own_lease() {
     }
 }
 
-/// A device with so little memory that there are few kinds for it.
+/// A device with so little memory that it can measure only few kinds.
 fn small() -> Registration {
     let registration = h200_registration();
     let ability = Ability { memory_bytes: 8_000, unaligned: false, ..registration.ability };
@@ -183,7 +184,7 @@ async fn what_people_want_comes_before_more_of_the_known() {
         let ended = post(&app, &end, serde_json::json!({ "refused": refused }).to_string()).await;
         assert_eq!(ended.json::<LeaseSummary>().state, LeaseState::Done);
     }
-    // It has a part of the first lease, behind what nothing of its kind was measured of.
+    // The wanted problem gets its share of the first lease, after the holes.
     let place = purposes.iter().position(|purpose| *purpose == Purpose::Wanted).unwrap();
     assert!(place > 5 && purposes[..place].iter().all(|purpose| *purpose == Purpose::Hole), "{purposes:?}");
     let more = purposes.iter().position(|purpose| *purpose == Purpose::More).unwrap();
@@ -209,12 +210,12 @@ async fn nonsense(app: &TestApp) {
     for _ in 0..2 {
         post(app, &results, impossible.clone()).await.refusal(422, "refused");
     }
-    // What it had sent does not count either, and others are to measure it.
+    // The agent's earlier results do not count either, and other agents must measure those problems.
     let stored = app.backend.store.receipt(&receipt.id).await.unwrap().unwrap();
     assert_eq!(stored.standing, Standing::Quarantined);
     assert!(stored.reason.unwrap().contains("put aside"));
     assert_eq!(app.backend.store.moderation_log(1).await.unwrap()[0].who, "server");
-    // Nothing is taken of it any more, and what it has is for others.
+    // The server accepts no more results of the agent, and its work goes to others.
     post(app, &results, columnar(&dataset(h200(), &[first], 1.5))).await.refusal(403, "forbidden");
     assert_eq!(app.backend.store.work_figures(&h200().slug).await.unwrap().leased, 0);
     let leases = format!("/agents/{}/leases", agent.id);

@@ -1,4 +1,4 @@
-//! What people, models and new drivers ask of agents, told to both databases.
+//! Tests of the work that people, models and new drivers ask for, on both databases.
 
 use diode_core::api::{Purpose, Registration};
 use diode_core::hardware::Hardware;
@@ -10,7 +10,7 @@ use crate::agent_story::{leased, registration, take, work};
 use crate::samples::{dataset, mm, problem};
 use crate::story::upload;
 
-/// Hardware of this story alone.
+/// Hardware that only this story uses.
 fn hardware() -> Hardware {
     Hardware::from_name("NVIDIA Y3").unwrap()
 }
@@ -32,23 +32,23 @@ pub(crate) async fn what_is_asked_for_has_a_part_of_each_lease(store: &dyn Store
     let one = agent(store, "asked one", "570").await;
     let holes: Vec<_> = (1..=12).map(|n| work(mm(64 * n, 128, 128), Purpose::Hole)).collect();
     store.add_work(&slug, &holes).await.unwrap();
-    // The first of these waits as a hole already, so somebody gets it sooner.
+    // The first of these already waits as a hole. It is moved forward.
     let wanted = [holes[11].problem.clone(), mm(64, 192, 128)].map(|problem| work(problem, Purpose::Wanted));
     store.add_work(&slug, &wanted).await.unwrap();
     let weak = [work(mm(64, 256, 128), Purpose::Weak)];
     store.add_work(&slug, &weak).await.unwrap();
 
-    // Six problems of ten seconds; a quarter of the lease is as long as one of them.
+    // The lease has room for six problems of ten seconds. A quarter of it is enough for one of them.
     let lease = leased(take(store, &one, 60.0, Now::read()).await);
     assert_eq!(purposes(&lease), [[Purpose::Hole; 5].as_slice(), &[Purpose::Wanted]].concat());
     assert_eq!(lease.work[5].problem, wanted[0].problem);
     store.end_lease(&one.id, &lease.id, &[], Now::read()).await.unwrap();
-    // As long as an hour: everything, and nothing twice.
+    // In a lease of an hour the agent gets everything, and nothing twice.
     let lease = leased(take(store, &one, 3600.0, Now::read()).await);
     let all = [[Purpose::Hole; 11].as_slice(), &[Purpose::Wanted; 2], &[Purpose::Weak]].concat();
     assert_eq!(purposes(&lease), all);
     store.end_lease(&one.id, &lease.id, &[], Now::read()).await.unwrap();
-    // What is longer than its part has its turn all the same.
+    // A problem that is longer than the share gets its turn all the same.
     let long = problem(Op::Mm, 4096, 4096, 64, DType::BFloat16);
     store
         .add_work(&slug, &[diode_server::store::NewWork { seconds: 50.0, ..work(long, Purpose::Wanted) }])
@@ -77,7 +77,7 @@ async fn another_driver_measures_again(store: &dyn Store, one: &KnownAgent, meas
     let asked: Vec<&Problem> = lease.work.iter().map(|work| &work.problem).collect();
     assert!(asked.len() == measured.len() && asked.iter().all(|problem| measured.contains(problem)));
     store.end_lease(&other.id, &lease.id, &[], Now::read()).await.unwrap();
-    // Its next registration, and that of others like it, ask for nothing more.
+    // A second registration, or another agent with the same driver, asks for nothing more.
     agent(store, "asked four", "580").await;
     let anew = agent(store, "asked three", "580").await;
     assert_eq!(leased(take(store, &anew, 3600.0, Now::read()).await).work.len(), measured.len());

@@ -1,6 +1,6 @@
-//! Tables of requests that must change nothing, on both databases: without a right, for what is somebody
-//! else's, and with values that no filter expects. [`crate::hostile`] and [`crate::sign_in`] have those of
-//! other sites.
+//! Tables of requests that must change nothing, on both databases: requests without a right, requests for
+//! what belongs to others, and values that no filter expects. [`crate::hostile`] and [`crate::sign_in`] have
+//! the requests of other sites.
 
 use std::collections::BTreeMap;
 
@@ -23,8 +23,8 @@ const MODERATE: &str = r#"{"action":"delete","subject":"anonymous","reason":"for
 const PUBLISH: &str = r#"{"action":"publish","model":"0123456789abcdef","reason":"for fun"}"#;
 const TOKEN: &str = r#"{"name":"x","scopes":["upload"]}"#;
 
-/// Method, path, body, and the scope that a token needs for it. Whoever has that scope needs to be an
-/// administrator, too, where it is `admin`.
+/// The method, the path, the body, and the scope that a token needs. For the scope `admin`, the account must
+/// also be an administrator.
 const BY_SCOPE: [(&str, &str, &str, &str); 27] = [
     ("POST", "/api/v1/uploads", "x", "upload"),
     ("POST", "/api/v1/reports", REPORT, "upload"),
@@ -55,7 +55,7 @@ const BY_SCOPE: [(&str, &str, &str, &str); 27] = [
     ("DELETE", "/api/v1/accounts/ada/identities", "", "admin"),
 ];
 
-/// What only a session may do, never a token.
+/// Requests that need a session. A token is never enough.
 const BY_SESSION: [(&str, &str, &str); 5] = [
     ("POST", "/api/v1/tokens", TOKEN),
     ("GET", "/api/v1/tokens", ""),
@@ -85,7 +85,7 @@ async fn state(app: &TestApp) -> Vec<String> {
     let mut state = seen(app).await;
     for account in &accounts {
         let tokens = store.tokens(&account.account.id).await.unwrap();
-        // They are used all the time.
+        // Without the time of their last use, which changes with each request.
         state.extend(tokens.iter().map(|token| format!("{} {:?}", token.id, token.scopes)));
     }
     state.push(format!("{accounts:?}"));
@@ -109,7 +109,7 @@ async fn nothing_is_done_without_the_right_to_it() {
             let issued = issue(&ada, &format!(r#"["{scope}"]"#)).await;
             tokens.insert(scope, format!("Bearer {}", issued.secret));
         }
-        // An administrator's tokens can do no more than their scopes say.
+        // Tokens of an administrator can do no more than their scopes allow.
         let mut of_root = Vec::new();
         for scope in ["upload", "agent", "train"] {
             let issued = issue(&root, &format!(r#"["{scope}"]"#)).await;
@@ -172,13 +172,13 @@ async fn what_is_somebody_elses_stays_as_it_is() {
         eve.send("DELETE", "/api/v1/account", guess).await.refusal(401, "unauthorized");
         eve.send("DELETE", &format!("/api/v1/tokens/{}", own.token.id), "").await;
         assert_eq!(state(&app).await, before);
-        // Its owner may.
+        // The owner may cancel the job.
         assert_eq!(ada.send("DELETE", &jobs, "").await.status, 200);
         app.end().await;
     }
 }
 
-/// In the place of each parameter.
+/// Values that are tried for each parameter.
 const VALUES: [&str; 7] = [
     "%27%20OR%20%271%27=%271",
     "1);DROP%20TABLE%20uploads;--",
@@ -189,7 +189,7 @@ const VALUES: [&str; 7] = [
     "-1e309",
 ];
 
-/// Path, and the names of the parameters in its query.
+/// The paths, each with the names of its query parameters.
 fn operations(description: &Value, method: &str) -> Vec<(String, Vec<String>)> {
     let name_in = |parameter: &Value, place: &str| {
         (parameter["in"] == place).then(|| parameter["name"].as_str().unwrap().to_owned())
@@ -223,7 +223,7 @@ async fn no_parameter_reaches_the_database_as_a_command() {
                 for (name, value) in names.iter().flat_map(|name| VALUES.map(|value| (name, value))) {
                     let what = format!("{path}?{name}={value}");
                     let reply = ada.get(&what).await;
-                    // Text that may be anything finds nothing.
+                    // A parameter may accept any text, but then the answer is empty.
                     if reply.status != 200 || !reply.body.starts_with(b"[]") {
                         assert_refused(&what, &reply);
                     }

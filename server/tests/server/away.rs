@@ -1,4 +1,4 @@
-//! A database that is away, and a folder that cannot be written to, while the server runs.
+//! Tests of a server whose database is away, or whose folder cannot be written to.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -31,7 +31,7 @@ async fn postgres_that_is_away_is_told_and_missed_no_longer_than_it_is_away() {
     app.end().await;
 }
 
-/// A server whose folder of blobs is a mount of its own, in a namespace of its own.
+/// A server whose folder of blobs is a mount of its own, in its own namespace.
 fn mounted(folder: &Path) -> Server {
     std::fs::create_dir(folder.join("blobs")).unwrap();
     let mut command = Command::new("unshare");
@@ -45,7 +45,7 @@ fn mounted(folder: &Path) -> Server {
     Server::started(command.spawn().expect("unshare, of util-linux"))
 }
 
-/// Mounts the folder of blobs anew, as `ro` or `rw`.
+/// Mounts the folder of blobs again, as `ro` or `rw`.
 fn remount(server: &Server, folder: &Path, how: &str) {
     let told = Command::new("nsenter")
         .args(["--user", "--mount", "--preserve-credentials", "--target", &server.process.id().to_string()])

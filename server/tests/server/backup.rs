@@ -1,4 +1,4 @@
-//! Backups that are made while uploads arrive, and what comes back from them.
+//! Tests of backups that are made while uploads arrive, and of what a restored server has.
 
 use std::cell::{Cell, RefCell};
 use std::path::Path;
@@ -19,7 +19,7 @@ async fn upload(app: &TestApp, m: u64) -> UploadId {
     app.receipt(columnar(&dataset(h200(), &[mm(m, 512, 512), mm(m, 1024, 512)], 1.0))).await.id
 }
 
-/// Settings of another server, whose database and blobs are empty.
+/// The settings of another server, with an empty database and no blobs.
 async fn elsewhere(app: &TestApp, folder: &Path, name: &str) -> Settings {
     let is_postgres = app.settings.database_url.starts_with("postgres");
     let sqlite = format!("sqlite:{}", folder.join("restored.db").display());
@@ -74,7 +74,7 @@ async fn what_was_acknowledged_before_a_backup_is_restored() {
             assert!(backend.store.receipt(id).await.unwrap().is_some(), "{id} was acknowledged before");
         }
         backend.store.close().await;
-        // Nothing is written over.
+        // A restore never overwrites anything.
         let error = restore(&settings, &saved).await.unwrap_err().to_string();
         assert!(error.contains("already"), "{error}");
         remove(&settings).await;

@@ -1,4 +1,4 @@
-//! Datasets that no longer change.
+//! Tests of datasets that no longer change.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ pub(crate) async fn ended(app: &TestApp, job: &Job) -> Job {
     }
 }
 
-/// Has a snapshot made, and returns it.
+/// Asks for a snapshot, waits until it is made, and returns it.
 pub(crate) async fn frozen(app: &TestApp, root: &Visitor<'_>) -> SnapshotDetail {
     let reply = root.post("/api/v1/snapshots", ASK).await;
     assert_eq!(reply.status, 202, "{}", String::from_utf8_lossy(&reply.body));
@@ -55,7 +55,7 @@ fn of_format<'a>(snapshot: &'a SnapshotDetail, format: &str) -> &'a SnapshotFile
     snapshot.files.iter().find(|file| file.format == format).unwrap()
 }
 
-/// All files, as they are sent.
+/// The bytes of all files, as the server sends them.
 async fn all_bytes(app: &TestApp, snapshot: &SnapshotDetail) -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     for file in &snapshot.files {
@@ -82,7 +82,7 @@ async fn a_snapshot_holds_all_that_counts_in_every_format_and_stays_as_it_was() 
             let file = of_format(&first, format.as_str());
             assert_eq!(file.name, format!("nvidia-h200@1{}", format.ending()));
             let bytes = app.get(&path(&first, file)).await.body;
-            // The command line writes the same: what it wrote is what was sent.
+            // The command line writes the same bytes.
             assert_eq!(bytes, encode(format, &[seven()]).unwrap(), "{format}");
         }
         let columnar_file = app.get(&path(&first, of_format(&first, "columnar"))).await;
@@ -104,7 +104,7 @@ async fn a_snapshot_holds_all_that_counts_in_every_format_and_stays_as_it_was() 
         let before = all_bytes(&app, &first).await;
         assert_eq!(before.iter().map(Vec::len).sum::<usize>() as u64, summary.bytes);
 
-        // Nothing new: the same snapshot. Something new: another, and the first stays.
+        // Without new data, it is the same snapshot. With new data it is another one, and the first stays.
         assert_eq!(frozen(&app, &root).await.summary, *summary);
         app.receipt(columnar(&dataset(h200(), &[mm(64, 512, 512)], 1.0))).await;
         let second = frozen(&app, &root).await;
@@ -136,7 +136,7 @@ async fn files_are_sent_in_parts_and_not_at_all_where_the_client_has_them() {
     let root = administrator(&app).await;
     let working = tokio::spawn(worker::run(app.backend.clone(), app.stopping()));
     let snapshot = frozen(&app, &root).await;
-    // One of a type that other answers of the server are compressed in.
+    // The media type of one of these files is compressed in other answers of the server.
     for format in ["torch-diode-json", "columnar"] {
         let file = of_format(&snapshot, format);
         let path = path(&snapshot, file);
@@ -166,18 +166,18 @@ async fn files_are_sent_in_parts_and_not_at_all_where_the_client_has_them() {
         let beyond = part(&format!("bytes={total}-"), &[]).await;
         assert_eq!(beyond.header("content-range"), format!("bytes */{total}"));
         beyond.refusal(416, "no_such_range");
-        // Another file than the one that was begun, several ranges, another unit: all of it.
+        // If the client began another file, or asks for several ranges or another unit, it gets the whole file.
         for (range, condition) in
             [("bytes=0-9", "\"other\""), ("bytes=0-1,4-5", tag.as_str()), ("lines=0-1", tag.as_str())]
         {
             let reply = part(range, &[("if-range", condition)]).await;
             assert_eq!((reply.status.as_u16(), reply.body.len()), (200, whole.body.len()), "{range}");
         }
-        // What the client has wins over the part.
+        // The client already has the file, which counts more than the range.
         let unchanged = part("bytes=0-9", &[("if-none-match", &tag)]).await;
         assert_eq!((unchanged.status.as_u16(), unchanged.body.len()), (304, 0));
 
-        // Neither 304 nor HEAD reads the file: it may be away.
+        // Neither 304 nor HEAD reads the file, so it need not even exist.
         let stored = app.blobs().join("snapshots").join(file.sha256.as_str());
         let away = stored.with_extension("away");
         std::fs::rename(&stored, &away).unwrap();
@@ -245,7 +245,7 @@ async fn quarantine_marks_a_snapshot_and_deletion_takes_its_files() {
         assert_eq!((marked.summary.withdrawn_uploads, marked.summary.state), (1, SnapshotState::Whole));
         assert_eq!(all_bytes(&app, &marked).await, before);
         assert_eq!(detail(&app, &alone.summary.name).await, alone);
-        // What is quarantined is in no new one.
+        // A new snapshot has no quarantined data.
         let third = frozen(&app, &root).await;
         assert_eq!((third.summary.name.version, third.summary.uploads), (3, 1));
 
@@ -259,11 +259,11 @@ async fn quarantine_marks_a_snapshot_and_deletion_takes_its_files() {
         }
         let stays = |file: &&SnapshotFile| app.blobs().join("snapshots").join(file.sha256.as_str()).exists();
         assert_eq!(both.files.iter().filter(stays).count(), 0);
-        // The first has the same data as the third, and some files in common with it.
+        // The first snapshot has the same data as the third, and shares some files with it.
         assert_eq!(all_bytes(&app, &alone).await.len(), alone.files.len());
         assert_eq!(all_bytes(&app, &third).await.len(), third.files.len());
 
-        // With its account, somebody's data go, too.
+        // Deleting the account removes its data, too.
         let account = r#"{"password":"correct horse battery staple","uploads":"delete"}"#;
         assert_eq!(ada.send("DELETE", "/api/v1/account", account).await.status, 204);
         let all: Vec<SnapshotSummary> = app.fetch("/api/v1/snapshots").await;
@@ -287,7 +287,8 @@ async fn uploads_of_snapshots_are_counted_only_when_some_have_changed() {
         listed[0].withdrawn_uploads
     };
     assert_eq!(withdrawn().await, 0);
-    // Behind the server's back: it does not look at uploads as long as the hardware says that none has changed.
+    // Changed directly in the database. The server does not read the uploads as long as the number of losses
+    // stays the same.
     tamper(&app, "UPDATE uploads SET standing = 2").await;
     assert_eq!(withdrawn().await, 0);
     tamper(&app, "UPDATE hardware SET losses = losses + 1").await;
@@ -307,7 +308,7 @@ async fn only_administrators_make_and_remove_snapshots() {
         Visitor::new(&app).send(method, path, ASK).await.refusal(401, "unauthorized");
         ada.send(method, path, ASK).await.refusal(403, "forbidden");
     }
-    // Nor by asking for the job that makes one.
+    // The job cannot be asked for directly either.
     let job = r#"{"kind":"snapshot","heuristic":"matmul","hardware":"nvidia-h200"}"#;
     let message = root.post("/api/v1/jobs", job).await.refusal(422, "refused");
     assert!(message.contains("POST /api/v1/snapshots"), "{message}");
@@ -324,7 +325,7 @@ async fn only_administrators_make_and_remove_snapshots() {
         (SnapshotState::Removed, "made by mistake")
     );
     root.send("DELETE", &path, r#"{"reason":"again"}"#).await.refusal(410, "removed");
-    // Its version is not given to another.
+    // No other snapshot gets its version.
     assert_eq!(frozen(&app, &root).await.summary.name.version, 2);
     let log: Vec<LogEntry> = root.get("/api/v1/moderation").await.json();
     assert_eq!(log[1].what, "remove snapshot nvidia-h200@1");
@@ -368,7 +369,7 @@ async fn what_a_published_model_was_trained_on_is_frozen() {
     assert!(freezing.automatic);
     let made = detail(&app, &freezing.snapshot.unwrap()).await;
     assert_eq!(made.models, [training.model.unwrap()]);
-    // Of other data, it is not.
+    // The model is not listed for a snapshot of other data.
     app.receipt(columnar(&dataset(h200(), &[mm(64, 512, 512)], 1.0))).await;
     let root = administrator(&app).await;
     assert_eq!(frozen(&app, &root).await.models, []);

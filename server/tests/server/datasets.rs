@@ -47,7 +47,7 @@ async fn unchanged_files_are_not_made_again() {
     let first = [app.get(paths[0]).await, app.get(paths[1]).await];
     for (path, first) in paths.into_iter().zip(&first) {
         let tag = first.header("etag");
-        // What a row holds is not looked at as long as no upload has changed it.
+        // As long as no upload changes a row, its columns are not read again.
         let options = app.settings.database_url.parse::<sqlx::sqlite::SqliteConnectOptions>().unwrap();
         let raw = sqlx::SqlitePool::connect_with(options).await.unwrap();
         sqlx::query("UPDATE solutions SET columns = x'00'").execute(&raw).await.unwrap();

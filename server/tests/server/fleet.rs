@@ -1,4 +1,4 @@
-//! Two servers and three workers as processes of their own, on one Postgres.
+//! Tests two servers and three workers as separate processes on one Postgres.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -12,10 +12,10 @@ use crate::postgres;
 use crate::process::Server;
 use crate::samples::{columnar, seven};
 
-/// More than the workers take at once.
+/// More trainings than the workers take at once.
 const TRAININGS: u64 = 8;
 
-/// Longer than a worker waits between two reports that it is alive.
+/// Longer than the time between two reports of a worker.
 const SILENT: Duration = Duration::from_secs(3);
 
 fn worker(folder: &Path, database_url: &str) -> Child {
@@ -28,7 +28,7 @@ fn worker(folder: &Path, database_url: &str) -> Child {
         .unwrap()
 }
 
-/// Without the snapshot that follows the first model.
+/// The trainings, without the snapshot that follows the first model.
 fn jobs(server: &Server) -> Vec<Job> {
     let jobs: Vec<Job> = server.get("/api/v1/jobs");
     jobs.into_iter().filter(|job| job.request.kind == JobKind::Train).collect()
@@ -46,7 +46,8 @@ fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-/// Ends the leases that nobody has renewed lately, as time would. Returns the jobs, and how often each was begun.
+/// Ends the claims that were not renewed lately, as if their time were over. Returns their jobs, and how often
+/// each has begun.
 async fn end_silent_leases(db: &mut PgConnection) -> Vec<(String, i64)> {
     let renewed = jiff::Timestamp::now().as_millisecond() + (LEASE - SILENT).as_millis() as i64;
     let update =

@@ -1,4 +1,4 @@
-//! Requests that other sites, forgers and broken programs send.
+//! Tests of requests from other sites, forgers and broken programs.
 
 use axum::body::Body;
 use axum::http::Request;
@@ -8,7 +8,7 @@ use diode_core::{DType, Op, TimeColumn};
 use crate::samples::{columnar, dataset, h200, json, problem, seven};
 use crate::test_app::TestApp;
 
-/// A dtype without a peak on this hardware: nothing bounds the time of such a problem.
+/// A dataset of a type without a peak on this hardware, so that its times have no lower bound.
 fn unbounded(millis: f64) -> Vec<u8> {
     let mut data = dataset(h200(), &[problem(Op::Mm, 1 << 16, 1 << 16, 1 << 16, DType::BFloat16)], 1.0);
     let solution = &mut data.solutions[0];
@@ -52,7 +52,7 @@ async fn one_file_breaks_no_board() {
 async fn names_that_deceive_are_refused() {
     for app in TestApp::on_both("names").await {
         for name in ["NVIDIA Z\u{0}1", "NVIDIA \u{202e}1Z", "NVIDIA <script>alert(1)</script>"] {
-            // torch-diode's files are keyed by the name.
+            // torch-diode's files have the hardware's name as a key.
             let quoted = serde_json::to_string(name).unwrap();
             let seven = String::from_utf8(json(&seven())).unwrap();
             let bytes = seven.replace("\"NVIDIA H200\"", &quoted).into_bytes();

@@ -28,7 +28,7 @@ fn events(reply: &Reply) -> Vec<JobEvent> {
 #[tokio::test]
 async fn a_training_is_followed_to_its_model() {
     let app = TestApp::new().await;
-    // The last one is of a size that is kept for judging. What is fast elsewhere is slow there.
+    // The size of the last problem is kept for judging. Configs that are fast elsewhere are slow there.
     let problems = [mm(512, 512, 512), mm(1024, 512, 256), mm(2048, 2048, 512), mm(4096, 4096, 4096)];
     let mut data = dataset(h200(), &problems, 1.0);
     let mut times: Vec<u64> = data.solutions[3].times.iter_nanos().map(|time| time.0 as u64).collect();
@@ -38,7 +38,7 @@ async fn a_training_is_followed_to_its_model() {
     app.receipt(columnar(&data)).await;
     let job = app.train_h200().await;
     let working = tokio::spawn(worker::run(app.backend.clone(), app.stopping()));
-    // The stream ends by itself, with the job.
+    // The stream ends when the job does.
     let stream = app.get(&format!("/api/v1/jobs/{}/events", job.id)).await;
     assert_eq!(stream.header("content-type"), "text/event-stream");
     let all = events(&stream);
@@ -60,7 +60,7 @@ async fn a_training_is_followed_to_its_model() {
     let kept = summary.kept.unwrap();
     assert_eq!((kept.problems, kept.everything, kept.timed_library), (1, None, 0));
     assert!(kept.triton.geomean > 0.5 && kept.triton.geomean == kept.triton.worst, "{kept:?}");
-    // Where it picks badly for what it had not seen, agents are asked for more.
+    // For kinds where the model picks badly for unseen problems, it asks agents for more.
     assert!(kept.triton.worst < 0.95, "{kept:?}");
     let asked = app.backend.store.waiting_work(&h200().slug, 50).await.unwrap();
     assert!(!asked.is_empty() && asked.iter().all(|work| work.purpose == Purpose::Weak), "{asked:?}");
@@ -146,7 +146,7 @@ async fn only_so_many_follow_jobs_at_a_time() {
     let path = format!("/api/v1/jobs/{}/events", job.id);
     let follow = || app.sending(Request::get(&path).body(Body::empty()).unwrap());
     let mut following: JoinSet<_> = (0..65).map(|_| follow()).collect();
-    // The job waits, so that none ends but the one that is not let in.
+    // The job waits, so no stream ends except the refused one.
     let refused = following.join_next().await.unwrap().unwrap();
     assert!(!refused.header("retry-after").is_empty());
     let message = refused.refusal(503, "busy");
@@ -197,7 +197,7 @@ async fn a_running_training_can_be_cancelled() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert_eq!(app.delete(&path).await.status, 200);
-    // The worker is free for the next one.
+    // The worker is free for the next job.
     let next = app.train_h200().await;
     while app.fetch::<Job>(&format!("/api/v1/jobs/{}", next.id)).await.state == JobState::Queued {
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -236,7 +236,7 @@ async fn an_account_has_so_many_jobs_at_a_time() {
         }
         let message = ada.post("/api/v1/jobs", train).await.refusal(429, "too_many");
         assert!(message.contains("5 jobs of your account"), "{message}");
-        // Others may, and so may the account once one has ended.
+        // Another account may ask for jobs. So may this account, once one of its jobs has ended.
         let bob = Visitor::signed_up(&app, "bob").await;
         assert_eq!(bob.post("/api/v1/jobs", train).await.status, 202);
         assert_eq!(ada.send("DELETE", &format!("/api/v1/jobs/{}", jobs[0].id), "").await.status, 200);
@@ -272,7 +272,7 @@ async fn racing_requests_for_several_hardware_do_not_pass_the_limit() {
     }
 }
 
-/// On Postgres, two transactions once waited for each other here, and one was refused.
+/// On Postgres, two transactions once deadlocked here, and one was refused.
 #[tokio::test]
 async fn an_account_is_deleted_while_others_queue_and_send_the_same() {
     for app in TestApp::on_both("deleted_while").await {
@@ -290,7 +290,7 @@ async fn an_account_is_deleted_while_others_queue_and_send_the_same() {
         let bob = make("bob").await;
         for round in 0..20_u64 {
             let ada = make(&format!("ada{round}")).await;
-            // Both sent the same file, so it is bob's when ada is gone.
+            // Both sent the same file, so it is bob's when ada's account is deleted.
             let bytes = Bytes::from(columnar(&dataset(h200(), &[mm(64 * (round + 1), 512, 512)], 1.0)));
             let upload = ingest(&app.backend, bytes.clone(), Some(ada.clone())).await.unwrap().id;
             ingest(&app.backend, bytes, Some(bob.clone())).await.unwrap();
@@ -315,7 +315,7 @@ async fn an_account_is_deleted_while_others_queue_and_send_the_same() {
             for job in queued {
                 job.await.unwrap().unwrap();
             }
-            // The account may be gone already.
+            // The account may have been deleted before.
             let late = late.await.unwrap();
             assert!(matches!(late, Ok(_) | Err(StoreError::Gone(_))), "{late:?}");
             for job in store.jobs(100).await.unwrap() {

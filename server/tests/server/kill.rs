@@ -1,4 +1,5 @@
-//! The built binary: killed without warning, started twice at once, out of disk space, without a log.
+//! Tests of the built program: killed without warning, started twice at once, without disk space, without a
+//! log.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Child, Command};
@@ -14,7 +15,7 @@ use crate::process::Server;
 use crate::samples::{columnar, dataset, h200, mm, seven};
 use crate::storage::{Mood, SECRET, Storage};
 
-/// How often a server is killed while it takes uploads.
+/// How often a server is killed while uploads arrive.
 const ROUNDS: u64 = 20;
 
 #[test]
@@ -105,7 +106,7 @@ fn the_log_is_json_names_requests_and_keeps_secrets() {
     server.kill();
     let text = std::fs::read_to_string(log).unwrap();
     let of_server = |line: &serde_json::Value| line["target"].as_str().unwrap().starts_with("diode_server");
-    // The first lines are the link for the first account, which people read.
+    // The first lines are no JSON: they are the link for the first account, for people.
     let json = text.lines().filter(|line| line.starts_with('{'));
     let lines: Vec<serde_json::Value> = json.map(|line| serde_json::from_str(line).unwrap()).collect();
     let named: Vec<_> = lines.iter().filter(|line| line["span"]["request_id"] == id).collect();
@@ -116,8 +117,8 @@ fn the_log_is_json_names_requests_and_keeps_secrets() {
     assert!(!text.contains("a-secret-of-somebody"), "{text}");
 }
 
-/// Several upload at the same time until the server is killed. What one of them has a receipt for is there
-/// afterwards, to the byte, and nothing is there by halves.
+/// Several clients upload until the server is killed. Afterwards every upload with a receipt exists to the
+/// byte, and nothing exists in part.
 fn survives_any_moment_of_death(postgres: Option<&str>, storage: Option<&Storage>) {
     let folder = tempfile::tempdir().unwrap();
     let url = postgres.unwrap_or("sqlite:diode.db");
@@ -161,7 +162,7 @@ fn survives_any_moment_of_death(postgres: Option<&str>, storage: Option<&Storage
     server.kill();
     for file in std::fs::read_dir(files.join("uploads")).unwrap() {
         let path = file.unwrap().path();
-        // Others were being written: they have another name until they are whole.
+        // Files with other names were being written: a file gets its digest as its name when it is complete.
         if let Ok(digest) = path.file_name().unwrap().to_str().unwrap().parse::<Digest>() {
             assert_eq!(Digest::of(&std::fs::read(path).unwrap()), digest);
         }

@@ -1,4 +1,4 @@
-//! Uploads of problems of which so much is known that their entries are computed later.
+//! Tests of uploads for problems that have so many timings that their entries are computed later.
 
 use diode_core::{Dataset, TimeColumn};
 use diode_formats::read_file;
@@ -10,10 +10,10 @@ use crate::test_app::TestApp;
 /// Many problems with 1,534 timings each.
 const REAL: &str = "../trained_models/matmul/nvidia-h200/data/h200-mm-bf16.msgpack.zst";
 
-/// Twice their timings are more than an upload of them computes.
+/// So many that twice their timings are more than an upload of them computes.
 const PROBLEMS: usize = 100;
 
-/// The same problems, whose times are so many nanoseconds longer.
+/// The same problems, with times that are `longer` nanoseconds longer.
 fn measured_again(real: &Dataset, longer: u64) -> Dataset {
     let mut again = real.clone();
     for solution in &mut again.solutions {

@@ -18,7 +18,7 @@ async fn a_walk_sees_every_row_once_in_any_order() {
         other.problem = problem(Op::Mm, size, size, size, DType::Int32);
         others.solutions.push(other);
     }
-    // Where the library was timed it is faster once and slower once.
+    // The library was timed on two problems. It is faster on one and slower on the other.
     for (size, factor) in [(320, 0.5), (384, 2.0)] {
         let mut with_library = solution(&mm(size, size, size), 1.0, &mut others.configs);
         let mut times: Vec<u64> = with_library.times.iter_nanos().map(|time| time.0 as u64).collect();
@@ -166,7 +166,7 @@ async fn bad_parameters_are_refused_by_name() {
     }
 }
 
-/// Clients show these messages as they are.
+/// Clients show these messages unchanged.
 #[tokio::test]
 async fn refusals_keep_their_words() {
     let app = TestApp::with_seven().await;

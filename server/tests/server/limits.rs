@@ -1,4 +1,4 @@
-//! How often an account or an address may do something, on both databases.
+//! Tests of how often an account or an address may do something, on both databases.
 
 use axum::body::Body;
 use axum::http::Request;
@@ -82,7 +82,7 @@ async fn an_export_counts_at_any_server_unless_the_client_has_it() {
             refused.refusal(429, "too_many");
         }
         other.backend.store.close().await;
-        // Comparisons are counted with them.
+        // Comparisons count as exports.
         app.get("/api/v1/comparisons/hardware?a=nvidia-h200&b=nvidia-h200").await.refusal(429, "too_many");
         app.end().await;
     }

@@ -1,4 +1,4 @@
-//! Clients that are slow, silent or gone, on real connections.
+//! Tests of slow, silent and vanished clients on real connections.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ const BRISK: Patience = Patience {
     stop: Duration::from_millis(300),
 };
 
-/// Longer than any patience here, shorter than a human's.
+/// Longer than any time limit here, but short enough for people who wait.
 const SOON: Duration = Duration::from_secs(20);
 
 struct Server {
@@ -58,7 +58,7 @@ impl Server {
     async fn ask(&self) -> String {
         let mut stream = self.send("GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").await;
         let mut answer = String::new();
-        // It may be closed at once.
+        // The server may close the connection at once.
         let _ = stream.read_to_string(&mut answer).await;
         answer
     }
@@ -67,7 +67,7 @@ impl Server {
 /// Waits until the other end closes.
 async fn closed(stream: &mut TcpStream) {
     let mut rest = Vec::new();
-    // A reset is a way to close, too.
+    // A reset counts as closing, too.
     let _ = timeout(SOON, stream.read_to_end(&mut rest)).await.expect("the connection stayed open");
 }
 
@@ -97,13 +97,13 @@ async fn malformed_heads_are_refused_and_others_go_on() {
         ("\u{16}\u{3}\u{1}\u{2}\u{0}\u{1}".to_owned() + &"x".repeat(600), "400"),
     ] {
         let mut stream = TcpStream::connect(server.address).await.unwrap();
-        // The server may have refused it before it has all of it.
+        // The server may refuse the request before it has received all of it.
         let _ = stream.write_all(text.as_bytes()).await;
         let mut answer = Vec::new();
         let _ = timeout(SOON, stream.read_to_end(&mut answer)).await.unwrap();
         let answer = String::from_utf8_lossy(&answer);
         let status = answer.split(' ').nth(1).unwrap_or_default();
-        // A client that is still sending may lose the answer with the connection.
+        // If the client is still sending, the answer may be lost with the connection.
         assert!(status == expected || (answer.is_empty() && text.len() > 60_000), "{text:.60}: {answer}");
         assert!(server.ask().await.ends_with("here"));
     }

@@ -1,7 +1,7 @@
-//! The server from outside: every method of the store on both databases, every
-//! route through the real router, and the built binary killed without warning.
+//! Tests of the server from outside: every method of the store on both databases, every route through the
+//! real router, and the built program killed without warning.
 //!
-//! `cfg(test)` is always true here; it tells clippy that helpers may unwrap, too.
+//! `cfg(test)` is always true here. It tells clippy that helpers may unwrap, too.
 #![forbid(unsafe_code)]
 
 #[cfg(test)]

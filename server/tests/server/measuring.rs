@@ -1,4 +1,4 @@
-//! What is told of problems that somebody may want measured.
+//! Tests of what the server says about problems that somebody may want measured.
 
 use std::time::Duration;
 
@@ -44,13 +44,14 @@ async fn a_problem_is_followed_from_a_wish_to_its_measurement() {
         let waits = (MeasuringState::Waiting, Some(Purpose::Wanted), None);
         assert_eq!(told(&app, &all).await, [is_measured, waits.clone(), unasked, waits]);
 
-        // What an agent gets is leased, and refused once it says that nobody can measure it.
+        // A problem that an agent gets is leased. It is refused once the agent says that nobody can measure
+        // it.
         let agent = register(&app, &h200_registration()).await;
         let lease = take(&app, &agent).await;
         let first = lease.work[0].problem.clone();
         let leased = told(&app, std::slice::from_ref(&first)).await;
         assert_eq!(leased, [(MeasuringState::Leased, Some(lease.work[0].purpose), None)]);
-        // If the agent never comes back, nobody has it, also before another asks for work.
+        // If the agent never comes back, the problem waits again, even before another agent asks for work.
         let later = Now(Now::read().0 + AGENT_LEASE + Duration::from_secs(1));
         let told_later = app.backend.store.measuring(&h200().slug, &[first.id()], later).await.unwrap();
         assert_eq!(told_later[0].state, MeasuringState::Waiting);
@@ -82,6 +83,6 @@ async fn what_no_device_can_hold_is_refused() {
     let body = serde_json::json!({ "problems": [small, large] });
     let refusal = post(&app, "/hardware/nvidia-h200/wanted", body).await.refusal(400, "invalid");
     assert!(refusal.contains("needs 16.4 TB"), "{refusal}");
-    // With it, nothing was asked for.
+    // The refused request has asked for none of its problems.
     assert_eq!(told(&app, &[small]).await, [(MeasuringState::Unasked, None, None)]);
 }

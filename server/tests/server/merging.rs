@@ -1,4 +1,4 @@
-//! Two kinds of hardware that turn out to be one.
+//! Tests of two kinds of hardware that turn out to be one.
 
 use diode_core::Heuristic;
 use diode_core::api::{
@@ -49,19 +49,20 @@ async fn what_was_measured_under_either_name_is_one_hardwares() {
         assert_eq!(done.json::<HardwareMerged>().solutions, 2);
         settle(store).await;
 
-        // As if everything had been sent under the one name.
+        // The same as if everything had been sent under one name.
         let listed: Vec<HardwareSummary> = app.fetch("/api/v1/hardware").await;
         assert_eq!(listed.iter().map(|one| one.hardware.slug.as_str()).collect::<Vec<_>>(), ["nvidia-h200"]);
         assert_eq!((listed[0].problems, listed[0].solutions), (2, 3));
         let board: Page<LeaderboardRow> = app.fetch(BOARD).await;
         let contributors: Vec<u64> = board.items.iter().map(|row| row.contributors).collect();
         assert_eq!(contributors.iter().sum::<u64>(), 3, "{contributors:?}");
-        // Its old address leads to the other.
+        // The old address leads to the other hardware.
         let found: HardwareSummary = app.fetch(&format!("/api/v1/hardware/{slug}")).await;
         assert_eq!(found.hardware, h200());
         let before = seen(&app).await;
 
-        // What comes later under the old name is the other's, too, and the same timings are no news.
+        // Timings that arrive later under the old name are the other hardware's, too. The same timings are
+        // duplicates.
         let mut again = dataset(other(), &more, 4.2);
         again.provenance.tool = Some("another file".to_owned());
         let receipt: Receipt = bob.post_bytes("/api/v1/uploads", columnar(&again)).await.json();
@@ -70,14 +71,14 @@ async fn what_was_measured_under_either_name_is_one_hardwares() {
         settle(store).await;
         assert_eq!(seen(&app).await[0], before[0]);
 
-        // The agent measures for the other, before and after it registers anew.
+        // The agent measures for the other hardware, before and after it registers again.
         assert!(!take(&app, &agent).await.work.is_empty());
         let agents: Vec<diode_core::api::Agent> = app.fetch("/api/v1/agents?hardware=nvidia-h200").await;
         assert_eq!(agents[0].id, agent.id);
         let anew = register(&app, &Registration { hardware: other(), ..h200_registration() }).await;
         assert_eq!((anew.id, anew.hardware), (agent.id, h200().slug));
 
-        // Its models stay, and nobody takes them of their own accord.
+        // The models of the old hardware stay, but no program takes them by itself.
         let model = store.model(&model.id).await.unwrap().unwrap();
         assert_eq!((model.hardware, model.state), (slug.clone(), ModelState::Earlier));
         let log: Vec<LogEntry> = root.get("/api/v1/moderation").await.json();
@@ -104,7 +105,7 @@ async fn what_cannot_be_one_stays_apart() {
     let request = JobRequest::new(JobKind::Train, Heuristic::Matmul, slug.clone());
     assert_eq!(root.post("/api/v1/jobs", &serde_json::to_string(&request).unwrap()).await.status, 202);
     ask(slug.as_str(), "nvidia-h200").await.refusal(409, "conflict");
-    // Nobody else decides this.
+    // Only administrators may merge.
     let ada = Visitor::signed_up(&app, "ada").await;
     let refused = ada.post("/api/v1/hardware-merges", &merge(slug.as_str(), "nvidia-h200")).await;
     refused.refusal(403, "forbidden");
@@ -129,7 +130,7 @@ async fn administrators_vouch_for_facts_over_http_too() {
     ask(slug.as_str(), "0123456789abcdef").await.refusal(404, "not_found");
     let confirmed: HardwareSummary = ask(slug.as_str(), receipt.id.as_str()).await.json();
     assert!(confirmed.confirmed && confirmed.hardware.slug == slug);
-    // Times are judged from now on.
+    // From now on, times are judged by the facts.
     let refused = app.upload(columnar(&dataset(other(), &[mm(8192, 8192, 8192)], 1e-6))).await;
     refused.refusal(422, "refused");
 }

@@ -1,4 +1,4 @@
-//! The figures for Prometheus.
+//! Tests of the figures for Prometheus.
 
 use axum::body::{Body, to_bytes};
 use axum::http::Request;

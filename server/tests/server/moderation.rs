@@ -1,4 +1,4 @@
-//! What administrators do with uploads, and what users report.
+//! Tests of what administrators do with uploads, and of what users report.
 
 use diode_core::api::{LogEntry, ModelSummary, Moderated, NewReport, Reason, Receipt, Report, Standing};
 use diode_server::accounts::{SignUps, first_account_link};
@@ -58,7 +58,7 @@ async fn quarantine_cleans_every_view_and_restoring_brings_all_back() {
         assert_eq!(listed.len(), 2);
         let marked: ModelSummary = app.fetch(&format!("/api/v1/models/{}", model.id)).await;
         assert_eq!(marked.withdrawn_uploads, 2);
-        // Sending the same file again brings nothing back.
+        // Sending the same file again has no effect.
         bob.post_bytes("/api/v1/uploads", columnar(&timed(0.6))).await;
         assert_eq!(seen(&app).await, without);
 
@@ -90,7 +90,7 @@ async fn quarantine_cleans_every_view_and_restoring_brings_all_back() {
     }
 }
 
-/// What [`seen`] does not show: other forms of a dataset and a table, and what is worked out of them.
+/// What [`seen`] leaves out: other forms of a dataset and a table, and results that are computed from them.
 async fn seen_elsewhere(app: &TestApp) -> Vec<String> {
     let (known, new) = (mm(2048, 2048, 2048).id(), mm(8192, 1024, 1024).id());
     let slug = "/api/v1/hardware/nvidia-h200";
@@ -116,7 +116,7 @@ async fn seen_elsewhere(app: &TestApp) -> Vec<String> {
         let text = if reply.status == 404 { String::new() } else { text };
         seen.push(format!("{path} {} {text}", reply.status));
     }
-    // The time of the newest upload is that of an upload that is still there.
+    // Removed, because this is the time of the newest upload that exists, even if it does not count.
     let mut summary: serde_json::Value = app.fetch(slug).await;
     summary.as_object_mut().unwrap().remove("updated_at");
     seen.push(summary.to_string());
@@ -166,7 +166,7 @@ async fn a_lie_stays_fenced_when_it_is_restored() {
         let eve = Visitor::signed_up(&app, "eve").await;
         let lie = send(&eve, &timed(0.5)).await;
         assert_eq!(lie.standing, Standing::Fenced);
-        // A second file with the same times keeps the deviations as they are while the first is quarantined.
+        // A second file with the same times keeps the deviations unchanged while the first is quarantined.
         eve.post_bytes("/api/v1/uploads", json(&timed(0.5))).await;
         for (action, standing) in [("quarantine", Standing::Quarantined), ("restore", Standing::Fenced)] {
             let request = act(action, &format!(r#"{{"upload":"{}"}}"#, lie.id));
@@ -192,13 +192,13 @@ async fn quarantined_timings_stay_so_in_another_file() {
         assert_eq!(root.post("/api/v1/moderation", &quarantine).await.status, 200);
         let again: Receipt = bob.post_bytes("/api/v1/uploads", json(&timed(0.6))).await.json();
         assert_eq!((again.standing, again.reason.as_deref()), (Standing::Quarantined, Some("tested")));
-        // Something new does not make the old better.
+        // New solutions in the upload do not make the quarantined ones count.
         let more = [mm(2048, 2048, 2048), mm(1024, 1024, 1024)];
         let more = send(&bob, &dataset(h200(), &more, 4.0 * 0.6)).await;
         assert_eq!((more.new_solutions, more.standing), (1, Standing::Quarantined));
         settle(store).await;
         assert_eq!(seen(&app).await, without);
-        // Another file of his with other timings counts, and so does what others send.
+        // Another file of his with other timings counts. So do the timings that others send.
         assert_eq!(send(&bob, &timed(0.7)).await.standing, Standing::Counts);
         let cyd = Visitor::signed_up(&app, "cyd").await;
         let copy = send(&cyd, &dataset(h200(), &[mm(2048, 2048, 2048)], 4.0 * 0.6)).await;
@@ -310,7 +310,7 @@ async fn the_command_line_moderates_too() {
     assert!(code == Some(1) && error.contains("nobody has described `nvidia-z1`"), "{error}");
     let (code, _, error) = app.admin(&["confirm-hardware", "nvidia-z1", "--upload", id, "--reason", "x"]);
     assert!(code == Some(1) && error.contains("does not describe `nvidia-z1`"), "{error}");
-    // Neither a subject nor a reason.
+    // Neither a subject nor a reason is given.
     assert_eq!(app.admin(&["remove"]).0, Some(2));
     assert_eq!(app.admin(&["reports"]).1, "");
 }

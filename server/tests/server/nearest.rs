@@ -10,7 +10,7 @@ const NEAREST: &str = "/api/v1/hardware/nvidia-h200/nearest?method=unspecified";
 async fn the_nearest_come_first_on_both_databases() {
     for app in TestApp::on_both("nearest").await {
         let mut problems = vec![problem(Op::Mm, 4096, 4096, 4096, DType::Float32)];
-        // More than one walk reads.
+        // More problems than the query reads in one direction.
         problems.extend((1..=300).map(|step| mm(4096, 64, 64 * step)));
         problems.extend(
             [(4096, 4096, 4096), (2048, 4096, 4096), (4096, 2048, 4096), (8192, 8192, 8192)]

@@ -1,4 +1,4 @@
-//! Kernel packs: who publishes them, and what is pulled.
+//! Tests of kernel packs: who may publish them, and what others pull.
 
 use std::collections::BTreeMap;
 
@@ -74,7 +74,7 @@ async fn what_an_administrator_publishes_can_be_pulled() {
         assert_eq!(root.send("DELETE", &path, "").await.status, 204);
         app.get(&path).await.refusal(404, "not_found");
         assert_eq!(listed("?architecture=sm_90").await, []);
-        // The file stays until it is swept.
+        // The file stays until the next sweep.
         assert_eq!(verify(&app.backend).await.unwrap().orphans, 1);
         assert_eq!(sweep(&app.backend, false, tomorrow).await.unwrap().removed, 1);
         app.end().await;
@@ -83,7 +83,7 @@ async fn what_an_administrator_publishes_can_be_pulled() {
 
 #[tokio::test]
 async fn publishing_needs_the_right_to_look_after_the_server() {
-    // Also where everything else is free.
+    // This holds even where everything else needs no account.
     let local = TestApp::new().await;
     local.send_bytes("/api/v1/packs", sound()).await.refusal(401, "unauthorized");
     let app = TestApp::public(SignUps::Open).await;

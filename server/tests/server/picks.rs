@@ -27,7 +27,7 @@ async fn a_pick_is_compared_with_the_best_that_was_measured() {
     let shortlist = Ranker::new(&model).shortlist(&elsewhere, &Space::Named(SpaceName::Full)).unwrap();
     let (never_timed, _) = shortlist.picks(1)[0];
 
-    // The pick takes 200 µs, the best config 160 µs; a second problem was timed without the pick.
+    // The pick takes 200 µs, and the best config 160 µs. The second problem has no time for the pick.
     let mut measured = dataset(h200(), &[problem.clone(), mm(2048, 2048, 4096)], 1.0);
     let picked = measured.configs.intern(expected);
     let [solution, other] = measured.solutions.as_mut_slice() else { unreachable!() };
@@ -56,7 +56,7 @@ async fn a_pick_is_compared_with_the_best_that_was_measured() {
     assert_eq!((second.us, second.share_of_best), (None, None));
 }
 
-/// Makes a file a model of a hardware, with this name.
+/// Adds a file as a shipped model of a hardware.
 async fn shipped(app: &TestApp, bytes: &[u8], hardware: &Hardware) -> ModelSummary {
     let model = ModelSummary { hardware: hardware.slug.clone(), ..summary(bytes) };
     app.backend.blobs.put(BlobKind::Model, &model.digest, bytes.to_vec().into()).await.unwrap();
@@ -79,7 +79,7 @@ async fn two_models_are_compared_by_what_their_first_picks_take() {
         let [a, b] = picks(problem);
         a != b
     });
-    // On the first, what the second model picks takes longer; on the other nobody has timed it.
+    // On the first problem, the second model's pick takes longer. On the other, its pick was not timed.
     let problems: Vec<Problem> = differing.by_ref().take(2).collect();
     let mut measured = dataset(h200(), &problems, 1.0);
     for (place, problem) in problems.iter().enumerate() {

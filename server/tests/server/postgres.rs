@@ -17,7 +17,7 @@ async fn run(statement: String) {
     sqlx::query(sqlx::AssertSqlSafe(statement)).execute(&mut admin).await.unwrap();
 }
 
-/// The URL of a new database. Its name tells which test of which process it is for.
+/// The URL of a new database. Its name has the test and the process that it is for.
 pub(crate) async fn create(name: &str) -> String {
     let name = format!("diode_{name}_{}", std::process::id());
     run(format!("DROP DATABASE IF EXISTS {name}")).await;
@@ -25,7 +25,7 @@ pub(crate) async fn create(name: &str) -> String {
     format!("{}/{name}", server())
 }
 
-/// Breaks all connections and lets nobody connect, or lets them connect again.
+/// Breaks all connections and refuses new ones, or admits them again.
 pub(crate) async fn shut(url: &str, is_shut: bool) {
     let name = url.rsplit('/').next().unwrap();
     run(format!("ALTER DATABASE {name} ALLOW_CONNECTIONS {}", !is_shut)).await;

@@ -20,7 +20,7 @@ impl Server {
     }
 
     pub(crate) fn command_on(folder: &Path, database_url: &str) -> Command {
-        // The shell has the server told that a file may not grow, instead of killing it.
+        // The shell lets a write to a full file fail. Without it, the signal would kill the server.
         let mut command = Command::new("sh");
         command
             .args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_diode-server")])
@@ -46,7 +46,7 @@ impl Server {
         ureq::get(format!("{}{path}", self.address)).call().unwrap().body_mut().read_json().unwrap()
     }
 
-    /// The status of a request, with `body` or without.
+    /// The status of the answer to a request, with a body if there is one.
     pub(crate) fn status(&self, path: &str, body: Option<&[u8]>) -> u16 {
         let agent =
             ureq::Agent::new_with_config(ureq::Agent::config_builder().http_status_as_error(false).build());
@@ -58,7 +58,7 @@ impl Server {
         reply.unwrap().status().as_u16()
     }
 
-    /// Waits until `/readyz` has one of these statuses: it looks every few seconds.
+    /// Waits until `/readyz` answers with one of these statuses. The server checks only every few seconds.
     pub(crate) fn wait_until_ready_says(&self, statuses: &[u16]) {
         let began = Instant::now();
         while !statuses.contains(&self.status("/readyz", None)) {
@@ -67,14 +67,14 @@ impl Server {
         }
     }
 
-    /// Lets no file of the process grow beyond so many bytes, as if the disk were full.
+    /// Limits the size of every file of the process, as if the disk were full.
     pub(crate) fn limit_files(&self, bytes: &str) {
         let limit = format!("--fsize={bytes}:unlimited");
         let set = Command::new("prlimit").args(["--pid", &self.process.id().to_string(), &limit]).status();
         assert!(set.unwrap().success(), "prlimit (of util-linux) could not limit the size of files");
     }
 
-    /// SIGKILL: no destructor, no flush, nothing.
+    /// SIGKILL: no destructor runs and nothing is flushed.
     pub(crate) fn kill(mut self) {
         self.process.kill().unwrap();
         self.process.wait().unwrap();

@@ -1,4 +1,4 @@
-//! Every method of the store about publications, told to both databases.
+//! Tests of every method of the store about publications, on both databases.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::models::summary;
 use crate::samples::{dataset, h200, mm};
 use crate::story::{job, upload};
 
-/// Hardware of this story alone.
+/// Hardware that only this story uses.
 fn hardware() -> Hardware {
     Hardware { facts: h200().facts, ..Hardware::from_name("NVIDIA X1").unwrap() }
 }
@@ -58,7 +58,8 @@ pub(crate) async fn models_are_published(store: &dyn Store) {
     };
     let published = async || store.published(&slug, heuristic).await.unwrap().unwrap();
     assert_eq!(add(&one, judged(None, true)).await, Some(ModelState::Published));
-    // Judged beside nothing, while one is published by now; nothing is left behind.
+    // Judged without a published model, while one is published by now. It must be judged again, and nothing
+    // is stored.
     assert_eq!(add(&two, judged(None, true)).await, None);
     assert_eq!(store.model(&two.id).await.unwrap(), None);
     assert_eq!(add(&two, judged(Some(&one), true)).await, Some(ModelState::Published));
@@ -69,7 +70,7 @@ pub(crate) async fn models_are_published(store: &dyn Store) {
     assert_eq!(store.model(&one.id).await.unwrap().unwrap().state, ModelState::Earlier);
     // The models of cross-validations stay for the published and the newest model.
     assert_eq!(have_unseen(&[&one, &two, &three]).await, [false, true, true]);
-    // A release takes the place of none that was trained here.
+    // A model of a release never replaces a model that was trained on this server.
     let shipped = model("shipped", ModelSource::Shipped);
     assert!(store.add_shipped_model(&shipped, &hardware(), &[], now).await.unwrap());
     assert_eq!(store.model(&shipped.id).await.unwrap().unwrap().state, ModelState::Unpublished);
@@ -83,21 +84,21 @@ pub(crate) async fn models_are_published(store: &dyn Store) {
     assert_eq!(act(publish, &two).await, Err(Refused::Published));
     assert_eq!(act(publish, &trained("none")).await, Err(Refused::Unknown));
     assert_eq!(act(PublicationAction::Refuse, &two).await, Err(Refused::OnlyTheServer));
-    // The published one is pinned, so that a better one stays unpublished.
+    // The published model is pinned, so a better one stays unpublished.
     assert_eq!(act(pin, &two).await, Ok(two.id.clone()));
     assert!(published().await.pinned);
     assert_eq!(add(&four, judged(Some(&two), true)).await, Some(ModelState::Unpublished));
     assert!(store.model(&four.id).await.unwrap().unwrap().reason.contains("is pinned"));
     assert_eq!(have_unseen(&[&two, &three, &four]).await, [true, false, true]);
     assert_eq!(act(unpin, &two).await, Ok(two.id.clone()));
-    // An administrator may publish what the server would not, and take it back.
+    // An administrator may publish a model that the server did not publish, and roll it back.
     assert_eq!(act(publish, &three).await, Ok(three.id.clone()));
     assert_eq!(store.model(&three.id).await.unwrap().unwrap().reason, "");
     assert_eq!(act(back, &two).await, Err(Refused::NotPublished));
     assert_eq!(act(back, &three).await, Ok(two.id.clone()));
     assert_eq!(act(back, &two).await, Ok(one.id.clone()));
     assert_eq!(act(back, &one).await, Err(Refused::First));
-    // Not even an administrator publishes what no program can take.
+    // Even an administrator cannot publish a model that programs cannot use.
     let base = ModelSummary { model_type: ModelType::Base, ..trained("base") };
     assert_eq!(add(&base, judged(Some(&one), false)).await, Some(ModelState::Unpublished));
     assert_eq!(act(publish, &base).await, Err(Refused::ForComparison));
@@ -142,22 +143,22 @@ pub(crate) async fn trainings_are_due(store: &dyn Store) {
         store.store_upload(&upload(&dataset(hardware(), &problems, 1.0), &[hardware()])).await.unwrap();
         while store.refresh_entries().await.unwrap() > 0 {}
     };
-    // What was there when a released model came is not new.
+    // Problems that existed when a released model arrived are not new.
     assert!(!store.queue_training(&due_job(0), &due, now).await.unwrap());
     measure(1..4).await;
     assert!(!store.queue_training(&due_job(0), &due, now).await.unwrap());
-    // Somebody asks for one; from then on what is new counts.
+    // Somebody asks for a training. From then on only later problems are new.
     let asked = Job { automatic: false, ..due_job(1) };
     let of_type = JobRequest { model_type: ModelType::Base, ..due_job(9).request };
     let base = Job { automatic: false, request: of_type, ..due_job(9) };
-    // What `base` learns does not count.
+    // A training of `base` does not count.
     assert_eq!(store.enqueue(&base, None, now).await.unwrap(), Queued::Yes);
     assert_eq!(store.enqueue(&asked, None, now).await.unwrap(), Queued::Yes);
     measure(4..6).await;
     assert!(!store.queue_training(&due_job(2), &due, later).await.unwrap());
     measure(6..7).await;
     assert!(!store.queue_training(&due_job(2), &due, now).await.unwrap(), "before the pause is over");
-    // Two processes see it at once.
+    // Two processes notice at the same time that a training is due.
     let (a, b) = (due_job(2), due_job(3));
     let (a, b) = tokio::join!(store.queue_training(&a, &due, later), store.queue_training(&b, &due, later));
     assert_eq!([a.unwrap(), b.unwrap()].iter().filter(|queued| **queued).count(), 1);

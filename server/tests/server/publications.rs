@@ -13,7 +13,7 @@ use crate::test_app::TestApp;
 use crate::tokens::{issue, with_token};
 use crate::visitor::Visitor;
 
-/// Problems of which six are kept for judging.
+/// Problems. Six of them are kept for judging.
 pub(crate) fn problems() -> Vec<Problem> {
     let kept = [mm(2304, 512, 512), mm(2560, 512, 512), mm(3328, 512, 512), mm(1664, 1024, 512)];
     let kept = kept.into_iter().chain([mm(2048, 1024, 512), mm(2432, 1024, 512)]);
@@ -21,7 +21,7 @@ pub(crate) fn problems() -> Vec<Problem> {
     kept.chain(learnt).collect()
 }
 
-/// Times that grow from one config to the next, or shrink.
+/// Times that rise from each config to the next, or fall.
 pub(crate) fn timed(problems: &[Problem], rising: bool, factor: f64) -> Dataset {
     let mut data = dataset(h200(), problems, 1.0);
     for solution in &mut data.solutions {
@@ -59,7 +59,7 @@ async fn a_model_of_worse_data_is_not_published_and_one_of_the_same_data_is() {
     assert_eq!((first.state, first.kept.as_ref().unwrap().problems), (ModelState::Published, 6));
     let same = trained(&app, 1).await;
     assert_eq!(same.state, ModelState::Published, "{}", same.reason);
-    // More lies than truth, about problems that are trained on alone.
+    // More wrong times than right ones, but only for problems that models are trained on.
     let learnt: Vec<Problem> = all.into_iter().filter(|problem| !is_kept(problem)).collect();
     for factor in [1.0, 1.01, 1.02] {
         app.receipt(columnar(&timed(&learnt, false, factor))).await;
@@ -74,7 +74,7 @@ async fn a_model_of_worse_data_is_not_published_and_one_of_the_same_data_is() {
     let models: Vec<ModelSummary> = app.fetch("/api/v1/models").await;
     let states: Vec<_> = models.iter().map(|model| model.state).collect();
     assert_eq!(states, [ModelState::Unpublished, ModelState::Published, ModelState::Earlier]);
-    // What is not published can be had all the same.
+    // A model that is not published can still be downloaded.
     assert_eq!(app.get(&format!("/api/v1/models/{}/download", worse.id)).await.status, 200);
     app.stop();
     working.await.unwrap();
@@ -149,7 +149,7 @@ async fn what_was_taken_back_does_not_come_back() {
         assert_eq!(act("roll-back", &c).await.json::<ModelSummary>().id, b.id);
         let d = add(store, "d", Some(&b)).await;
         assert_eq!(act("roll-back", &d).await.json::<ModelSummary>().id, b.id);
-        // Published once more, it counts again.
+        // A rolled-back model that is published again counts again.
         assert_eq!(act("publish", &c).await.json::<ModelSummary>().id, c.id);
         assert_eq!(act("publish", &a).await.json::<ModelSummary>().id, a.id);
         assert_eq!(act("roll-back", &a).await.json::<ModelSummary>().id, c.id);

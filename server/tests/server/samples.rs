@@ -1,4 +1,4 @@
-//! Small datasets with believable times.
+//! Small datasets with plausible times.
 
 use diode_core::hardware::{Hardware, find, roofline};
 use diode_core::space::config_for;
@@ -8,7 +8,7 @@ use diode_core::{
 };
 use diode_formats::{Format, encode};
 
-/// Two of Inductor's defaults and four others.
+/// Two of Inductor's default tiles and four others.
 const TILES: [(u32, u32, u32, u32, u32); 6] = [
     (128, 128, 64, 3, 4),
     (64, 64, 32, 2, 4),
@@ -30,10 +30,10 @@ pub(crate) fn problem(op: Op, m: u64, n: u64, k: u64, dtype: DType) -> Problem {
     Problem::new(ProblemFields::plain(op, 1, m, n, k, dtype)).unwrap()
 }
 
-/// Configs and times of a problem. The library is the last where there is one.
+/// Configs and times of a problem. If there is a library kernel, it comes last.
 pub(crate) fn solution(problem: &Problem, factor: f64, configs: &mut ConfigDictionary) -> Solution {
     let roof = roofline(&h200().facts.unwrap(), problem, false).unwrap().nanos().0;
-    // Which tile is best, and by how much, differs from problem to problem.
+    // Which tile is best, and by how much, differs between problems.
     let lean = (problem.m / 64 + problem.n / 32 + problem.k / 16) % 5;
     let tiles =
         TILES.map(|(m, n, k, s, w)| config_for(problem.op, Tile::new(m, n, k, s, w).for_k(problem.k)));
@@ -56,7 +56,7 @@ pub(crate) fn dataset(hardware: Hardware, problems: &[Problem], factor: f64) -> 
     Dataset { hardware, provenance: Provenance::default(), configs, solutions }
 }
 
-/// Seven problems, two of them with the same rate but for their names.
+/// Seven problems. Two have the same rate and differ only in their names.
 pub(crate) fn seven() -> Dataset {
     let mut problems: Vec<Problem> =
         [(256, 512, 1024), (1024, 1024, 1024), (2048, 512, 4096), (4096, 4096, 4096), (1, 4096, 4096)]
@@ -67,8 +67,8 @@ pub(crate) fn seven() -> Dataset {
     dataset(h200(), &problems, 1.0)
 }
 
-/// One problem as our own collector would report it: with its method, a library
-/// timing and a config that failed.
+/// One problem in the form of Diode's own collector: with a method, a time of the library and a failed
+/// config.
 pub(crate) fn collected() -> Dataset {
     let mut dataset = dataset(h200(), &[mm(4096, 4096, 4096)], 1.1);
     let library = dataset.configs.intern(Config::Library);

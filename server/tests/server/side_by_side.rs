@@ -1,4 +1,4 @@
-//! What goes on beside each other on Postgres, and what waits.
+//! Tests of what runs side by side on Postgres, and of what waits.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,9 +22,9 @@ use crate::test_app::TestApp;
 use crate::trust::settle;
 use crate::visitor::Visitor;
 
-/// Long enough for what does not wait.
+/// Long enough for everything that need not wait.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Long enough to tell that something waits.
+/// Long enough to show that something waits.
 const A_WHILE: Duration = Duration::from_millis(500);
 
 async fn execute(connection: &mut PgConnection, statement: String) {
@@ -39,7 +39,7 @@ async fn results_of_one_hardware_wait_for_those_of_the_same_problem_only() {
     let of = |problem: &Problem, factor| upload(&dataset(h200(), std::slice::from_ref(problem), factor), &[]);
     store.store_upload(&of(&one, 1.0)).await.unwrap();
 
-    // What an upload of one problem holds until it has ended.
+    // The locks that an upload of one problem holds until it ends.
     let mut holder = PgConnection::connect(&url).await.unwrap();
     execute(&mut holder, "BEGIN".to_owned()).await;
     execute(&mut holder, format!("SELECT slug FROM hardware WHERE slug = '{}' FOR KEY SHARE", h200().slug))
@@ -74,7 +74,7 @@ async fn tables_that_have_grown_are_counted_at_once() {
     let many: Vec<Problem> = (1..=1500).map(|step| mm(step, 4096, 4096)).collect();
     store.store_upload(&upload(&dataset(h200(), &many, 1.0), &[])).await.unwrap();
     settle(&store).await;
-    // Postgres notes changes up to a second later.
+    // Postgres counts changes up to a second later.
     let began = Instant::now();
     while entries().await < 1500.0 {
         assert!(began.elapsed() < PATIENCE, "not counted");
@@ -93,7 +93,8 @@ async fn boards_are_right_whoever_comes_at_once() {
         visitors.push(Visitor::signed_up(&app, name).await);
     }
     let problems: Vec<Problem> = (1..=6).map(|step| mm(1024 * step, 4096, 4096)).collect();
-    // Everybody measures pairs of problems that overlap with those of the others; the last lies.
+    // Each account measures pairs of problems that overlap with the others' pairs. The last account sends
+    // wrong times.
     let sent = visitors.iter().enumerate().flat_map(|(place, visitor)| {
         let factor = if place == 4 { 2.0 } else { 4.0 + place as f64 / 100.0 };
         problems.windows(2).map(move |pair| {
@@ -109,7 +110,7 @@ async fn boards_are_right_whoever_comes_at_once() {
     app.end().await;
 }
 
-/// Waits until so many wait for a lock of a database.
+/// Waits until `number` connections wait for a lock of the database.
 async fn waiting(connection: &mut PgConnection, number: i64) {
     let select = "SELECT COUNT(*) FROM pg_stat_activity \
                   WHERE datname = current_database() AND wait_event_type = 'Lock'";
@@ -124,7 +125,7 @@ async fn waiting(connection: &mut PgConnection, number: i64) {
     }
 }
 
-/// Locks the row of a problem, so that uploads of it stop half-way and wait.
+/// Locks the row of a problem, so that uploads of the problem stop half-way and wait.
 async fn holding(url: &str, problem: &Problem) -> PgConnection {
     let mut holder = PgConnection::connect(url).await.unwrap();
     execute(&mut holder, "BEGIN".to_owned()).await;
@@ -159,7 +160,7 @@ async fn who_waits_for_uploads_to_end_is_not_overtaken_by_others() {
             .into_iter()
             .enumerate()
     {
-        // At every moment one of the uploads is on its way: each ends only once the next has begun.
+        // At every moment, an upload is under way: each ends only after the next has begun.
         let mut holders = Vec::new();
         for problem in &problems[round * 3..round * 3 + 3] {
             holders.push(holding(&url, problem).await);
@@ -205,7 +206,7 @@ async fn uploads_that_are_to_be_judged_anew_are_marked_in_one_order() {
     let url = postgres::create("marked_in_order").await;
     let store = PostgresStore::open(&url).await.unwrap();
     let problem = mm(4096, 4096, 4096);
-    // Each is somebody else's, so that they are compared.
+    // Each upload belongs to another account, so that they are compared.
     let of = async |number: u32| {
         let name = format!("contributor-{number}");
         let id = AccountId::of(name.as_bytes());
@@ -222,7 +223,7 @@ async fn uploads_that_are_to_be_judged_anew_are_marked_in_one_order() {
         NewUpload { account: Some(id), ..new }
     };
     let mut ids = Vec::new();
-    // Until the one with the smallest id is not the first of the table.
+    // Until the upload with the smallest id is not the first of the table.
     while ids.len() < 4 || ids.iter().min() == ids.first() {
         ids.push(store.store_upload(&of(ids.len() as u32).await).await.unwrap().id);
     }
@@ -238,7 +239,7 @@ async fn uploads_that_are_to_be_judged_anew_are_marked_in_one_order() {
         stored = &mut storing => panic!("it did not wait: {stored:?}"),
         () = waiting(&mut watch, 1) => {}
     }
-    // It waits for the least, so it has locked none of the others yet.
+    // The new upload waits for the smallest id, so it has locked none of the others yet.
     for id in ids.iter().filter(|id| **id != least) {
         execute(&mut watch, format!("SELECT id FROM uploads WHERE id = '{id}' FOR UPDATE NOWAIT")).await;
     }
@@ -259,7 +260,7 @@ async fn of_two_that_wait_for_each_other_one_is_begun_anew() {
     let lock = |table: &str, id: &str| format!("SELECT id FROM {table} WHERE id = '{id}' FOR UPDATE");
     let (on_agent, on_lease) = (lock("agents", one.id.as_str()), lock("leases", lease.id.as_str()));
 
-    // A renewal locks the agent before the lease; somebody else does it the other way round.
+    // A renewal locks the agent before the lease. The other transaction uses the opposite order.
     let mut other = PgConnection::connect(&url).await.unwrap();
     execute(&mut other, "BEGIN".to_owned()).await;
     execute(&mut other, on_lease).await;

@@ -1,4 +1,4 @@
-//! Sessions: what keeps strangers and pages of other sites out of them.
+//! Tests of sessions, and of how strangers and pages of other sites are kept out.
 
 use std::time::{Duration, Instant};
 
@@ -19,12 +19,12 @@ async fn the_cookie_is_for_this_server_alone() {
     for part in ["__Host-diode_session=", "; HttpOnly", "; SameSite=Lax", "; Secure", "; Path=/;"] {
         assert!(cookie.contains(part), "{part} in {cookie}");
     }
-    // On loopback there is no TLS to hold it to.
+    // On loopback there is no TLS, so the cookie cannot need it.
     let local = TestApp::new().await;
     let reply = Visitor::new(&local).sign_up("ada", None).await;
     let cookie = reply.header("set-cookie");
     assert!(cookie.starts_with("diode_session=") && !cookie.contains("Secure"), "{cookie}");
-    // What is stored opens nothing.
+    // The database does not have the secret.
     let secret = cookie.split(['=', ';']).nth(1).unwrap();
     let file = std::fs::read(local.folder.path().join("diode.db-wal")).unwrap();
     assert!(secret.len() == 64 && !file.windows(64).any(|window| window == secret.as_bytes()));
@@ -37,7 +37,7 @@ async fn signing_out_ends_the_session() {
     let cookie = ada.cookie().unwrap();
     assert_eq!(ada.send("DELETE", "/api/v1/session", "").await.status, 204);
     assert_eq!(ada.cookie(), None);
-    // A copy of the cookie is worth nothing now.
+    // A copy of the cookie no longer works.
     let thief = Visitor::new(&app);
     thief.plant(&cookie);
     thief.get("/api/v1/account").await.refusal(401, "unauthorized");
@@ -54,7 +54,7 @@ async fn a_planted_cookie_does_not_become_a_session() {
     assert_eq!(ada.sign_in("ada", PASSWORD).await.status, 200);
     assert_ne!(ada.cookie().unwrap(), planted);
     assert_eq!(ada.get("/api/v1/account").await.json::<Account>().name.as_str(), "ada");
-    // And the one who planted it is signed out.
+    // The session of the attacker who planted the cookie has ended, too.
     eve.get("/api/v1/account").await.refusal(401, "unauthorized");
 }
 
@@ -79,7 +79,7 @@ async fn pages_of_other_sites_change_nothing() {
         vec![cookie, ("sec-fetch-site", "cross-site")],
         vec![cookie, ("sec-fetch-site", "same-site")],
         vec![cookie, ("sec-fetch-site", "same-origin"), ("origin", "https://evil.example")],
-        // An old browser, or something that hides where it comes from.
+        // An old browser, or a program that hides where its requests come from.
         vec![cookie],
     ] {
         for (path, body) in [
@@ -93,14 +93,14 @@ async fn pages_of_other_sites_change_nothing() {
             send(path, body, &other).await.refusal(403, "forbidden");
         }
     }
-    // Nor can such a page sign a browser in, for instance to another account.
+    // Such a page cannot sign a browser in either, for instance to another account.
     let sign_in = format!(r#"{{"name":"ada","password":"{PASSWORD}"}}"#);
     send("/api/v1/session", &sign_in, &[("origin", "https://evil.example")]).await.refusal(403, "forbidden");
     let form = format!("name=ada&password={}", PASSWORD.replace(' ', "+"));
     send("/sign-in", &form, &[("sec-fetch-site", "cross-site")]).await.refusal(403, "forbidden");
     assert_eq!(ada.get("/api/v1/tokens").await.json::<Vec<serde_json::Value>>().len(), 0);
     assert_eq!(ada.get("/api/v1/account").await.status, 200);
-    // What our own pages send is JSON, and says so.
+    // Requests of the server's own pages must say that they are JSON.
     let own = [cookie, ("origin", PUBLIC_URL)];
     send("/api/v1/tokens", token, &own).await.refusal(415, "unsupported_media_type");
     assert_eq!(ada.post("/api/v1/tokens", token).await.status, 201);
@@ -114,7 +114,7 @@ async fn a_wrong_name_and_a_wrong_password_are_told_apart_neither_by_text_nor_by
     let (mut known, mut unknown) = (Vec::new(), Vec::new());
     let mut said = Vec::new();
     for round in 0..6 {
-        // A name each, so that the limit does not count.
+        // Each unknown name is new, so that the limit is not reached.
         for (name, times) in [("ada".to_owned(), &mut known), (format!("nobody{round}"), &mut unknown)] {
             let began = Instant::now();
             let reply = visitor.sign_in(&name, "wrong horse battery staple").await;
@@ -149,8 +149,8 @@ async fn guessing_is_stopped_for_names_that_exist_and_for_others_alike() {
                 assert!(message.contains("15 minutes"), "{message}");
             }
         }
-        // Elsewhere the owner still gets in: the limit is per name and address. Behind a proxy the last
-        // address is the one that the proxy saw.
+        // From another address the owner can still sign in, since the limit is per name and address. Behind a
+        // proxy, the last address is the one that the proxy saw.
         let from = async |forwarded: &str| {
             let request = Request::post("/api/v1/session").header("x-forwarded-for", forwarded);
             let body = format!(r#"{{"name":"ada","password":"{PASSWORD}"}}"#);
@@ -182,7 +182,7 @@ async fn a_disabled_account_does_nothing() {
     store.set_disabled(&account.id, true, diode_server::store::Now::read()).await.unwrap();
     ada.get("/api/v1/account").await.refusal(401, "unauthorized");
     let visitor = Visitor::new(&app);
-    // Only a request with the right password is told.
+    // Only a request with the right password learns that the account is disabled.
     visitor.sign_in("ada", "wrong horse battery staple").await.refusal(401, "unauthorized");
     assert!(visitor.sign_in("ada", PASSWORD).await.refusal(403, "forbidden").contains("disabled"));
 }
@@ -202,7 +202,7 @@ async fn forms_that_are_slow_or_lack_a_field_are_answered_by_a_page() {
     said(form("/sign-in", Body::from("name=ada")).await, 400, "missing field");
     said(form("/sign-in", Body::from("a".repeat(70_000))).await, 413, "exceeds 65536 bytes");
     let silent = Body::from_stream(futures_util::stream::pending::<Result<Vec<u8>, std::io::Error>>());
-    // Ten seconds, as everybody is given.
+    // Everybody has ten seconds.
     said(form("/password/forgotten", silent).await, 408, "too slowly");
 }
 

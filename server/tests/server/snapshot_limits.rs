@@ -1,4 +1,4 @@
-//! Snapshots that do not fit any more.
+//! Tests of snapshots for which there is no more room.
 
 use diode_core::api::{JobState, SnapshotSummary};
 use diode_server::admin::sweep;

@@ -1,4 +1,4 @@
-//! Who measured a problem, when and with what, and how its repeats lay.
+//! Tests of who measured a problem, when and with what, and of the spread of its repeats.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::visitor::Visitor;
 
 fn with_repeats(mut data: Dataset, shares: [f64; 2], times_run: u32) -> Dataset {
     for solution in &mut data.solutions {
-        // Other times than those of others, or it would be the same solution.
+        // The times differ from everybody else's. Otherwise this would be the same solution.
         let slower = 1.0 + f64::from(times_run) / 1e4;
         let times: Vec<u64> =
             solution.times.iter_nanos().map(|time| (time.0 * slower).round() as u64).collect();
@@ -53,13 +53,13 @@ async fn a_problem_says_who_measured_it_with_what() {
         let by: BTreeMap<String, _> =
             sources.iter().map(|one| (one.contributor.as_ref().unwrap().to_string(), one)).collect();
         assert_eq!(by.keys().collect::<Vec<_>>(), ["ada", "bob", "cyd", "dan", "eve"]);
-        // One that does not count is told apart.
+        // A solution that does not count is marked as such.
         assert!(by.iter().all(|(name, one)| (one.standing == Standing::Fenced) == (name == "eve")));
         let ada = by["ada"];
         assert_eq!(ada.driver.as_deref(), Some("580.95"));
         assert_eq!(ada.library.as_ref().map(ToString::to_string).as_deref(), Some("cublas-130002"));
         assert_eq!(ada.collected_at.as_deref(), Some("2026-11-20T12:00:00Z"));
-        // As much as fits a line.
+        // Cut to the length of a line.
         assert_eq!(ada.tool.as_ref().map(String::len), Some(80));
         assert_eq!((ada.timings, ada.failures), (6, 0));
         assert!((by["eve"].best_us.unwrap() / ada.best_us.unwrap() - 0.5).abs() < 0.01);
@@ -77,7 +77,7 @@ async fn a_problem_says_who_measured_it_with_what() {
 async fn a_config_says_how_its_repeats_lay() {
     for app in TestApp::on_both("repeats").await {
         let id = mm(4096, 4096, 4096).id();
-        // One that does not know them, and two that do.
+        // One solution does not state its repeats, and two do.
         app.receipt(columnar(&collected())).await;
         let path = format!("/api/v1/problems/{id}");
         let first: ProblemDetail = app.fetch(&path).await;

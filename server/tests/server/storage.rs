@@ -1,5 +1,5 @@
-//! S3-compatible storage that runs in the test: s3s speaks the protocol and checks the signatures, s3s-fs keeps
-//! the files in a folder.
+//! S3-compatible storage that runs in the test. The library s3s speaks the protocol and checks signatures;
+//! s3s-fs keeps the files in a folder.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -28,21 +28,21 @@ const BUCKET: &str = "timings";
 pub(crate) const KEY: &str = "the-key-of-the-tests";
 pub(crate) const SECRET: &str = "the-secret-of-the-tests";
 
-/// What the storage does with requests.
+/// How the storage treats requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mood {
     Well,
-    /// It takes requests and never answers.
+    /// It accepts requests and never answers.
     Silent,
-    /// A quota is used up.
+    /// The quota is used up.
     Full,
     /// The disk is full.
     DiskFull,
     /// The bucket was deleted.
     NoBucket,
-    /// It takes no part of a large file but the first.
+    /// It accepts only the first part of a large file.
     OnePart,
-    /// The same, but it does not answer.
+    /// It accepts the first part, and never answers to the others.
     OnePartThenSilent,
 }
 
@@ -51,11 +51,11 @@ pub(crate) struct Storage {
     address: SocketAddr,
     mood: watch::Sender<Mood>,
     serving: JoinHandle<()>,
-    /// How often somebody stored a probe.
+    /// How often a probe was stored.
     probes: Arc<AtomicUsize>,
-    /// Parts of large files that it was sent and does not answer.
+    /// How many parts of large files it has received without answering.
     unanswered_parts: Arc<AtomicUsize>,
-    /// The certificate that it shows, if it is reached by TLS.
+    /// Its certificate, if it uses TLS.
     certificate: Option<PathBuf>,
 }
 
@@ -77,7 +77,7 @@ impl Storage {
         Self { folder, address, mood, serving, probes, unanswered_parts, certificate: None }
     }
 
-    /// The same, reached by TLS, with a certificate that nobody knows.
+    /// The same with TLS and a self-signed certificate.
     pub(crate) async fn start_with_tls() -> Self {
         let mut storage = Self::start().await;
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
@@ -99,7 +99,7 @@ impl Storage {
         storage
     }
 
-    /// Its bucket, for a server whose files' names begin with `prefix`.
+    /// Its bucket, for a server whose files have names that begin with `prefix`.
     pub(crate) fn bucket(&self, prefix: &str) -> Bucket {
         Bucket {
             name: BUCKET.to_owned(),
@@ -113,7 +113,7 @@ impl Storage {
         }
     }
 
-    /// The same bucket for a process, which it reaches by these variables.
+    /// The variables by which a process reaches the same bucket.
     pub(crate) fn variables(&self) -> [(&'static str, String); 4] {
         [
             ("DIODE_BLOBS", format!("s3://{BUCKET}/diode")),
@@ -130,24 +130,24 @@ impl Storage {
         }
     }
 
-    /// The folder of the files of [`Self::bucket`].
+    /// The folder with the files of [`Self::bucket`].
     pub(crate) fn files(&self, prefix: &str) -> PathBuf {
         self.folder.path().join(BUCKET).join(prefix)
     }
 
-    /// The parts of large files that were begun and neither finished nor given up.
+    /// How many parts of large files exist whose upload was neither finished nor given up.
     pub(crate) fn parts(&self) -> usize {
         let files = std::fs::read_dir(self.folder.path()).unwrap();
         let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
         names.filter(|name| name.starts_with(".upload")).count()
     }
 
-    /// How many parts of large files it was sent and does not answer.
+    /// How many parts of large files it has received without answering.
     pub(crate) fn unanswered_parts(&self) -> usize {
         self.unanswered_parts.load(Ordering::SeqCst)
     }
 
-    /// How often somebody stored a probe.
+    /// How often a probe was stored.
     pub(crate) fn probes(&self) -> usize {
         self.probes.load(Ordering::SeqCst)
     }
@@ -164,14 +164,14 @@ impl Storage {
         self.mood.send_replace(mood);
     }
 
-    /// Nothing listens any more, and connections break.
+    /// Stops listening, and breaks all connections.
     pub(crate) async fn stop(&mut self) {
         self.serving.abort();
-        // It was ended, which is what this error says.
+        // The error only says that the task was aborted.
         let _ = (&mut self.serving).await;
     }
 
-    /// Starts it again, with its files.
+    /// Starts again with the same files.
     pub(crate) async fn start_again(&mut self) {
         let listener = TcpListener::bind(self.address).await.unwrap();
         let service = service(self.folder.path().into(), self.gate());
@@ -213,7 +213,7 @@ async fn answer(stream: TcpStream, tls: Option<TlsAcceptor>, service: S3Service)
     };
 }
 
-/// Asked before each request is worked on.
+/// The check before each request.
 struct Gate {
     mood: watch::Receiver<Mood>,
     probes: Arc<AtomicUsize>,

@@ -1,4 +1,4 @@
-//! S3-compatible storage that is away, silent, full or closed to the server.
+//! Tests of S3-compatible storage that is away, silent, full or refuses access.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,8 @@ fn file(m: u64) -> Vec<u8> {
     columnar(&dataset(h200(), &[mm(m, 512, 512)], 1.0))
 }
 
-/// What a server does while its storage is not there, and that it is well again as soon as the storage is.
+/// Checks what a server does while its storage does not work, and that the server recovers when the storage
+/// does.
 async fn refuses(app: &TestApp, m: u64, status: u16, code: &str, patience: Duration) {
     let began = Instant::now();
     app.upload(file(m)).await.refusal(status, code);
@@ -30,7 +31,7 @@ async fn refuses(app: &TestApp, m: u64, status: u16, code: &str, patience: Durat
 }
 
 async fn is_well(app: &TestApp, m: u64, uploads: usize) {
-    // It may not be asked at once after it was silent.
+    // After a silence the server waits before it asks the storage again.
     let began = Instant::now();
     while app.get("/readyz").await.status != 200 {
         assert!(began.elapsed() < Duration::from_secs(30), "the server does not notice");
@@ -130,7 +131,7 @@ async fn large_files_go_in_parts_that_are_given_up_together() {
     assert_eq!(storage.parts(), 0, "what arrived of it is given up");
 }
 
-/// Waits until something holds of the storage.
+/// Waits until a condition on the storage is true.
 async fn until(storage: &Storage, holds: impl Fn(&Storage) -> bool) {
     let began = Instant::now();
     while !holds(storage) {
@@ -150,11 +151,12 @@ async fn parts_of_a_file_that_nobody_waits_for_are_given_up() {
         let mut storing = std::pin::pin!(blobs.put(BlobKind::Upload, &digest, bytes.clone()));
         tokio::select! {
             stored = &mut storing => panic!("it was stored: {stored:?}"),
-            // The first part is whole then; one that is still written may be there after all were given up.
+            // By then the first part is complete. A part that is still being written could appear after all
+            // parts were given up.
             () = until(&storage, |storage| storage.unanswered_parts() > 0) => {}
         }
         assert!(storage.parts() > 0);
-        // A server drops what it does for a client that has gone.
+        // A server drops its work for a client that has gone.
     }
     until(&storage, |storage| storage.parts() == 0).await;
     storage.set(Mood::Well);
@@ -171,14 +173,14 @@ async fn however_many_ask_the_storage_is_asked_once() {
         let replies = futures_util::future::join_all(asking).await;
         replies.into_iter().map(|reply| reply.status.as_u16()).collect::<Vec<_>>()
     };
-    // Nothing is remembered here.
+    // Here no result of a check is kept.
     assert_eq!(ask(&app, 3).await, [200; 3]);
     assert_eq!(app.storage.as_ref().unwrap().probes(), 3);
     let app = app.ready_for(Duration::from_secs(3600));
     assert_eq!(ask(&app, 20).await, [200; 20]);
     let storage = app.storage.as_ref().unwrap();
     assert_eq!(storage.probes(), 4);
-    // Failures are remembered, too.
+    // Failures are kept, too.
     storage.set(Mood::Full);
     assert_eq!(ask(&app, 2).await, [200; 2]);
     let app = app.ready_for(Duration::from_secs(3600));

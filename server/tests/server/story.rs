@@ -1,4 +1,4 @@
-//! One story that calls every method of the store, told to both databases.
+//! Tests that call every method of the store, in one story on both databases.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ async fn sqlite_tells_the_story() {
     let url = format!("sqlite:{}", folder.path().join("story.db").display());
     let store = SqliteStore::open(&url).await.unwrap();
     story(Arc::new(store)).await;
-    // Opening again finds the tables there.
+    // A second opening finds the tables.
     SqliteStore::open(&url).await.unwrap().close().await;
 }
 
@@ -107,7 +107,7 @@ async fn nothing_is_there(store: &dyn Store) {
 async fn uploads_arrive(store: &dyn Store) {
     let (first, second) = (upload(&seven(), &[]), upload(&collected(), &[]));
     let overlapping = upload(&dataset(h200(), &[mm(1024, 1024, 1024), mm(4096, 4096, 4096)], 1.3), &[]);
-    // Racing: the same upload twice, and two others that touch the same hardware.
+    // These race: the same upload twice, and two others for the same hardware.
     let (a, b, c, d) = tokio::join!(
         store.store_upload(&first),
         store.store_upload(&first),
@@ -119,7 +119,7 @@ async fn uploads_arrive(store: &dyn Store) {
     assert_eq!((a.new_solutions, b.new_solutions), (7, 7));
     assert_eq!((c.unwrap().new_solutions, d.unwrap().new_solutions), (1, 2));
     assert!(store.receipt(&first.id).await.unwrap().unwrap().already_stored);
-    // The same solutions in other bytes are nothing new.
+    // The same solutions in other bytes are duplicates.
     let mut renamed = first.clone();
     renamed.id = UploadId::of(b"other bytes");
     renamed.digest = Digest::of(b"other bytes");
@@ -187,8 +187,7 @@ async fn problems_are_looked_at(store: &dyn Store) {
     assert_eq!(store.views().await.unwrap().len(), 8);
 }
 
-/// Hardware that nobody has described has no roofline; once somebody does, what
-/// was there before is judged by it, too.
+/// Hardware without facts has no roofline. Once somebody states facts, they also apply to earlier timings.
 async fn facts_are_learned(store: &dyn Store) {
     let unknown = Hardware::from_name("NVIDIA Z9000").unwrap();
     let slug = unknown.slug.clone();
@@ -213,11 +212,11 @@ async fn models_are_added(store: &dyn Store) {
     assert!(store.add_shipped_model(&first, &h200(), &[], now).await.unwrap());
     assert!(!store.add_shipped_model(&first, &h200(), &[], now).await.unwrap());
     assert!(store.add_shipped_model(&second, &h200(), &[], now).await.unwrap());
-    // The newer release takes the place of the older.
+    // The newer release replaces the older one.
     let first = ModelSummary { state: ModelState::Earlier, ..first };
     assert_eq!(store.models(None, 9).await.unwrap(), [second.clone(), first.clone()]);
     assert_eq!(store.models(Some(&h200().slug), 9).await.unwrap().len(), 2);
-    // A published model is listed however many newer ones there are.
+    // A published model is listed, however many newer models exist.
     assert_eq!(store.models(None, 0).await.unwrap(), std::slice::from_ref(&second));
     assert_eq!(store.models(Some(&"nvidia-a100".parse().unwrap()), 9).await.unwrap(), []);
     assert_eq!(store.model(&first.id).await.unwrap(), Some(first));
@@ -256,14 +255,14 @@ async fn jobs_are_worked_on(store: &dyn Store) {
 
     assert!(store.report(&one, start, Some((0.5, "half"))).await.unwrap());
     assert!(store.report(&one, later(1), None).await.unwrap());
-    // The second worker is silent, and loses its job to another.
+    // The second worker does not report, so another worker gets its job.
     assert_eq!(store.recover_jobs(later(1)).await.unwrap(), 1);
     let again = store.claim_job(later(1)).await.unwrap().unwrap();
     assert_eq!((again.job.id.clone(), again.attempt), (two.job.id.clone(), 2));
     assert!(!store.report(&two, later(1), Some((0.9, "too late"))).await.unwrap());
     assert!(!store.finish_job(&two, later(1), Err("too late")).await.unwrap());
 
-    // Giving it back is no failed attempt.
+    // Giving the job back does not count as an attempt.
     store.release_job(&again).await.unwrap();
     let third = store.claim_job(later(1)).await.unwrap().unwrap();
     assert_eq!(third.attempt, 2);
@@ -278,7 +277,7 @@ async fn jobs_are_worked_on(store: &dyn Store) {
     assert_eq!(states, [(1, queued, 0.0), (2, running, 0.0), (3, running, 0.5), (4, JobState::Done, 1.0)]);
     assert_eq!(store.job_events(&one.job.id, 3).await.unwrap(), events[3..]);
 
-    // A job that outlives its workers again and again is given up.
+    // A job whose workers die again and again is given up.
     for round in u32::try_from(third.attempt).unwrap()..u32::try_from(MAX_ATTEMPTS).unwrap() {
         assert_eq!(store.recover_jobs(later(round)).await.unwrap(), 1);
         assert!(store.claim_job(later(round)).await.unwrap().is_some());
@@ -289,7 +288,7 @@ async fn jobs_are_worked_on(store: &dyn Store) {
     assert!(failed.error.unwrap().contains("workers died"));
     assert_eq!(store.job(&JobId::of(b"x")).await.unwrap(), None);
 
-    // What fails for a reason that may pass is tried again after a while, but not for ever.
+    // A job that fails for a reason that may pass is tried again after a while, but not for ever.
     assert_eq!(store.enqueue(&job(3), None, start).await.unwrap(), Queued::Yes);
     let mut at = start;
     for attempt in 1..=MAX_ATTEMPTS {

@@ -1,4 +1,4 @@
-//! What pages ask that look at much at once, on both databases.
+//! Tests of pages that read much of the data at once, on both databases.
 
 use diode_core::api::{
     Activity, ConfigCover, CoverageMap, HardwareContributor, LibraryUse, Ratios, Receipt, ShapeOnHardware,
@@ -27,7 +27,7 @@ async fn few_configs_cover_the_problems_that_the_filters_leave() {
         app.receipt(columnar(&dataset(h200(), &sizes(), 1.0))).await;
         let cover: ConfigCover = app.fetch(PATH).await;
         assert_eq!((cover.method, cover.problems, cover.sampled), (Method::Unspecified, 40, 40));
-        // The samples have six tiles, and each is the best somewhere or never needed.
+        // The samples have six tiles. The list needs only tiles that are the best somewhere.
         let last = cover.steps.last().unwrap();
         assert!(cover.steps.len() <= 6 && last.covered == 40 && last.share_of_best > 0.999, "{cover:?}");
         assert!(cover.steps[0].covered < 40 && cover.steps.iter().all(|step| !step.config.is_library()));
@@ -39,7 +39,7 @@ async fn few_configs_cover_the_problems_that_the_filters_leave() {
         let message = app.get(&format!("{PATH}?colour=red")).await.refusal(400, "invalid");
         assert!(message.contains("colour"), "{message}");
 
-        // Asked again, nothing is sent, until something else is measured.
+        // The client already has the answer, until something else is measured.
         let first = app.get(PATH).await;
         let tag = first.header("etag").to_owned();
         assert_eq!(app.get_with(PATH, &[("if-none-match", &tag)]).await.status, 304);
@@ -70,7 +70,7 @@ async fn two_hardwares_are_compared_where_both_measured() {
         assert!((same - 1.0).abs() < 1e-9, "{same}");
         let wide: Ratios = app.fetch(&format!("{PATH}&noise=50&max_m=640")).await;
         assert_eq!((wide.problems, wide.same, wide.only_b), (10, 10, 1));
-        // Nobody timed the library.
+        // The library was not timed.
         let library: Ratios = app.fetch(&format!("{PATH}&kernels=library")).await;
         assert_eq!((library.problems, library.b_over_a, library.items.len()), (0, None, 0));
         let everything: Ratios = app.fetch(&format!("{PATH}&kernels=everything")).await;
@@ -167,7 +167,7 @@ async fn two_versions_of_a_library_are_compared_over_their_uploads() {
         let library = receipt.hardware[0].library.clone();
         assert_eq!(library.map(String::from).as_deref(), Some("cublas-120804"));
         app.receipt(beside("130002", &sizes()[..30], 1.2)).await;
-        // What does not say its version, or says nonsense, is beside none.
+        // An upload without a version of the library, or with an invalid one, has no library.
         let silent = app.receipt(columnar(&dataset(h200(), &sizes(), 1.4))).await;
         assert_eq!(silent.hardware[0].library, None);
         app.receipt(beside("thirteen", &sizes(), 1.5)).await;
@@ -181,7 +181,7 @@ async fn two_versions_of_a_library_are_compared_over_their_uploads() {
         let ratios: Ratios = app.fetch(&format!("{path}&kernels=triton")).await;
         assert_eq!((ratios.problems, ratios.only_a, ratios.only_b, ratios.slower), (30, 10, 0, 30));
         assert!(ratios.items.is_sorted_by(|a, b| a.b_over_a <= b.b_over_a), "what got slower comes first");
-        // Nobody has timed the library itself here, and it is what is meant.
+        // The request asks for the library's own times, which nobody has measured here.
         let none: Ratios = app.fetch(&path).await;
         assert_eq!((none.problems, none.b_over_a), (0, None));
         let unknown = path.replace("130002", "140000");

@@ -1,4 +1,4 @@
-//! The terms of contributing: who is asked, who has agreed, and what is noted with each upload.
+//! Tests of the terms of contributing: who must agree, who has agreed, and what each upload's licence is.
 
 use axum::body::Body;
 use axum::http::Request;
@@ -21,7 +21,7 @@ use crate::visitor::{PASSWORD, Visitor};
 
 const IN_FORCE: &str = "1";
 
-/// One upload of one problem.
+/// An upload of one problem.
 fn file(m: u64) -> Vec<u8> {
     columnar(&dataset(h200(), &[mm(m, 512, 512)], 1.0))
 }
@@ -82,7 +82,7 @@ async fn an_account_that_has_not_agreed_is_told_what_to_do_and_agrees_once() {
         }
         assert!(app.fetch::<Vec<Receipt>>("/api/v1/uploads").await.is_empty());
 
-        // Not by what does not contribute, not to what is not in force, not by nonsense.
+        // These do not agree: a token that cannot contribute, a version that is not in force, and nonsense.
         let train = format!("Bearer {}", issue(&ada, r#"["train"]"#).await.secret);
         let by_train = with_token(&app, "PUT", "/api/v1/account/terms", &train, agree(1)).await;
         by_train.refusal(403, "forbidden");
@@ -97,14 +97,14 @@ async fn an_account_that_has_not_agreed_is_told_what_to_do_and_agrees_once() {
         stranger.send("PUT", "/api/v1/account/terms", r#"{"version":1}"#).await.refusal(401, "unauthorized");
         assert_eq!(terms_of(&ada).await, None);
 
-        // The first contribution agrees for all that follow.
+        // The first contribution agrees for all later ones.
         let upload = format!("Bearer {}", issue(&ada, r#"["upload"]"#).await.secret);
         let by_token = [("authorization", upload.as_str()), (TERMS_HEADER, IN_FORCE)];
         let first: Receipt = send(&app, "/api/v1/uploads", &by_token, file(64)).await.json();
         assert_eq!((first.licence, terms_of(&ada).await), (UploadLicence::agreed(1), Some(1)));
         assert_eq!(ada.post_bytes("/api/v1/uploads", file(128)).await.status, 201);
 
-        // So does saying so, and twice is once.
+        // A request to agree has the same effect. Two requests count once.
         let bob = Visitor::new(&app);
         assert_eq!(bob.sign_up_agreeing("bob", None, None).await.status, 201);
         let token = format!("Bearer {}", issue(&bob, r#"["agent"]"#).await.secret);
@@ -142,7 +142,7 @@ async fn what_is_sent_without_an_account_carries_the_agreement() {
         let receipt: Receipt =
             send(&app, "/api/v1/uploads", &[(TERMS_HEADER, IN_FORCE)], file(64)).await.json();
         assert_eq!((receipt.licence, receipt.contributor), (UploadLicence::agreed(1), None));
-        // Each upload by itself: nobody is known again.
+        // Each upload without an account must agree by itself.
         app.upload(file(128)).await.refusal(403, "terms_not_agreed");
         app.end().await;
     }
@@ -154,7 +154,8 @@ async fn where_everything_is_free_nobody_is_asked() {
         assert!(!app.fetch::<Terms>("/api/v1/terms").await.asked);
         let stated = app.receipt(file(64)).await;
         assert_eq!(stated.licence, UploadLicence::stated());
-        // Whoever agrees all the same is taken at their word, also for what is there already.
+        // If somebody agrees although nobody asks, that counts, also for the same bytes that are stored
+        // already.
         let agreeing = [(TERMS_HEADER, IN_FORCE)];
         let agreed: Receipt = send(&app, "/api/v1/uploads", &agreeing, file(64)).await.json();
         assert_eq!((agreed.id, agreed.already_stored), (stated.id.clone(), true));
@@ -179,7 +180,7 @@ async fn agents_agree_before_they_measure_and_their_results_are_not_lost() {
         register(&[by_token]).await.refusal(403, "terms_not_agreed");
         let agent: Agent = register(&[by_token, (TERMS_HEADER, IN_FORCE)]).await.json();
         assert_eq!(terms_of(&ada).await, Some(1));
-        // From now on it says nothing.
+        // Later requests of the agent need no header.
         assert_eq!(register(&[by_token]).await.status, 200);
         let leases = format!("/api/v1/agents/{}/leases", agent.id);
         let answer: LeaseAnswer =
@@ -232,7 +233,7 @@ async fn the_pages_ask_and_remember() {
     let ada = Visitor::new(&app);
     let page = ada.page("/sign-up").await;
     assert!(page.contains(r#"name="terms" value="1">"#) && page.contains("MIT OR Apache-2.0"), "{page}");
-    // A refusal keeps the tick.
+    // The page keeps the tick after a refusal.
     let wrong = [("name", "ada"), ("password", "short"), ("terms", "1")];
     let text = String::from_utf8(ada.submit("/sign-up", &wrong).await.body).unwrap();
     assert!(text.contains(r#"name="terms" value="1" checked"#), "{text}");
@@ -279,7 +280,7 @@ async fn snapshots_and_exports_name_the_licence() {
         let expected =
             [(stated.id.clone(), UploadLicence::stated()), (agreed.id.clone(), UploadLicence::agreed(1))];
         assert_eq!(both, expected);
-        // Whoever agrees afterwards changes what the next one says, and no earlier one.
+        // A later agreement changes the next manifest, but no earlier one.
         send(&app, "/api/v1/uploads", &agreeing, columnar(&seven())).await.json::<Receipt>();
         let third = frozen(&app, &root).await;
         assert_eq!(third.summary.name.version, 3);

@@ -1,4 +1,4 @@
-//! The real router on a fresh database, and a client for it.
+//! The real router on a new database, and a client for it.
 
 use std::path::Path;
 #[cfg(feature = "mail")]
@@ -33,7 +33,7 @@ use tower::ServiceExt as _;
 use crate::postgres;
 use crate::storage::Storage;
 
-/// Where browsers find [`TestApp::public`].
+/// The address of [`TestApp::public`].
 pub(crate) const PUBLIC_URL: &str = "https://diode.example.org";
 
 pub(crate) struct TestApp {
@@ -41,7 +41,7 @@ pub(crate) struct TestApp {
     pub(crate) settings: Settings,
     pub(crate) policy: Policy,
     pub(crate) folder: TempDir,
-    /// What its blobs are in, unless they are in a folder.
+    /// The storage of its blobs; `None` if they are in a folder.
     pub(crate) storage: Option<Storage>,
     router: axum::Router,
     stop: watch::Sender<bool>,
@@ -60,7 +60,7 @@ impl Reply {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {} {text}", self.status))
     }
 
-    /// The message of a reply that must be an error of this status and code.
+    /// The message of a reply, which must be an error with this status and code.
     #[track_caller]
     pub(crate) fn refusal(&self, status: u16, code: &str) -> String {
         let error: ApiError = self.json();
@@ -73,7 +73,7 @@ impl Reply {
     }
 }
 
-/// Everything is free.
+/// Nothing needs an account.
 fn local() -> Policy {
     Policy {
         sign_ups: SignUps::Open,
@@ -86,17 +86,17 @@ fn local() -> Policy {
 }
 
 impl TestApp {
-    /// As it is on loopback: everything is free.
+    /// A server on loopback, where nothing needs an account.
     pub(crate) async fn new() -> Self {
         Self::start(None, u64::MAX, local()).await
     }
 
-    /// One that keeps so many bytes of uploads.
+    /// A server that keeps at most so many bytes of uploads.
     pub(crate) async fn with_quota(max_stored: u64) -> Self {
         Self::start(None, max_stored, local()).await
     }
 
-    /// One that takes made-up times.
+    /// A server that accepts simulated times.
     pub(crate) async fn accepting_simulated() -> Self {
         let app = Self::new().await;
         let backend = Backend { accept_simulated: true, ..app.backend.clone() };
@@ -104,7 +104,7 @@ impl TestApp {
         Self { backend, router: router(served), ..app }
     }
 
-    /// The same with a provider by which people may sign in.
+    /// The same server with a provider by which people may sign in.
     pub(crate) fn with_provider(self, provider: Provider) -> Self {
         let served = App::new(self.backend.clone(), self.policy.clone(), self.stopping())
             .answering_to(self.policy.host().into_iter().collect())
@@ -112,13 +112,13 @@ impl TestApp {
         Self { router: router(served), ..self }
     }
 
-    /// The same, which sends mails.
+    /// The same server, sending mails.
     #[cfg(feature = "mail")]
     pub(crate) fn with_mails(self, server: MailServer, tries: Tries) -> Self {
         self.with_mails_trusting(server, tries, None)
     }
 
-    /// The same, which trusts the certificates of a file.
+    /// The same, trusting the certificates in a file.
     #[cfg(feature = "mail")]
     pub(crate) fn with_mails_trusting(self, server: MailServer, tries: Tries, ca: Option<PathBuf>) -> Self {
         let mails = MailSettings { server, from: "diode@example.org".parse().unwrap(), ca };
@@ -130,7 +130,7 @@ impl TestApp {
         Self { router: router(served), ..self }
     }
 
-    /// The same, which sends spans.
+    /// The same server, sending spans.
     #[cfg(feature = "traces")]
     pub(crate) fn with_traces(self, endpoint: &OtlpEndpoint) -> Self {
         let traces = Traces::to(endpoint).unwrap();
@@ -139,31 +139,31 @@ impl TestApp {
         Self { backend, router: router(served), ..self }
     }
 
-    /// The same, where it holds for so long whether it can do its work.
+    /// The same server, with this time for which a result of the readiness check is kept.
     pub(crate) fn ready_for(self, lasts: Duration) -> Self {
         let served = App::new(self.backend.clone(), self.policy.clone(), self.stopping()).ready_for(lasts);
         Self { router: router(served), ..self }
     }
 
-    /// One on SQLite, and one on a new Postgres database of this name.
+    /// One server on SQLite, and one on a new Postgres database with this name.
     pub(crate) async fn on_both(name: &str) -> [Self; 2] {
         let postgres = postgres::create(name).await;
         [Self::new().await, Self::start(Some(postgres), u64::MAX, local()).await]
     }
 
-    /// The same two with their blobs in a folder, and two with their blobs in S3-compatible storage.
+    /// The same two servers with their blobs in a folder, and two with their blobs in S3-compatible storage.
     pub(crate) async fn everywhere(name: &str) -> [Self; 4] {
         let [sqlite, postgres] = Self::on_both(name).await;
         let further = postgres::create(&format!("{name}_bucket")).await;
         [sqlite, postgres, Self::in_bucket(None).await, Self::in_bucket(Some(further)).await]
     }
 
-    /// One with its blobs in S3-compatible storage of its own.
+    /// A server with its blobs in its own S3-compatible storage.
     pub(crate) async fn in_bucket(database_url: Option<String>) -> Self {
         Self::start_with(Some(Storage::start().await), database_url, u64::MAX, local()).await
     }
 
-    /// As it is behind a proxy: writing needs an account.
+    /// A server behind a proxy, where writing needs an account.
     pub(crate) async fn public(sign_ups: SignUps) -> Self {
         let policy = Policy {
             sign_ups,
@@ -176,7 +176,7 @@ impl TestApp {
         Self::start(None, u64::MAX, policy).await
     }
 
-    /// The same on both databases, where uploads need no account.
+    /// The same on both databases, except that uploads need no account.
     pub(crate) async fn taking_uploads(name: &str) -> [Self; 2] {
         let sqlite = Self::public(SignUps::Open).await;
         let policy = Policy { anonymous: Anonymous::Uploads, ..sqlite.policy.clone() };
@@ -205,7 +205,7 @@ impl TestApp {
         ]
     }
 
-    /// One behind a proxy, where nothing needs an account and these are the limits.
+    /// Two servers behind a proxy with these limits. Nothing needs an account.
     pub(crate) async fn limited(name: &str, limits: Limits) -> [Self; 2] {
         let policy = Policy { behind_proxy: true, limits, ..local() };
         let postgres = postgres::create(name).await;
@@ -226,7 +226,7 @@ impl TestApp {
         Self { backend, settings, policy, folder, storage: None, router, stop }
     }
 
-    /// Closes the database, and removes it if it is Postgres.
+    /// Closes the database. Also removes it if it is Postgres.
     pub(crate) async fn end(self) {
         self.backend.store.close().await;
         if self.settings.database_url.starts_with("postgres") {
@@ -263,7 +263,7 @@ impl TestApp {
             openid: None,
             mail: None,
             training: Training::default(),
-            // Tests of other things count jobs.
+            // Off, because tests of other things count jobs.
             snapshots: Snapshots {
                 automatic: false,
                 limits: SnapshotLimits { number: 100, bytes: u64::MAX },
@@ -271,14 +271,14 @@ impl TestApp {
         };
         let backend = Backend::open(&settings).await.unwrap();
         let (stop, stopping) = watch::channel(false);
-        // Tests of storage that comes and goes ask again at once.
+        // No result of a check is kept, because tests of storage ask again at once.
         let app = App::new(backend.clone(), policy.clone(), stopping)
             .answering_to(policy.host().into_iter().collect())
             .ready_for(Duration::ZERO);
         Self { backend, settings, policy, folder, storage, router: router(app), stop }
     }
 
-    /// The same with [`super::samples::seven`] in it.
+    /// A server with the upload [`super::samples::seven`].
     pub(crate) async fn with_seven() -> Self {
         let app = Self::new().await;
         assert_eq!(app.upload(super::samples::columnar(&super::samples::seven())).await.status, 201);
@@ -293,7 +293,7 @@ impl TestApp {
         }
     }
 
-    /// Runs `diode-server admin` on its data: the exit code, and what was printed to stdout and stderr.
+    /// Runs `diode-server admin` on its data. Returns the exit code, stdout and stderr.
     pub(crate) fn admin(&self, arguments: &[&str]) -> (Option<i32>, String, String) {
         let output = Command::new(env!("CARGO_BIN_EXE_diode-server"))
             .arg("admin")
@@ -319,7 +319,7 @@ impl TestApp {
         self.sending(request).await
     }
 
-    /// The same for a task of its own.
+    /// The same as a future that a task of its own can run.
     pub(crate) fn sending(&self, mut request: Request<Body>) -> impl Future<Output = Reply> + Send + use<> {
         request.headers_mut().entry(header::HOST).or_insert(HeaderValue::from_static("localhost"));
         let answering = self.router.clone().oneshot(request);
@@ -346,7 +346,7 @@ impl TestApp {
         self.send(Request::delete(path).body(Body::empty()).unwrap()).await
     }
 
-    /// What a path answers with, which must be a success.
+    /// The answer of a path, which must be a success.
     pub(crate) async fn fetch<T: DeserializeOwned>(&self, path: &str) -> T {
         let reply = self.get(path).await;
         assert_eq!(reply.status, 200, "{path}: {}", String::from_utf8_lossy(&reply.body));

@@ -1,4 +1,4 @@
-//! TLS that the server ends itself, on real connections.
+//! Tests of TLS without a proxy, on real connections.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
@@ -24,7 +24,7 @@ const BRISK: Patience = Patience {
     stop: Duration::from_millis(500),
 };
 
-/// Longer than any patience here, shorter than a human's.
+/// Longer than any time limit here, but short enough for people who wait.
 const SOON: Duration = Duration::from_secs(20);
 
 /// Makes a certificate for this machine, and writes it with its key.
@@ -38,7 +38,7 @@ pub(crate) fn certify(folder: &Path) -> (TlsFiles, String) {
     (files, certificate)
 }
 
-/// What a client that trusts one certificate alone gets.
+/// The answer that a client gets if it trusts only one certificate.
 fn ask(url: &str, trusted: &str) -> Result<String, ureq::Error> {
     let trusted = Certificate::from_pem(trusted.as_bytes()).unwrap();
     let tls = TlsConfig::builder().root_certs(RootCerts::new_with_certs(&[trusted])).build();
@@ -77,7 +77,7 @@ async fn who_trusts_the_certificate_is_answered() {
     assert_eq!(server.ask(&server.certificate).await.unwrap(), "here");
     let (_, other) = certify(tempfile::tempdir().unwrap().path());
     assert!(matches!(server.ask(&other).await, Err(ureq::Error::Rustls(_) | ureq::Error::Io(_))));
-    // Nothing is answered in the clear.
+    // A connection without TLS gets no answer.
     let mut plain = TcpStream::connect(server.address).await.unwrap();
     plain.write_all(b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").await.unwrap();
     let mut answer = Vec::new();
@@ -109,7 +109,7 @@ async fn slow_handshakes_give_way_to_others() {
 async fn a_certificate_is_renewed_while_the_server_runs() {
     let server = Server::start().await;
     let before = server.certificate.clone();
-    // A key that belongs to no certificate, and a file that is none: the certificate stays.
+    // With a key that does not belong to the certificate, or with a missing key, the old certificate stays.
     let elsewhere = tempfile::tempdir().unwrap();
     let (other, _) = certify(elsewhere.path());
     let key = server.folder.path().join("key.pem");
@@ -125,7 +125,7 @@ async fn a_certificate_is_renewed_while_the_server_runs() {
     assert!(server.ask(&before).await.is_err());
 }
 
-/// Ends with the test.
+/// A process that ends with the test.
 struct Program(Child);
 
 impl Drop for Program {

@@ -1,4 +1,4 @@
-//! API tokens and the programs that ask for them.
+//! Tests of API tokens, and of the programs that ask for them.
 
 use axum::body::Body;
 use axum::http::Request;
@@ -46,7 +46,7 @@ async fn a_token_does_what_its_scopes_say_and_no_more() {
     assert_eq!(with_token(&app, "POST", "/api/v1/uploads", &upload_by, bytes).await.status, 201);
     assert_eq!(with_token(&app, "POST", "/api/v1/jobs", &train_by, TRAIN.to_vec()).await.status, 202);
 
-    // It says whose it is, but makes no tokens, changes no password, deletes nothing.
+    // The token shows its account, but it makes no tokens, changes no password and deletes nothing.
     let account: Account = with_token(&app, "GET", "/api/v1/account", &upload_by, vec![]).await.json();
     assert_eq!(account.name.as_str(), "ada");
     for (method, path) in [
@@ -75,7 +75,7 @@ async fn what_is_no_working_token_is_refused_everywhere() {
     let send = async |app: &TestApp, given: &str| {
         with_token(app, "POST", "/api/v1/uploads", given, bytes.clone()).await
     };
-    // Also where uploads are free: the owner meant theirs.
+    // Also where uploads need no account, since the owner meant to upload as themselves.
     let local = TestApp::new().await;
     for given in [
         format!("Bearer {}", revoked.secret),
@@ -126,7 +126,7 @@ async fn tokens_that_make_no_sense_are_not_made() {
     ] {
         ada.post("/api/v1/tokens", body).await.refusal(400, "invalid");
     }
-    // An account cannot give a token rights that it lacks.
+    // An account cannot give a token a right that it does not have itself.
     ada.post("/api/v1/tokens", r#"{"name":"x","scopes":["admin"]}"#).await.refusal(403, "forbidden");
     assert_eq!(ada.get("/api/v1/tokens").await.json::<Vec<Token>>(), []);
 }
@@ -150,7 +150,7 @@ async fn a_program_gets_its_token_once_its_user_allows_it() {
     let ada = Visitor::signed_up(&app, "ada").await;
     let page = ada.page(&path).await;
     assert!(page.contains("diode on gpu01") && page.contains(&code.user_code), "{page}");
-    // Looking allows nothing, and a token cannot allow another program.
+    // Opening the page allows nothing, and a token cannot allow another program.
     poll(&code).await.refusal(400, "authorization_pending");
     let answer = async |code: &DeviceCode, answer: &str| {
         ada.submit("/device", &[("code", &code.user_code.to_lowercase()), ("answer", answer)]).await.status
@@ -163,7 +163,7 @@ async fn a_program_gets_its_token_once_its_user_allows_it() {
     poll(&code).await.refusal(403, "forbidden");
     let bearer = format!("Bearer {}", issued.secret);
     assert_eq!(with_token(&app, "POST", "/api/v1/uploads", &bearer, columnar(&seven())).await.status, 201);
-    // `diode logout`
+    // This is what `diode logout` sends.
     assert_eq!(with_token(&app, "DELETE", "/api/v1/session", &bearer, vec![]).await.status, 204);
     with_token(&app, "GET", "/api/v1/account", &bearer, vec![]).await.refusal(401, "unauthorized");
 

@@ -1,4 +1,4 @@
-//! Spans, as a collector of OpenTelemetry gets them.
+//! Tests of spans, as a collector of OpenTelemetry receives them.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -27,7 +27,7 @@ use crate::test_app::TestApp;
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const PARENT: &str = "00f067aa0ba902b7";
 
-/// A collector that keeps what it gets.
+/// A collector that keeps all it receives.
 #[derive(Clone, Default)]
 struct Collector {
     got: Arc<Mutex<Vec<ExportTraceServiceRequest>>>,
@@ -123,7 +123,7 @@ async fn a_job_is_a_span_and_a_failure_is_an_error() {
     assert_eq!(failed.status.unwrap().code(), StatusCode::Error);
 }
 
-/// SIGTERM, and how long the process then took.
+/// Sends SIGTERM. Returns how long the process then takes to end.
 fn terminate(mut server: Server) -> Duration {
     let began = Instant::now();
     let told = Command::new("kill").arg(server.process.id().to_string()).status().unwrap();
@@ -151,7 +151,7 @@ async fn what_waits_is_sent_before_the_process_ends() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_collector_that_is_away_or_silent_holds_nothing_up() {
-    // Connections are taken by the system, and nobody answers.
+    // The system accepts connections to this port, but nobody answers.
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let away = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     for address in [silent.local_addr().unwrap(), away] {
@@ -161,7 +161,7 @@ async fn a_collector_that_is_away_or_silent_holds_nothing_up() {
         let server = Server::started(command.spawn().unwrap());
         let began = Instant::now();
         let agent = ureq::Agent::new_with_defaults();
-        // More than are queued.
+        // More spans than the queue can take.
         for _ in 0..300 {
             assert_eq!(agent.get(format!("{}/healthz", server.address)).call().unwrap().status(), 200);
         }

@@ -1,4 +1,4 @@
-//! Trainings that the server asks for by itself.
+//! Tests of trainings that the server asks for by itself.
 
 use diode_core::Problem;
 use diode_core::api::{Job, JobState};
@@ -39,7 +39,7 @@ async fn enough_that_is_new_is_trained_on_once() {
         assert!(jobs[0].automatic && jobs[0].state == JobState::Queued);
         assert_eq!(jobs[0].request.hardware, h200().slug);
         assert_eq!(look(backend, &settings(), Now::read()).await.unwrap(), 0, "nothing is new");
-        // What does not count is not new.
+        // Problems whose solutions do not count are not new.
         let sent = app.receipt(columnar(&dataset(h200(), &sizes(6..11), 1.0))).await;
         let act = serde_json::json!({
             "action": "quarantine", "subject": { "upload": sent.id }, "reason": "tested"
@@ -59,11 +59,12 @@ async fn a_server_trains_by_itself_only_where_it_may() {
     for hardware in [simulated.clone(), unknown] {
         assert_eq!(app.upload(columnar(&dataset(hardware, &sizes(1..7), 1.0))).await.status, 201);
     }
-    // A worker that does not take made-up times trains on none; without facts nobody can.
+    // A server that refuses simulated times does not train on them. Nobody can train on hardware without
+    // facts.
     let mut strict = app.backend.clone();
     strict.accept_simulated = false;
     assert_eq!(look(&strict, &settings(), Now::read()).await.unwrap(), 0);
-    // Switched off, it ends at once.
+    // If it is switched off, it ends at once.
     run(app.backend.clone(), Training { automatic: false, ..settings() }, app.stopping()).await;
     assert_eq!(app.fetch::<Vec<Job>>("/api/v1/jobs").await, []);
     assert_eq!(look(&app.backend, &settings(), Now::read()).await.unwrap(), 1);

@@ -1,4 +1,4 @@
-//! Several contributors: what they agree on shows, and whoever lies moves nothing.
+//! Tests with several contributors: what they agree on shows, and wrong times of one of them change nothing.
 
 use diode_core::api::{LeaderboardRow, Page, ProblemDetail, Receipt, Standing, Uploads};
 use diode_core::{Config, Dataset, Problem, Tile, TimeColumn};
@@ -16,7 +16,7 @@ pub(crate) fn problems() -> Vec<Problem> {
     [(2048, 2048, 2048), (4096, 4096, 4096), (4096, 2048, 8192)].map(|(m, n, k)| mm(m, n, k)).into()
 }
 
-/// Times of some problems; half of them still lie above the physical floor.
+/// Times of some problems, so long that half of each would still be above the floor.
 pub(crate) fn timed(factor: f64) -> Dataset {
     dataset(h200(), &problems(), 4.0 * factor)
 }
@@ -33,7 +33,7 @@ pub(crate) async fn settle(store: &dyn Store) {
     assert!(verified.is_clean() && verified.stale == 0 && verified.to_judge == 0, "{verified}");
 }
 
-/// Everything that is made of the timings.
+/// Everything that is computed from the timings.
 pub(crate) async fn seen(app: &TestApp) -> Vec<String> {
     let mut seen = Vec::new();
     for path in [BOARD, "/api/v1/tables/nvidia-h200.json", "/api/v1/datasets/nvidia-h200.json"] {
@@ -41,7 +41,7 @@ pub(crate) async fn seen(app: &TestApp) -> Vec<String> {
     }
     let problem = format!("/api/v1/problems/{}", problems()[0].id());
     seen.push(String::from_utf8(app.get(&problem).await.body).unwrap());
-    // What a training takes.
+    // The data for a training.
     let stored = app.backend.store.training_data(&h200().slug).await.unwrap().solutions;
     let columns: Vec<_> = stored.solutions.iter().map(|solution| &solution.columns).collect();
     seen.push(format!("{columns:?}"));
@@ -81,7 +81,7 @@ async fn whoever_lies_moves_nothing() {
         assert!((lie.log_ratio.unwrap() + 0.69).abs() < 0.01, "{lie:?}");
         assert!(lie.reason.unwrap().contains("0.50 times"));
         let ada = store.receipt(&first.unwrap()).await.unwrap().unwrap();
-        // Two of the four others lie, so nobody can say how far she is off.
+        // Two of the four others send wrong times, so nobody can say how far she is off.
         assert_eq!((ada.standing, ada.reason, ada.log_ratio), (Standing::Counts, None, None));
         let row = app.fetch::<Page<LeaderboardRow>>(BOARD).await.items.remove(0);
         assert_eq!((row.contributors, row.solutions, row.unconfirmed), (3, 3, false));
@@ -176,7 +176,7 @@ async fn what_others_sent_too_stays_theirs() {
             Visitor::signed_up(&app, "cyd").await,
         ];
         let first = send(&ada, &timed(1.0)).await;
-        // Bob sends the same timings in another file, Cyd the very same file.
+        // Bob sends the same timings in another file. Cyd sends the same file.
         let reply = bob.post_bytes("/api/v1/uploads", json(&timed(1.0))).await;
         let same: Receipt = reply.json();
         assert_eq!((same.new_solutions, same.duplicate_solutions), (0, 3));

@@ -1,4 +1,4 @@
-//! Models that have not seen a problem, from a real training.
+//! Tests of models that have not seen a problem, from a real training.
 
 use diode_core::{Problem, is_kept};
 use diode_model::Model;
@@ -34,7 +34,7 @@ async fn a_learnt_problem_has_a_model_that_has_not_seen_it() {
         app.get(&path(&mm(7, 7, 7))).await.refusal(404, "not_found");
         app.get(&path(&learnt[0]).replace(first.id.as_str(), "none")).await.refusal(404, "not_found");
 
-        // The next one takes its place, and only its networks stay.
+        // The next model is published instead, and only its networks stay.
         let second = trained(&app, 1).await;
         let message = app.get(&path(&learnt[0])).await.refusal(404, "not_found");
         assert!(message.contains("no networks of the cross-validation"), "{message}");

@@ -35,7 +35,8 @@ async fn the_same_bytes_again_change_nothing() {
     assert!(app.blobs().join("uploads").join(first.digest.as_str()).is_file());
 }
 
-/// On Postgres, where others go on while one holds a file. On SQLite they wait for the database anyway.
+/// Only on Postgres, where other transactions go on while one holds a file. On SQLite they wait for the
+/// database anyway.
 #[tokio::test]
 async fn a_file_that_is_removed_while_its_upload_is_added_is_stored_anew() {
     let [_, app] = TestApp::on_both("held_uploads").await;
@@ -46,7 +47,7 @@ async fn a_file_that_is_removed_while_its_upload_is_added_is_stored_anew() {
         while blobs.size(BlobKind::Upload, &digest).await.unwrap().is_none() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        // Time enough to be added, if nothing kept it from that.
+        // Time enough to add the upload, if nothing prevented it.
         tokio::time::sleep(Duration::from_millis(500)).await;
         assert_eq!(app.backend.store.receipt(&UploadId::of_digest(&digest)).await.unwrap(), None);
         blobs.remove(BlobKind::Upload, &digest).await.unwrap();
@@ -90,7 +91,8 @@ async fn impossible_times_are_set_apart_and_the_rest_is_stored() {
     for app in TestApp::on_both("set_apart").await {
         let mut data = seven();
         data.solutions.extend(dataset(h200(), &[mm(8192, 8192, 8192)], 0.5).solutions);
-        // One row of a problem that has others; and a kernel that fits into no shared memory.
+        // One impossible time in a solution with others, and a kernel that needs more shared memory than
+        // there is.
         let mut times: Vec<u64> = data.solutions[3].times.iter_nanos().map(|time| time.0 as u64).collect();
         times[2] = 1_000;
         times.push(150_000);
@@ -110,7 +112,7 @@ async fn impossible_times_are_set_apart_and_the_rest_is_stored() {
         let hardware: HardwareSummary = app.fetch("/api/v1/hardware/nvidia-h200").await;
         assert_eq!((hardware.problems, hardware.timings), (7, 41));
 
-        // A file of which nothing is left is refused, and nothing of it is kept.
+        // A file without any acceptable timing is refused, and nothing of it is kept.
         let nothing = dataset(h200(), &[mm(8192, 8192, 8192)], 0.5);
         let message = app.upload(columnar(&nothing)).await.refusal(422, "refused");
         assert!(message.contains("8192×8192×8192 128×128×64 s3 w4"), "{message}");
@@ -122,7 +124,7 @@ async fn impossible_times_are_set_apart_and_the_rest_is_stored() {
 
 #[test]
 fn nothing_of_the_shipped_data_is_set_apart() {
-    // One of each kind: they are large.
+    // One file of each kind, because they are large.
     for file in [
         "h200/data/h200-mm-bf16",
         "h200/data/h200-mm-fp32",
@@ -145,7 +147,7 @@ fn nothing_of_the_shipped_data_is_set_apart() {
     }
 }
 
-/// Whoever describes a GPU first may be mistaken or lie: it is nobody else's limit.
+/// Whoever states the facts of a GPU first may be wrong. So their facts do not limit others.
 #[tokio::test]
 async fn facts_count_once_an_administrator_confirms_them() {
     for app in TestApp::on_both("facts").await {
@@ -174,7 +176,7 @@ async fn facts_count_once_an_administrator_confirms_them() {
         let known: HardwareSummary = app.fetch(path).await;
         assert_eq!((known.confirmed, known.conflicting_uploads, known.hardware.facts), (true, 0, facts));
         assert!(known.median_roofline_share.unwrap() < 1.0);
-        // From now on they are a limit, whatever facts a file states.
+        // From now on the confirmed facts limit times, whatever a file states.
         let mut fast = h200().facts.unwrap();
         fast.peaks.fp16 = fast.peaks.fp16.map(|rate| Tflops(rate.0 * 100.0));
         let forged = Hardware { facts: Some(fast), ..unlisted.clone() };

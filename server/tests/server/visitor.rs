@@ -1,4 +1,4 @@
-//! A browser: keeps cookies, and says where its requests come from.
+//! A browser. It keeps cookies, and says where its requests come from.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -72,7 +72,7 @@ impl<'a> Visitor<'a> {
         self.dispatch(method, path, Body::from(body.to_owned()), "application/json").await
     }
 
-    /// A page's text.
+    /// The text of a page.
     pub(crate) async fn page(&self, path: &str) -> String {
         let reply = self.get(path).await;
         assert_eq!(reply.status, 200, "{path}");
@@ -89,14 +89,14 @@ impl<'a> Visitor<'a> {
         self.dispatch("POST", path, body, "application/x-www-form-urlencoded").await
     }
 
-    /// All cookies, as they are sent; `None` if there are none.
+    /// All cookies in the form in which they are sent; `None` if there are none.
     pub(crate) fn cookie(&self) -> Option<String> {
         let cookies = self.cookies.borrow();
         let pairs: Vec<_> = cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
         (!pairs.is_empty()).then(|| pairs.join("; "))
     }
 
-    /// Takes cookies that came from elsewhere.
+    /// Replaces the cookies with cookies from elsewhere.
     pub(crate) fn plant(&self, cookies: &str) {
         let pairs = cookies.split("; ").map(|pair| pair.split_once('=').unwrap());
         self.cookies.replace(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect());

@@ -1,4 +1,4 @@
-//! Identities by which a provider knows the accounts.
+//! Tests of identities: the names that a provider has for accounts' owners.
 
 use diode_core::api::{LinkedIdentity, Reason, Uploads};
 use diode_core::ids::{AccountId, AccountName};
@@ -23,12 +23,12 @@ pub(super) async fn identities_are_linked(store: &dyn Store) {
         [Linked::Done, Linked::HasOne, Linked::HasOne]
     );
     assert_eq!(store.owner_of(&hers).await.unwrap().unwrap().account.id, ada);
-    // The same name of another issuer is another identity.
+    // The same subject at another issuer is another identity.
     assert!(store.owner_of(&of("https://b.example", "1")).await.unwrap().is_none());
     let since = LinkedIdentity { issuer: "https://a.example".to_owned(), since: start().rfc3339() };
     assert_eq!(store.identities(&ada).await.unwrap(), [since]);
 
-    // A sign-in is answered once, and in time.
+    // Each sign-in is answered only once, and not after it has expired.
     let sign_in = OpenIdSignIn {
         next: Some("/device".to_owned()),
         account: Some(ada.clone()),
@@ -44,7 +44,8 @@ pub(super) async fn identities_are_linked(store: &dyn Store) {
     let taken: Vec<_> = [taken.0.unwrap(), taken.1.unwrap()].into_iter().flatten().collect();
     assert_eq!(taken, [sign_in]);
 
-    // An account is made once, with its link; a name that is taken leaves the sign-up and the invitation.
+    // An account is made once, together with its link. A name that is taken uses up neither the sign-up nor
+    // the invitation.
     store.add_link(&secret("by invitation"), &LinkFor::Account, start(), millis(later(60))).await.unwrap();
     let sign_up = OpenIdSignUp {
         identity: new.clone(),
@@ -87,7 +88,7 @@ pub(super) async fn identities_are_linked(store: &dyn Store) {
     identities_are_taken_off(store, &ada, &hers).await;
 }
 
-/// By a new password, and by an administrator.
+/// A new password removes them, and an administrator can.
 async fn identities_are_taken_off(store: &dyn Store, ada: &AccountId, hers: &Identity) {
     let link = async |session: &str| store.link_identity(ada, hers, &secret(session), start()).await.unwrap();
     let logged = async || store.moderation_log(1).await.unwrap().remove(0);
@@ -99,7 +100,7 @@ async fn identities_are_taken_off(store: &dyn Store, ada: &AccountId, hers: &Ide
     assert!(store.owner_of(hers).await.unwrap().is_none());
     let entry = logged().await;
     assert_eq!((entry.who.as_str(), entry.what.as_str()), ("ada", "unlink ada from https://a.example"));
-    // What was on its way to be linked by an older session is not linked after it.
+    // An older session can no longer link an identity.
     assert_eq!(link("linking").await, Linked::SignedOut);
 
     let name: AccountName = "ada".parse().unwrap();

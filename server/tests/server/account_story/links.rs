@@ -1,4 +1,4 @@
-//! Links that work once, and the addresses that some of them confirm.
+//! Tests of links that work once, and of the addresses that some of them confirm.
 
 use diode_core::ids::AccountId;
 use diode_server::mail::EmailAddress;
@@ -15,7 +15,7 @@ pub(super) async fn links_work_once(store: &dyn Store) {
     let invitation = secret("invitation");
     assert_eq!(store.link(&invitation, start()).await.unwrap(), Some(LinkFor::Account));
     assert_eq!(store.link(&invitation, later(60)).await.unwrap(), None);
-    // A name that is taken does not use it up, and a link for a password makes no account.
+    // A taken name does not use up the invitation. A link for a password makes no account.
     let taken = NewAccount { id: AccountId::of(b"other"), ..named("ada") };
     assert_eq!(store.create_account(&taken, Some(&invitation), start()).await.unwrap(), Created::NameTaken);
     let (bob, eve) = (named("bob"), named("eve"));
@@ -36,7 +36,7 @@ pub(super) async fn links_work_once(store: &dyn Store) {
     let reset = PasswordReset { account: "ada".parse().unwrap(), unlinked: vec![], without_email: false };
     assert_eq!(name, Some(reset));
     assert!(store.session(&secret("open"), start()).await.unwrap().is_none());
-    // The other link ended with it.
+    // The new password has ended the other link.
     assert_eq!(store.set_password_by_link(&secret("choose too"), "x", start()).await.unwrap(), None);
     let ada = store.credentials(&"ada".parse().unwrap()).await.unwrap().unwrap();
     assert_eq!(ada.password.as_deref(), Some("chosen"));
@@ -79,7 +79,7 @@ pub(super) async fn addresses_are_confirmed(store: &dyn Store) {
         (Some(old.clone()), vec![ada.clone()])
     );
 
-    // Links that were sent to one address work no longer once there is another.
+    // Links that were sent to an address stop working when the account gets another one.
     add("sent before", LinkFor::MailedPassword(ada.clone(), old.clone())).await;
     add("new", LinkFor::Email(ada.clone(), new.clone())).await;
     let confirmed = confirm("new", &ada, start()).await;
@@ -90,7 +90,7 @@ pub(super) async fn addresses_are_confirmed(store: &dyn Store) {
     add("on its way", LinkFor::MailedPassword(ada.clone(), old.clone())).await;
     assert_eq!((choose("sent before").await, choose("on its way").await), (None, None));
 
-    // A link that was sent there shows that the address is the owner's; a link of somebody else's does not.
+    // The address stays if the password is chosen by a link that was mailed there. Any other link removes it.
     add("mailed", LinkFor::MailedPassword(ada.clone(), new.clone())).await;
     assert!(choose("mailed").await.is_some_and(|reset| !reset.without_email));
     assert_eq!(has().await, Some(new.clone()));
@@ -106,7 +106,7 @@ pub(super) async fn addresses_are_confirmed(store: &dyn Store) {
     assert_eq!((store.remove_email(&ada, true, start()).await.unwrap(), has().await), (None, None));
     let told = store.claim_mail(start()).await.unwrap().unwrap();
     assert_eq!((told.kind, told.to, told.name.as_str()), (MailKind::AddressTakenOff, new, "ada"));
-    // Whoever sends no mails has none wait.
+    // A server that sends no mails lets none wait.
     add("quietly", LinkFor::Email(ada.clone(), old.clone())).await;
     assert!(store.confirm_email(&secret("quietly"), &ada, false, start()).await.unwrap().is_some());
     assert!(store.remove_email(&ada, false, start()).await.unwrap().is_some());

@@ -1,4 +1,4 @@
-//! Mails that wait to be sent.
+//! Tests of mails that wait to be sent.
 
 use diode_core::api::Uploads;
 use diode_core::ids::AccountId;
@@ -17,7 +17,7 @@ pub(super) async fn mails_wait(store: &dyn Store) {
     let add = async |account: &AccountId, kind: MailKind, now: Now| {
         store.add_mail(kind, account, &to, now).await.unwrap()
     };
-    // What is left of the tale before.
+    // Removes the mails that earlier parts of the story left.
     while let Some(mail) = claim(store, later(1_000_000)).await {
         store.remove_mail(&mail).await.unwrap();
     }
@@ -35,7 +35,8 @@ pub(super) async fn mails_wait(store: &dyn Store) {
     };
     assert_eq!(first, expected);
 
-    // As long as the claim lasts it is nobody else's. Then it is, and the first may do nothing more.
+    // As long as a claim lasts, nobody else gets the mail. Afterwards somebody does, and the first claim is
+    // no longer valid.
     let lease = MAIL_LEASE.as_secs() as i64;
     assert_eq!(claim(store, later(lease - 1)).await, None);
     let second = claim(store, later(lease)).await.unwrap();
@@ -61,7 +62,7 @@ pub(super) async fn mails_wait(store: &dyn Store) {
     assert_eq!(store.figures(start()).await.unwrap().waiting_mails, 0);
 }
 
-/// Also where several servers look at the same moment.
+/// Each mail is claimed once, even if several servers look at the same moment.
 async fn each_is_claimed_once(store: &dyn Store, account: &AccountId, to: &EmailAddress) {
     for _ in 0..12 {
         store.add_mail(MailKind::Confirmation, account, to, start()).await.unwrap();
@@ -84,7 +85,7 @@ async fn each_is_claimed_once(store: &dyn Store, account: &AccountId, to: &Email
     }
 }
 
-/// A link that would not work any more is not sent. That an address was taken off is told all the same.
+/// A link that no longer works is not sent. The note about a removed address is sent all the same.
 async fn links_take_their_mails_along(store: &dyn Store, account: &AccountId, to: &EmailAddress) {
     let wait = async || {
         for kind in [MailKind::NewPassword, MailKind::Confirmation, MailKind::AddressTakenOff] {

@@ -1,4 +1,4 @@
-//! The part of the story that calls every method of accounts, told to both databases.
+//! The part of the story with every method of accounts, on both databases.
 
 mod identities;
 mod links;
@@ -12,7 +12,7 @@ use diode_core::api::Uploads;
 use diode_core::ids::{AccountId, Digest};
 use diode_server::store::{Created, LinkFor, NewAccount, Now, Store};
 
-/// Long enough ago that all of a test lies after it.
+/// So long ago that every moment of a test comes after it.
 fn start() -> Now {
     Now("2026-11-20T10:00:00Z".parse().unwrap())
 }
@@ -61,7 +61,7 @@ async fn accounts_are_made(store: &dyn Store) {
     for link in ["first", "also first"] {
         store.add_link(&secret(link), &LinkFor::FirstAccount, start(), millis(later(60))).await.unwrap();
     }
-    // Two race for the first account: one gets it, and later ones get none.
+    // Two requests race for the first account. One gets it, and later requests get none.
     let (ada, bob) = (named("ada"), named("bob"));
     let (first, also) = (secret("first"), secret("also first"));
     let (a, b) = tokio::join!(

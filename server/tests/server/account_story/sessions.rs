@@ -1,4 +1,4 @@
-//! Sessions, tokens, programs that wait for one, and how often somebody tried.
+//! Tests of sessions, tokens, programs that wait for a token, and counts of tries.
 
 use diode_core::api::Scope;
 use diode_core::ids::{AccountId, AccountName, TokenId};
@@ -113,7 +113,7 @@ pub(super) async fn attempts_are_counted(store: &dyn Store) {
     assert_eq!(count("x", later(61)).await, 1, "the first try is long ago");
     store.forget_attempts("x").await.unwrap();
     assert_eq!(count("x", later(61)).await, 1);
-    // A new subject with a short window leaves those with longer ones alone.
+    // A new subject with a short window does not remove subjects with longer windows.
     let count_day = async |now: Now| {
         store.count_attempt("day", millis(now) - LONGEST_WINDOW.as_millis() as i64, now).await.unwrap().count
     };

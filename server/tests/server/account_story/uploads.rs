@@ -1,4 +1,5 @@
-//! The terms that uploads are given under, and what becomes of them when their account goes.
+//! Tests of the terms that uploads are given under, and of what happens to uploads when their account is
+//! deleted.
 
 use diode_core::api::{Agreement, UploadLicence, Uploads};
 use diode_core::ids::AccountId;
@@ -17,7 +18,7 @@ pub(super) async fn terms_are_agreed_to(store: &dyn Store) {
     store.agree(&ada, 1, later(10)).await.unwrap();
     let first = Agreement { version: 1, agreed_at: later(10).rfc3339() };
     assert_eq!(terms().await, Some(first.clone()));
-    // The first time counts, and the newest version.
+    // The newest version counts, with the time at which the account first agreed to it.
     store.agree(&ada, 1, later(20)).await.unwrap();
     assert_eq!(terms().await, Some(first));
     store.agree(&ada, 3, later(30)).await.unwrap();
@@ -33,7 +34,7 @@ pub(super) async fn terms_are_agreed_to(store: &dyn Store) {
     assert_eq!(store.account(&made.id).await.unwrap(), Some(made.clone()));
     store.delete_account(&made.id, Uploads::Keep).await.unwrap();
 
-    // An upload is given under what its sender has agreed to, the newest that holds for these bytes.
+    // The licence of an upload follows from the newest terms that its sender has agreed to for these bytes.
     let mut sent = upload(&dataset(h200(), &[mm(640, 640, 640)], 1.0), &[]);
     (sent.account, sent.licence) = (Some(ada.clone()), UploadLicence::agreed(1));
     let receipt = store.store_upload(&sent).await.unwrap();
@@ -47,7 +48,7 @@ pub(super) async fn terms_are_agreed_to(store: &dyn Store) {
     again(&ada, UploadLicence::agreed(2)).await;
     again(&ada, UploadLicence::agreed(1)).await;
     assert_eq!(licence().await, UploadLicence::agreed(2));
-    // Another account's agreement is its own, and counts once the upload is its own.
+    // Another account's agreement counts only once the upload belongs to that account.
     let dora = make(store, "dora").await;
     again(&dora, UploadLicence::stated()).await;
     again(&dora, UploadLicence::agreed(3)).await;
@@ -68,7 +69,7 @@ pub(super) async fn terms_are_agreed_to(store: &dyn Store) {
         store.delete_account(account, Uploads::Delete).await.unwrap();
     }
     assert_eq!(store.receipt(&sent.id).await.unwrap(), None);
-    // The next chapter goes on with her.
+    // The next part of the story needs the account again.
     assert_eq!(make(store, gone.name.as_str()).await, ada);
 }
 

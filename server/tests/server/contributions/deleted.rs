@@ -1,4 +1,4 @@
-//! What becomes of contributed models when their contributor goes, and in a backup.
+//! Tests of contributed models whose contributor is deleted, and of contributed models in a backup.
 
 use diode_core::api::{ContributionState, ModelState, ModelSummary, Uploads};
 use diode_core::ids::AccountId;
@@ -23,7 +23,7 @@ async fn an_account_that_goes_with_its_data_takes_its_models_along() {
     for app in TestApp::public_on_both("gone_contributor").await {
         let root = administrator(&app).await;
         let (ada, bob) = (Visitor::signed_up(&app, "ada").await, Visitor::signed_up(&app, "bob").await);
-        // Somebody else's uploads stay.
+        // Uploads of others stay.
         let published = ready(&app, &root).await;
         let (one, two) = (contribute(&ada, 1).await, contribute(&ada, 2).await);
         let of_bob = contribute(&bob, 3).await;

@@ -1,4 +1,5 @@
-//! The files of contributed models: that they count, and that nobody else's is taken away.
+//! Tests of the files of contributed models: they count in the quota, and a file that others need is never
+//! removed.
 
 use diode_core::api::ModelSummary;
 use diode_core::ids::Digest;
@@ -25,7 +26,7 @@ async fn files_of_models_count_as_stored() {
     assert!(message.contains("max_stored_mb"), "{message}");
     let refused = summary(&file(2)).digest;
     assert_eq!(app.backend.blobs.size(BlobKind::Model, &refused).await.unwrap(), None);
-    // What is there already needs no room.
+    // A file that is stored already needs no room.
     assert_eq!(ada.post_bytes(CONTRIBUTE, file(1)).await.status, 200);
 }
 
@@ -37,7 +38,7 @@ async fn refusing_a_model_takes_no_file_away_that_another_is_about_to_name() {
         for number in 0..u64::from(MAX_WAITING_MODELS) {
             contribute(&ada, number).await;
         }
-        // Somebody else has sent the same file: it is stored, and the model will be in a moment.
+        // Another account has sent the same file. The file is stored, and its row follows in a moment.
         let bytes = file(50);
         let digest = Digest::of(&bytes);
         app.backend.blobs.put(BlobKind::Model, &digest, bytes.clone().into()).await.unwrap();
@@ -47,7 +48,8 @@ async fn refusing_a_model_takes_no_file_away_that_another_is_about_to_name() {
     }
 }
 
-/// On Postgres, where others go on while one holds a file. On SQLite they wait before they store anything.
+/// Only on Postgres, where other transactions go on while one holds a file. On SQLite they wait before they
+/// store anything.
 #[tokio::test]
 async fn a_file_that_is_removed_while_its_model_is_added_is_stored_anew() {
     let [_, app] = TestApp::public_on_both("held_models").await;
@@ -60,7 +62,7 @@ async fn a_file_that_is_removed_while_its_model_is_added_is_stored_anew() {
         while blobs.size(BlobKind::Model, &digest).await.unwrap().is_none() {
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;
         }
-        // Nothing names it yet.
+        // No row names the file yet.
         assert!(!app.backend.store.names_model_file(&digest).await.unwrap());
         blobs.remove(BlobKind::Model, &digest).await.unwrap();
         drop(held);

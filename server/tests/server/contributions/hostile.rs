@@ -1,4 +1,4 @@
-//! What is no model, or none that can be judged here, leaves nothing behind.
+//! Tests that a file leaves nothing behind if it is no model, or none that can be judged here.
 
 use diode_core::hardware::find;
 use diode_model::Model;

@@ -1,4 +1,4 @@
-//! Whoever locks several kinds of hardware locks them in the same order, so that no two wait for each other.
+//! Tests that transactions lock several kinds of hardware in the same order, so that they cannot deadlock.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ async fn deleting_an_account_locks_hardware_of_models_and_uploads_in_one_order()
     let root = administrator(&app).await;
     let ada = Visitor::signed_up(&app, "ada").await;
     ready(&app, &root).await;
-    // The model is of the hardware that comes first, the upload of the one after it.
+    // The model belongs to the hardware that comes first, and the upload to the one after it.
     contribute(&ada, 1).await;
     let later = Hardware { slug: "nvidia-z900".parse().unwrap(), name: "Z900".to_owned(), ..h200() };
     let upload = columnar(&dataset(later, &[mm(64, 512, 512)], 1.0));

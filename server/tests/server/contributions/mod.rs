@@ -1,4 +1,4 @@
-//! Models that people contribute: from the file to the list, and away again.
+//! Tests of models that people contribute, from the file to the list and to their removal.
 
 mod deleted;
 mod files;
@@ -33,7 +33,7 @@ pub(super) fn file(number: u64) -> Vec<u8> {
     model.to_bytes().unwrap()
 }
 
-/// Publishes a model, and measures what models are judged by.
+/// Publishes a model, and measures the problems that judge models.
 pub(super) async fn ready(app: &TestApp, ada: &Visitor<'_>) -> ModelSummary {
     let measured = columnar(&timed(&problems(), true, 1.0));
     assert_eq!(ada.post_bytes("/api/v1/uploads", measured).await.status, 201);
@@ -65,7 +65,7 @@ pub(super) fn state(model: &ModelSummary) -> ContributionState {
     model.contribution.as_ref().unwrap().state
 }
 
-/// Works until no model of a contributor waits to be judged.
+/// Runs a worker until no model of a contributor waits to be judged.
 pub(super) async fn judge_all(app: &TestApp, visitor: &Visitor<'_>) {
     let (stop, stopping) = tokio::sync::watch::channel(false);
     let working = tokio::spawn(worker::run(app.backend.clone(), stopping));

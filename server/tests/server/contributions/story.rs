@@ -22,7 +22,7 @@ async fn a_model_is_contributed_judged_accepted_and_withdrawn() {
         assert_eq!(about.by.as_ref().map(|by| by.as_str()), Some("ada"));
         assert_eq!(about.description.as_str(), "good at tall shapes");
         assert_eq!((about.licence.as_str(), about.without_kept), ("MIT OR Apache-2.0", true));
-        // The same file again is the same model; another's is refused.
+        // The same file again is the same model. Another account's file is refused.
         let again = ada.post_bytes(CONTRIBUTE, file(1)).await;
         assert_eq!((again.status.as_u16(), again.json::<ModelSummary>()), (200, sent.clone()));
         bob.post_bytes(CONTRIBUTE, file(1)).await.refusal(409, "taken");
@@ -36,14 +36,14 @@ async fn a_model_is_contributed_judged_accepted_and_withdrawn() {
         let figures = judged.contribution.as_ref().unwrap().figures.clone().unwrap();
         assert_eq!(state(&judged), ContributionState::Evaluated);
         assert_eq!(figures.beside, Some(published.id.clone()));
-        // It has the network of the published model.
+        // The contributed model has the network of the published one.
         assert_eq!((figures.speed, figures.no_worse), (Some(1.0), true), "{}", figures.why);
         assert_eq!(figures.kept.as_ref().unwrap().problems, 6);
         assert_eq!(figures.kept, figures.beside_kept);
         assert_eq!(judged.kept, figures.kept);
         assert!(figures.why.contains("on 6 kept problems"), "{}", figures.why);
 
-        // Nobody else sees it.
+        // Nobody else can see the model.
         let path = format!("/api/v1/models/{}", sent.id);
         let file_path = format!("{path}/download");
         let private = format!("/api/v1/reviews/{}/download", sent.id);
@@ -90,7 +90,7 @@ async fn a_model_is_contributed_judged_accepted_and_withdrawn() {
         review(&root, "accept", &sent).await.refusal(409, "conflict");
         review(&root, "decline", &sent).await.refusal(409, "conflict");
 
-        // Only an administrator publishes it; withdrawn, it leaves its place to the one before.
+        // Only an administrator can publish it. When it is withdrawn, the model before it is published again.
         let publish = format!(r#"{{"action":"publish","model":"{}","reason":"tested"}}"#, sent.id);
         assert_eq!(root.post("/api/v1/publications", &publish).await.status, 200);
         assert_eq!(app.fetch::<ModelSummary>(&path).await.state, ModelState::Published);
@@ -120,7 +120,7 @@ async fn a_declined_model_stays_its_contributors_and_may_be_judged_anew() {
             (ContributionState::Declined, "tested")
         );
         assert_eq!(own(&ada).await, [declined]);
-        // Its job finds nothing to do, and whoever sends it again learns what was said.
+        // The job of a declined model has nothing to do. Whoever sends the file again gets the decision.
         let claim = app.backend.store.claim_job(Now::read()).await.unwrap().unwrap();
         assert_eq!(app.backend.store.contribution_of_job(&claim.job.id).await.unwrap(), None);
         assert!(app.backend.store.finish_job(&claim, Now::read(), Err("tested")).await.unwrap());
@@ -173,7 +173,7 @@ async fn only_so_many_models_of_an_account_wait() {
         let mut first = None;
         for number in 1..=5 {
             let sent = contribute(&ada, number).await;
-            // So that it is not the limit of jobs that is met.
+            // Ends the job, so that the limit of jobs is not reached first.
             let claim = app.backend.store.claim_job(Now::read()).await.unwrap().unwrap();
             assert!(app.backend.store.finish_job(&claim, Now::read(), Err("tested")).await.unwrap());
             first.get_or_insert(sent);
@@ -182,7 +182,7 @@ async fn only_so_many_models_of_an_account_wait() {
         assert!(message.contains("5 models of your account wait"), "{message}");
         assert_eq!(own(&ada).await.len(), 5);
         contribute(&bob, 7).await;
-        // A job that failed leaves a model to be judged anew, or declined.
+        // If its job has failed, a model can be judged anew or declined.
         assert_eq!(review(&root, "decline", &first.unwrap()).await.status, 200);
         contribute(&ada, 6).await;
         let verified = verify(&app.backend).await.unwrap();
@@ -237,7 +237,7 @@ async fn contributing_needs_an_account_and_the_scope_of_uploads() {
     assert_eq!(with_token(&app, "POST", CONTRIBUTE, &upload, file(1)).await.status, 201);
     let listed = with_token(&app, "GET", "/api/v1/contributions", &upload, Vec::new()).await;
     assert_eq!(listed.json::<Vec<ModelSummary>>().len(), 1);
-    // Where uploads are free, a model still needs somebody to name.
+    // Even where uploads need no account, a model needs a contributor with a name.
     let free = TestApp::new().await;
     free.send_bytes(CONTRIBUTE, file(1)).await.refusal(401, "unauthorized");
 }

@@ -1,4 +1,4 @@
-//! What strangers learn from the page for lost passwords, and how often they may ask.
+//! Tests of what strangers learn from the page for lost passwords, and of how often they may ask.
 
 use axum::body::Body;
 use axum::http::Request;
@@ -12,7 +12,7 @@ use super::{ask, give, text, with_address};
 use crate::test_app::{PUBLIC_URL, Reply, TestApp};
 use crate::visitor::Visitor;
 
-/// Asks from an address of one's own.
+/// Asks from the address `peer`.
 async fn ask_from(app: &TestApp, peer: &str, who: &str) -> Reply {
     let request = Request::post("/password/forgotten")
         .header("host", PUBLIC_URL.strip_prefix("https://").unwrap())
@@ -49,13 +49,13 @@ async fn nobody_learns_who_has_an_account_or_an_address() {
             assert_eq!(reply.status, 200, "{who}: {}", text(&reply));
             let mut headers: Vec<_> =
                 reply.headers.iter().map(|(name, value)| format!("{name}: {value:?}")).collect();
-            // The number of the request, and what is left of the limit for all that changes something.
+            // Without the request's id, and without the rest of the limit, which always differ.
             headers.retain(|line| !line.starts_with("x-request-id") && !line.starts_with("ratelimit"));
             headers.sort();
             answers.push((reply.body, headers));
         }
         assert!(answers.windows(2).all(|two| two[0] == two[1]), "{answers:?}");
-        // To ada alone, by her name and by her address.
+        // Only ada gets mails: one by her name and one by her address.
         mailbox.gets(2).await;
         app.end().await;
     }
@@ -73,13 +73,13 @@ async fn asking_is_limited_for_those_who_are_there_as_for_others() {
                 assert_eq!(reply.status, if nth < 5 { 200 } else { 429 }, "{who} {nth}");
             }
         }
-        // From elsewhere an owner is not kept from asking; five mails have been sent, so no more are.
+        // From another address the owner may still ask. But five mails have been sent, so no more are.
         for peer in ["203.0.113.8", "203.0.113.9"] {
             assert_eq!(ask_from(&app, peer, "ada").await.status, 200);
             assert_eq!(ask_from(&app, peer, "ada@example.org").await.status, 200);
         }
         mailbox.gets(5).await;
-        // Whatever is asked for from one address.
+        // An address has a limit, too, whichever names it gives.
         for nth in 0..30 {
             assert_eq!(ask_from(&app, "203.0.113.10", &format!("name-{nth}")).await.status, 200, "{nth}");
         }
@@ -113,7 +113,7 @@ async fn what_makes_no_question_is_refused() {
     assert_eq!(ask(&visitor, &"x".repeat(255)).await.status, 400);
     let reply = ask(&visitor, "\"><script>alert(1)</script>").await;
     assert!(reply.status == 200 && !text(&reply).contains("<script>"));
-    // Another site's page asks for nothing.
+    // A page of another site cannot ask.
     let request = Request::post("/password/forgotten")
         .header("host", PUBLIC_URL.strip_prefix("https://").unwrap())
         .header("origin", "https://evil.example")

@@ -1,4 +1,4 @@
-//! A folder into which mails go, read in their order.
+//! A folder of mails, which are read in their order.
 
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use crate::test_app::PUBLIC_URL;
 /// Longer than anything takes here.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Long enough for a mail that is not to come.
+/// Long enough to notice a mail that must not come.
 const QUIET: Duration = Duration::from_millis(300);
 
 pub(super) struct Mailbox {
@@ -32,7 +32,7 @@ impl Mailbox {
     }
 
     pub(super) fn server(&self) -> MailServer {
-        // The server makes the folder.
+        // The server creates the folder.
         MailServer::Folder(self.folder.path().join("mails"))
     }
 
@@ -44,7 +44,7 @@ impl Mailbox {
         files
     }
 
-    /// The next mail, as soon as it is there.
+    /// The next mail, once it has arrived.
     pub(super) async fn next(&self) -> Mail {
         let began = Instant::now();
         loop {
@@ -57,7 +57,7 @@ impl Mailbox {
         }
     }
 
-    /// Waits for so many further mails, and a while for others, which must not come.
+    /// Waits for `number` more mails, and then a moment for others, which must not come.
     pub(super) async fn gets(&self, number: usize) {
         for _ in 0..number {
             self.next().await;
@@ -80,7 +80,7 @@ impl Mail {
         &line[name.len() + 2..]
     }
 
-    /// The path of the link in it.
+    /// The path of the link in the mail.
     pub(super) fn link(&self) -> String {
         let found = self
             .text

@@ -1,4 +1,4 @@
-//! Mails: how an account gets an address, and how a lost password is chosen anew by it.
+//! Tests of mails: how an account gets an address, and how its owner chooses a new password by it.
 
 mod hostile;
 mod mailbox;
@@ -30,12 +30,12 @@ async fn choose(visitor: &Visitor<'_>, link: &str, password: &str) -> Reply {
     visitor.submit("/password", &[("link", secret), ("password", password)]).await
 }
 
-/// Asks for an address with the password.
+/// Asks for an address to be added, with the password.
 async fn give(visitor: &Visitor<'_>, email: &str) -> Reply {
     visitor.submit("/account/email", &[("email", email), ("password", PASSWORD)]).await
 }
 
-/// Confirms the address by the newest mail.
+/// Confirms the address with the link of a mail.
 async fn confirm(visitor: &Visitor<'_>, link: &str) -> Reply {
     let secret = link.strip_prefix("/account/email?link=").unwrap();
     visitor.submit("/account/email/confirm", &[("link", secret)]).await
@@ -114,20 +114,20 @@ async fn an_address_counts_once_its_owner_has_followed_the_link_signed_in() {
     give(&stranger, "ada@example.org").await.refusal(401, "unauthorized");
     assert_eq!(give(&ada, "ada@example.org").await.status, 200);
     let link = mailbox.next().await.link();
-    // Whoever gets it by a mistyped address has no session of the account.
+    // Somebody who gets the mail because of a mistyped address has no session of the account.
     let reply = stranger.get(&link).await;
     let back = link.replace('?', "%3F").replace('=', "%3D");
     assert_eq!(reply.header("location"), format!("/sign-in?next={back}"));
     confirm(&stranger, &link).await.refusal(401, "unauthorized");
     assert_eq!(confirm(&eve, &link).await.status, 403);
-    // Programs that look through mails follow links.
+    // Programs that scan mails follow links, so opening one must change nothing.
     assert!(ada.page(&link).await.contains("Confirm"));
     assert_eq!(ask(&stranger, "ada").await.status, 200);
     mailbox.gets(0).await;
     assert_eq!(confirm(&ada, &link).await.status, 200);
     assert_eq!(confirm(&ada, &link).await.status, 403);
 
-    // The earlier address is told when another one is confirmed, and the last when it is taken off.
+    // The earlier address gets a mail when another is confirmed, and the last one when it is removed.
     give(&ada, "ada@example.com").await;
     confirm(&ada, &mailbox.next().await.link()).await;
     let told = mailbox.next().await;
@@ -151,7 +151,7 @@ async fn the_address_leaves_with_the_account_and_with_a_link_of_an_operator() {
         let stored =
             async || app.backend.store.accounts_of_email(&email.parse().unwrap()).await.unwrap().len();
         assert_eq!(stored().await, 2);
-        // One mail for each account.
+        // Each account with the address gets one mail.
         ask(&Visitor::new(&app), email).await;
         let sent = [mailbox.next().await.text, mailbox.next().await.text].concat();
         assert!(sent.contains("the account ada on") && sent.contains("the account bob on"), "{sent}");

@@ -1,4 +1,4 @@
-//! Mails over SMTP: to a server that takes them, and to some that do not.
+//! Tests of mails over SMTP: to a server that accepts them, and to servers that do not.
 
 use std::time::{Duration, Instant};
 
@@ -40,7 +40,7 @@ async fn ask(app: &TestApp) {
     assert!(began.elapsed() < Duration::from_secs(5), "the request has waited for the mail");
 }
 
-/// Waits until the metrics have a line.
+/// Waits until the metrics have this line.
 pub(super) async fn told(app: &TestApp, line: &str) {
     let began = Instant::now();
     loop {
@@ -53,14 +53,14 @@ pub(super) async fn told(app: &TestApp, line: &str) {
     }
 }
 
-/// Asks for a mail, and waits until it is counted as `outcome` and waits no more.
+/// Asks for a mail. Waits until it is counted as `outcome` and no longer waits.
 async fn send(app: &TestApp, outcome: &str) {
     ask(app).await;
     told(app, &format!(r#"diode_mails_total{{outcome="{outcome}"}} 1"#)).await;
     told(app, "diode_waiting_mails 0").await;
 }
 
-/// Waits until something has been tried so often.
+/// Waits until something has been tried `times` times.
 async fn tried(times: usize, number: impl Fn() -> usize) {
     let began = Instant::now();
     while number() < times {
@@ -78,7 +78,7 @@ async fn a_mail_server_gets_the_mail_from_who_has_signed_in() {
     assert_eq!((mail.header("To"), server.mails().len()), ("ada@example.org", 1));
     assert!(mail.link().starts_with("/account/email?link="));
     let said = server.said();
-    // By base64: no authorization identity, then user and password.
+    // In base64: an empty authorization identity, the user and the password.
     for line in ["EHLO diode.example.org", "AUTH PLAIN AGRpb2RlAHBAc3M=", "RCPT TO:<ada@example.org>"] {
         assert!(said.iter().any(|there| there == line), "no `{line}` in {said:?}");
     }

@@ -1,4 +1,4 @@
-//! A mail server for tests: takes mails and shows them, or does not.
+//! A mail server for tests. It accepts mails and shows them, or misbehaves.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -12,17 +12,17 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-/// What it does with who connects.
+/// How it treats clients.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Manner {
     Takes,
-    /// Refuses for good whom a mail is for.
+    /// Refuses the recipient for good.
     Refuses,
-    /// Takes no mail the first two times.
+    /// Accepts no mail the first two times.
     IsBusyTwice,
-    /// Says nothing at all.
+    /// Never answers.
     Hangs,
-    /// Speaks TLS from the first byte, or after it was asked to.
+    /// Uses TLS from the first byte, or after the client has asked for it.
     Tls,
     StartTls,
 }
@@ -41,12 +41,12 @@ impl StandIn {
         Self::start_with(manner, None).await
     }
 
-    /// With a certificate.
+    /// Starts with a certificate.
     pub(super) async fn start_with(manner: Manner, certificate: Option<&TlsFiles>) -> Self {
         Self::start_on(TcpListener::bind("127.0.0.1:0").await.unwrap(), manner, certificate)
     }
 
-    /// On a port at which nobody has answered yet.
+    /// Starts on a port where nobody has answered so far.
     pub(super) fn start_on(listener: TcpListener, manner: Manner, certificate: Option<&TlsFiles>) -> Self {
         let tls = certificate.map(acceptor);
         let port = listener.local_addr().unwrap().port();
@@ -59,7 +59,7 @@ impl StandIn {
                 let server = answering.clone();
                 tokio::spawn(async move {
                     let nth = server.connections.fetch_add(1, Ordering::SeqCst);
-                    // A client that goes away ends it.
+                    // The conversation also ends when the client goes away.
                     let _ = server.receive(stream, manner, nth).await;
                 });
             }
@@ -75,7 +75,7 @@ impl StandIn {
         self.mails.lock().unwrap().clone()
     }
 
-    /// What clients have said, but for the mails themselves.
+    /// All lines that clients have sent, except for the mails themselves.
     pub(super) fn said(&self) -> Vec<String> {
         self.said.lock().unwrap().clone()
     }
@@ -104,7 +104,7 @@ impl StandIn {
         greets: bool,
     ) -> std::io::Result<Ended> {
         if manner == Manner::Hangs {
-            // Until the client goes away.
+            // Waits until the client goes away.
             stream.read_line(&mut String::new()).await?;
             return Ok(Ended::ForGood);
         }
@@ -150,7 +150,7 @@ impl StandIn {
 #[derive(PartialEq, Eq)]
 enum Ended {
     ForGood,
-    /// It goes on by TLS.
+    /// It continues over TLS.
     ForTls,
 }
 

@@ -1,4 +1,5 @@
-//! Mails that wait in the database: for a mail server that is away, for another server, and until they are given up.
+//! Tests of mails that wait in the database: for a mail server that is away, for another server, or until they are
+//! given up.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -25,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 #[tokio::test]
 async fn a_mail_server_that_is_away_for_a_while_delays_a_mail() {
     for app in TestApp::public_on_both("mail_delayed").await {
-        // Whoever connects hears nothing until somebody answers there.
+        // The port is open, but nobody answers there.
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let app = app.with_mails(at(listener.local_addr().unwrap().port()), BRISK);
         let ada = Visitor::signed_up(&app, "ada").await;
@@ -83,7 +84,7 @@ async fn a_mail_that_has_waited_too_long_is_given_up() {
     assert_eq!(server.connections(), 0);
 }
 
-/// A server on a folder that sends its mails to `mails` and logs all that it can.
+/// A server on a folder. It sends its mails to `mails`, and logs as much as it can.
 fn start(folder: &Path, database_url: &str, mails: &str) -> Server {
     let log = std::fs::File::options().create(true).append(true).open(folder.join("log")).unwrap();
     let mut command = Server::command_on(folder, database_url);
@@ -105,7 +106,7 @@ fn soon<T>(what: &str, look: impl Fn() -> Option<T>) -> T {
     }
 }
 
-/// Signs up and gives an address.
+/// Signs up and adds an address.
 fn ask_to_confirm(server: &Server) {
     let account = r#"{"name":"ada","password":"correct horse battery staple","terms":1}"#;
     let reply = ureq::post(format!("{}/api/v1/account", server.address))

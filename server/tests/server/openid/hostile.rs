@@ -1,4 +1,4 @@
-//! Providers that lie or are away, and answers that are not meant for this browser.
+//! Tests of providers that lie or are away, and of answers that are for another browser.
 
 use axum::body::Body;
 use axum::http::Request;
@@ -50,8 +50,8 @@ async fn an_answer_counts_once_and_in_one_browser() {
     let begin = async |visitor: &Visitor<'_>| visitor.submit("/sign-in/openid", &[]).await;
     let back = provider.sign_in(&begin(&visitor).await, "ada");
     let cookie = visitor.cookie().unwrap();
-    // Another browser has no cookie, or that of its own sign-in: an address that was sent to somebody signs
-    // them in to nobody's account.
+    // Another browser has no cookie, or the cookie of its own sign-in. So somebody who is sent this address
+    // is not signed in to the account of another person.
     let other = Visitor::new(&app);
     assert_eq!(other.get(&back).await.status, 403);
     begin(&other).await;
@@ -59,7 +59,7 @@ async fn an_answer_counts_once_and_in_one_browser() {
     other.get("/api/v1/account").await.refusal(401, "unauthorized");
     assert_eq!(visitor.get(&back).await.header("location"), "/account");
     assert_eq!(name(&visitor).await, "ada");
-    // A copy of all that the browser sent is worth nothing now.
+    // A copy of all that the browser sent no longer works.
     let thief = Visitor::new(&app);
     thief.plant(&cookie);
     assert_eq!(thief.get(&back).await.status, 403);
@@ -73,7 +73,7 @@ async fn an_answer_counts_once_and_in_one_browser() {
         (("&session_state=x", "&iss=https://evil.example"), 403),
         (("code=", "not="), 400),
         (("&session_state=", "&state="), 400),
-        // A code that the provider never gave out.
+        // The provider never issued this code.
         (("code=", "code=x"), 403),
     ] {
         let visitor = Visitor::new(&app);
@@ -83,7 +83,7 @@ async fn an_answer_counts_once_and_in_one_browser() {
         assert!(!text(&reply).contains("<script"), "{change:?}");
         visitor.get("/api/v1/account").await.refusal(401, "unauthorized");
     }
-    // What the database holds of a sign-in on its way opens nothing.
+    // The database does not have the secret of a sign-in that is under way.
     let visitor = Visitor::new(&app);
     begin(&visitor).await;
     let secret = visitor.cookie().unwrap().split_once('=').unwrap().1.to_owned();
@@ -106,12 +106,12 @@ async fn a_provider_that_is_away_is_told_and_waited_for() {
     assert_eq!(sign_in(&visitor, &provider, "ada").await.status, 503);
     provider.recover();
     assert_eq!(sign_in(&visitor, &provider, "ada").await.header("location"), "/sign-up/openid");
-    // The provider stops after somebody was sent to it and before they come back.
+    // The provider stops while the browser is there.
     let back = provider.sign_in(&visitor.submit("/sign-in/openid", &[]).await, "ada");
     provider.stop();
     let reply = visitor.get(&back).await;
     assert_eq!(reply.status, 503, "{}", text(&reply));
-    // The password's way is open meanwhile.
+    // Signing in with a password still works.
     Visitor::signed_up(&app, "bob").await;
 }
 
@@ -120,7 +120,7 @@ async fn a_provider_may_change_its_key() {
     let (app, provider) = open().await;
     let ada = sign_up(&app, &provider, "ada").await;
     provider.rotate();
-    // Its keys are not read anew more often than once a second.
+    // The server reads the provider's keys again at most once a second.
     tokio::time::sleep(std::time::Duration::from_millis(1100)).await;
     assert_eq!(sign_in(&ada, &provider, "ada").await.header("location"), "/device");
 }

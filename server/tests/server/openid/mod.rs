@@ -1,4 +1,4 @@
-//! Signing in by an OpenID Connect provider, which runs here and is asked over the network.
+//! Tests of signing in by an OpenID Connect provider. The provider runs here and is asked over the network.
 
 mod hostile;
 mod provider;
@@ -13,7 +13,7 @@ use crate::test_app::{PUBLIC_URL, Reply, TestApp};
 use crate::visitor::{PASSWORD, Visitor};
 use provider::TestProvider;
 
-/// A server with open sign-ups and its provider.
+/// A server with open sign-ups, and its provider.
 async fn open() -> (TestApp, TestProvider) {
     let provider = TestProvider::start().await;
     (TestApp::public(SignUps::Open).await.with_provider(provider.client()), provider)
@@ -25,7 +25,7 @@ async fn sign_in(visitor: &Visitor<'_>, provider: &TestProvider, subject: &str) 
     visitor.get(&provider.sign_in(&reply, subject)).await
 }
 
-/// The same, and takes a name.
+/// The same, and chooses a name.
 async fn sign_up<'a>(app: &'a TestApp, provider: &TestProvider, subject: &str) -> Visitor<'a> {
     let visitor = Visitor::new(app);
     assert_eq!(sign_in(&visitor, provider, subject).await.header("location"), "/sign-up/openid");
@@ -59,7 +59,7 @@ async fn somebody_new_gets_an_account_and_comes_back_to_it() {
         visitor.get("/api/v1/account").await.refusal(401, "unauthorized");
         let page = visitor.page("/sign-up/openid").await;
         assert!(page.contains(r#"value="ada-l""#), "{page}");
-        // A name that is taken or is none leaves the sign-up as it is.
+        // A taken or invalid name does not use up the sign-up.
         Visitor::signed_up(&app, "ada").await;
         assert_eq!(visitor.submit("/sign-up/openid", &[("name", "ada")]).await.status, 409);
         assert_eq!(visitor.submit("/sign-up/openid", &[("name", "A")]).await.status, 400);
@@ -70,11 +70,11 @@ async fn somebody_new_gets_an_account_and_comes_back_to_it() {
         assert_eq!((made.status.as_u16(), made.header("location")), (303, "/device"));
         assert_eq!(name(&visitor).await, "ada-l");
         assert_eq!(visitor.submit("/sign-up/openid", &[("name", "again")]).await.status, 403);
-        // Whoever the provider calls otherwise is somebody else, whatever the address.
+        // Another subject is another person, even with the same e-mail address.
         let other = sign_up(&app, &provider, "eve").await;
         assert_eq!(name(&other).await, "eve");
         assert_eq!((terms_of(&visitor).await, terms_of(&other).await), (Some(1), None));
-        // The password's way stays closed.
+        // The account still has no password.
         Visitor::new(&app).sign_in("ada-l", PASSWORD).await.refusal(401, "unauthorized");
         visitor.submit("/sign-out", &[]).await;
         assert_eq!(sign_in(&visitor, &provider, "Ada.L").await.header("location"), "/device");
@@ -92,7 +92,7 @@ async fn an_account_without_a_password_can_get_one_and_can_go() {
     let only = ada.submit("/account/openid/unlink", &[]).await;
     assert!(only.status == 409 && text(&only).contains("choose a password first"), "{}", text(&only));
     assert_eq!(ada.submit("/account/password", &[("new", PASSWORD)]).await.status, 200);
-    // From now on the password is asked for.
+    // From now on the server asks for the password.
     for path in ["/account/openid/unlink", "/account/delete"] {
         assert_eq!(ada.submit(path, &[("uploads", "keep")]).await.status, 400, "{path}");
         let wrong = [("password", "wrong horse battery staple"), ("uploads", "keep")];
@@ -102,13 +102,13 @@ async fn an_account_without_a_password_can_get_one_and_can_go() {
     assert_eq!(ada.submit("/account/openid/unlink", &[("password", PASSWORD)]).await.status, 409);
     let visitor = Visitor::signed_in(&app, "ada", PASSWORD).await;
     assert_eq!(name(&visitor).await, "ada");
-    // The provider's word opens nothing here any more.
+    // The provider no longer opens the account.
     let stranger = Visitor::new(&app);
     assert_eq!(sign_in(&stranger, &provider, "ada").await.header("location"), "/sign-up/openid");
 
     let eve = sign_up(&app, &provider, "eve").await;
     assert_eq!(eve.send("DELETE", "/api/v1/account", r#"{"uploads":"keep"}"#).await.status, 204);
-    // Deleted with its link.
+    // The identity was deleted with the account.
     assert_eq!(sign_in(&eve, &provider, "eve").await.header("location"), "/sign-up/openid");
 }
 
@@ -117,7 +117,7 @@ async fn an_old_session_alone_does_not_take_an_account_over() {
     let (app, provider) = open().await;
     let ada = sign_up(&app, &provider, "ada").await;
     let account: Account = ada.get("/api/v1/account").await.json();
-    // A session that began eleven minutes ago, as a thief of the cookie would have it.
+    // A thief of the cookie has a session that began eleven minutes ago.
     let secret = "0".repeat(64);
     let ends = Now::read().0.as_millisecond() + (30 * 24 * 60 - 11) * 60_000;
     let digest = diode_core::ids::Digest::of(secret.as_bytes());
@@ -138,7 +138,7 @@ async fn an_account_is_linked_and_unlinked() {
     let (app, provider) = open().await;
     let ada = Visitor::signed_up(&app, "ada").await;
     assert!(ada.page("/account").await.contains("Link your account"));
-    // An open session is not enough to open the account for good.
+    // An open session is not enough to link an account, because the link opens it for good.
     assert_eq!(ada.submit("/account/openid", &[]).await.status, 400);
     let begin =
         async |visitor: &Visitor<'_>| visitor.submit("/account/openid", &[("password", PASSWORD)]).await;
@@ -149,13 +149,14 @@ async fn an_account_is_linked_and_unlinked() {
     let elsewhere = Visitor::new(&app);
     assert_eq!(sign_in(&elsewhere, &provider, "ada at example").await.header("location"), "/device");
     assert_eq!(name(&elsewhere).await, "ada");
-    // One account of the provider is one account here, and the other way round.
+    // An account of the provider belongs to at most one account here, and an account here to at most one
+    // there.
     let eve = Visitor::signed_up(&app, "eve").await;
     let back = provider.sign_in(&begin(&eve).await, "ada at example");
     assert_eq!(eve.get(&back).await.status, 409);
     let back = provider.sign_in(&begin(&ada).await, "another at example");
     assert_eq!(ada.get(&back).await.status, 409);
-    // Who signs in as another meanwhile does not get that one linked.
+    // If another account has signed in meanwhile, it is not linked.
     let back = provider.sign_in(&begin(&eve).await, "eve at example");
     eve.sign_in("ada", PASSWORD).await;
     assert_eq!(eve.get(&back).await.status, 403);

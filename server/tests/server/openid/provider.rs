@@ -32,21 +32,21 @@ pub(crate) enum Lie {
     TwoAudiences,
     Issuer,
     Expired,
-    /// Signed by another key than the one of this name.
+    /// It is signed by another key than the one with this name.
     OtherKey,
-    /// Signed by a key of a name that nobody knows.
+    /// It is signed by a key with an unknown name.
     UnknownKey,
-    /// `alg` is `none`.
+    /// Its `alg` is `none`.
     Unsigned,
-    /// By HMAC with the client's secret.
+    /// It is signed by HMAC with the client's secret.
     SignedBySecret,
     NoIdToken,
     LongSubject,
-    /// A redirect to somewhere else.
+    /// It redirects to another server.
     Elsewhere,
 }
 
-/// Where things go wrong that are no lies.
+/// Faults of the provider that are not lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trouble {
     TokenFails,
@@ -55,7 +55,7 @@ pub(crate) enum Trouble {
     DiscoveryIsNoJson,
 }
 
-/// A code that was given out: for whom, and what must come with it.
+/// An issued code, with its subject and the values that its request must match.
 struct Given {
     subject: String,
     nonce: String,
@@ -78,7 +78,7 @@ struct Served {
 
 pub(crate) struct TestProvider {
     served: Served,
-    /// Its own, so that its connections end with it.
+    /// Its own runtime, so that its connections end with it.
     runtime: Mutex<Option<Runtime>>,
 }
 
@@ -117,13 +117,13 @@ impl TestProvider {
     /// Stops answering, also on connections that are open.
     pub(crate) fn stop(&self) {
         if let Some(runtime) = self.runtime.lock().unwrap().take() {
-            // A runtime may not be waited for by a task of another.
+            // A task of one runtime must not wait for another runtime.
             let ending = std::thread::spawn(move || runtime.shutdown_timeout(Duration::from_secs(30)));
             ending.join().unwrap();
         }
     }
 
-    /// The server's side of it.
+    /// The server's client for this provider.
     pub(crate) fn client(&self) -> Provider {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("secret");
@@ -145,18 +145,19 @@ impl TestProvider {
         self.served.book.lock().unwrap().trouble = Some(trouble);
     }
 
-    /// All is well again.
+    /// Ends the trouble.
     pub(crate) fn recover(&self) {
         self.served.book.lock().unwrap().trouble = None;
     }
 
-    /// Takes a new key.
+    /// Changes to a new key.
     pub(crate) fn rotate(&self) {
         let mut book = self.served.book.lock().unwrap();
         (book.key, book.key_name) = (new_key(), "second".to_owned());
     }
 
-    /// Somebody signs in at the provider: where it sends the browser back to, which a reply sent there.
+    /// Signs somebody in at the provider. `reply` sends the browser there; the result is the address that it
+    /// comes back to.
     pub(crate) fn sign_in(&self, reply: &Reply, subject: &str) -> String {
         let text = String::from_utf8_lossy(&reply.body);
         assert_eq!(reply.status, 200, "{text}");
@@ -198,7 +199,7 @@ impl Drop for TestProvider {
     }
 }
 
-/// What a form or a query holds.
+/// The fields of a form or a query.
 fn fields(text: &str) -> Vec<(String, String)> {
     let plain = |text: &str| {
         let text = text.replace('+', " ");
@@ -223,14 +224,14 @@ async fn describe(State(served): State<Served>) -> Result<Json<Value>, StatusCod
         "jwks_uri": format!("{issuer}/keys"),
         "response_types_supported": ["code"],
         "subject_types_supported": ["public"],
-        // A liar would also say that it signs by nothing at all.
+        // A lying provider would also state that it uses no signature.
         "id_token_signing_alg_values_supported": ["ES256", "HS256", "none"],
     })))
 }
 
 async fn keys(State(served): State<Served>) -> Json<Value> {
     let book = served.book.lock().unwrap();
-    // 0x04, then x and y.
+    // The point is 0x04, followed by x and y.
     let point = &book.key.public_key().as_ref()[1..];
     let [x, y] = [&point[..32], &point[32..]].map(|half| URL_SAFE_NO_PAD.encode(half));
     Json(json!({ "keys": [
@@ -294,9 +295,9 @@ fn id_token(book: &Book, issuer: &str, given: &Given) -> String {
         "nonce": if lies(Lie::Nonce) { "another" } else { given.nonce.as_str() },
         "iat": now,
         "exp": if lies(Lie::Expired) { now - 10 } else { now + 300 },
-        // The same address for everybody: it is no identity.
+        // Everybody has the same address, since it must not be taken for an identity.
         "email": "ada@example.org",
-        // As text, as some providers write them.
+        // As a text, like some providers write it.
         "email_verified": "true",
         "updated_at": "2026-11-23T08:00:00.000Z",
         "preferred_username": format!("{}@Example.org", given.subject),

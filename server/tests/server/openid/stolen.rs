@@ -1,4 +1,4 @@
-//! A password that somebody else knows, and what they linked by it.
+//! Tests of a password that somebody else knows, and of the identity that they linked with it.
 
 use std::process::Command;
 
@@ -11,7 +11,7 @@ use crate::moderation::administrator;
 use crate::test_app::{PUBLIC_URL, TestApp};
 use crate::visitor::{PASSWORD, Visitor};
 
-/// Somebody who knows the password links an account of theirs at the provider.
+/// Somebody who knows the password links their own identity.
 async fn linked_by_thief(app: &TestApp, provider: &TestProvider) {
     let thief = Visitor::signed_in(app, "ada", PASSWORD).await;
     let reply = thief.submit("/account/openid", &[("password", PASSWORD)]).await;
@@ -38,7 +38,7 @@ async fn a_new_password_shuts_out_who_linked_by_the_old_one() {
         let said = text(&reply);
         assert!(reply.status == 200 && said.contains("linked with http://127.0.0.1"), "{said}");
         thief.get("/api/v1/account").await.refusal(401, "unauthorized");
-        // Nobody knows them now: they would have to make an account.
+        // The thief's identity belongs to no account any more, so they would have to make one.
         assert_eq!(sign_in(&thief, &provider, "thief").await.header("location"), "/sign-up/openid");
         assert_eq!(name(&Visitor::signed_in(&app, "ada", new).await).await, "ada");
         app.end().await;
