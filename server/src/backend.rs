@@ -55,7 +55,7 @@ impl Backend {
         Self::with(store.with_context(|| cannot_open(settings))?, settings).await
     }
 
-    /// The same, but the database must exist. For commands that look after one.
+    /// Opens the database and the blobs, but only if the database exists. For commands that look after one.
     pub async fn open_existing(settings: &Settings) -> anyhow::Result<Self> {
         let store = store::open_existing(&settings.database_url).await;
         Self::with(store.with_context(|| cannot_open(settings))?, settings).await
@@ -76,7 +76,7 @@ impl Backend {
         })
     }
 
-    /// Sends spans, if the settings name a collector. Commands that end at once send none.
+    /// The same backend, sending spans if the settings name a collector. Commands that end at once send none.
     pub fn traced(self, settings: &Settings) -> anyhow::Result<Self> {
         let traces = settings.otlp_endpoint.as_ref().map(Traces::to).transpose()?;
         Ok(Self { traces: traces.unwrap_or_default(), ..self })

@@ -131,7 +131,8 @@ pub enum AdminCommand {
 }
 
 impl Cli {
-    /// Runs the command. The exit code is 0 for done, 1 for failed; an error about a setting stands for 2.
+    /// Runs the command. The exit code is 0 for done and 1 for failed. After an error about a setting, `main` exits
+    /// with 2.
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         match self.command {
             Command::Serve { serving, no_worker, data } => {

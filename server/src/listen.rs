@@ -178,7 +178,8 @@ async fn accept(
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {
-                // Otherwise the end of an answer may wait until the client acknowledges the data before it.
+                // Without this, the end of an answer may wait until the client acknowledges the data before
+                // it.
                 if let Err(error) = stream.set_nodelay(true) {
                     tracing::debug!("a connection may be slower: {error}");
                 }

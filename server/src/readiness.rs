@@ -31,7 +31,7 @@ impl Default for Readiness {
 }
 
 impl Readiness {
-    /// With this time for which a result is kept.
+    /// Keeps each result for `lasts`.
     pub(crate) fn lasting(lasts: Duration) -> Self {
         Self { lasts, last: Arc::default() }
     }

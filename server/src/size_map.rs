@@ -17,7 +17,7 @@ pub struct SizedProblem {
     pub triton_over_library: Option<f64>,
 }
 
-/// The sizes around the power of two that is nearest to `size`: within a factor of √2 of it.
+/// The class of a size: all sizes within a factor of √2 of the power of two that is nearest to it.
 fn class(size: u64) -> SizeRange {
     // Squares are compared, so that the result is exact.
     let square = u128::from(size) * u128::from(size);
@@ -26,7 +26,7 @@ fn class(size: u64) -> SizeRange {
     SizeRange { least: if power == 0 { 1 } else { root(2 * power - 1) + 1 }, most: root(2 * power + 1) }
 }
 
-/// The map of the problems that pass the filter. `problems` have passed all of it except its range of K.
+/// The map of the problems that pass the filter. `problems` have passed everything except its range of K.
 pub(crate) fn size_map(problems: &[SizedProblem], filter: &ProblemFilter, method: Method) -> SizeMap {
     let mut depths: BTreeMap<SizeRange, u64> = BTreeMap::new();
     let mut cells: BTreeMap<(SizeRange, SizeRange), Vec<&SizedProblem>> = BTreeMap::new();

@@ -17,8 +17,7 @@ pub(crate) struct Authorized<R> {
 }
 
 impl Authorized<Admin> {
-    /// The name that the log keeps. There always is an account, because no server gives this right without
-    /// one.
+    /// The name that the log keeps. There always is an account, because this right always needs one.
     pub(crate) fn who(&self) -> &str {
         self.account.as_ref().map_or("nobody", |account| account.name.as_str())
     }

@@ -51,7 +51,7 @@ async fn send(app: &App, mailer: &Mailer, given: &str) -> StoreResult<()> {
     Ok(())
 }
 
-/// The accounts with a name or an e-mail address.
+/// The accounts with the given name or e-mail address.
 async fn meant(app: &App, given: &str) -> StoreResult<Vec<Credentials>> {
     let store = &app.backend.store;
     if let Ok(email) = given.parse::<EmailAddress>() {

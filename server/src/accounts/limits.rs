@@ -28,14 +28,14 @@ pub(super) const DEVICES_OF_ADDRESS: Rate = Rate { name: "devices", quota: 60, w
 /// Without a limit, a signed-in account could guess the code of a stranger's program and allow it.
 pub(super) const CODES_OF_ACCOUNT: Rate = Rate { name: "codes", quota: 20, window: QUARTER };
 
-/// Each reset may send a mail. Whether it did is told to nobody.
+/// Each request for a new password may send a mail. Nobody learns whether it did.
 pub(super) const RESETS: Rate = Rate { name: "resets", quota: 5, window: QUARTER };
 
-/// Each reset leaves a row for a while and looks for an account. A company may share one address.
+/// Each request leaves a row for a while and looks for an account. A company may share one address.
 pub(super) const RESETS_OF_ADDRESS: Rate = Rate { name: "resets", quota: 30, window: QUARTER };
 
-/// The mails that one account gets, whoever asks for them. Whoever asks for more is not told that none is
-/// sent.
+/// How many such mails one account gets, even if several addresses ask for them. Nobody learns that no more
+/// are sent.
 pub(super) const RESETS_OF_ACCOUNT: Rate = Rate { name: "resets", quota: 5, window: MAILED_PASSWORD_LASTS };
 
 /// Confirmations go to any address that an account gives, also to a stranger's.

@@ -9,8 +9,8 @@ use crate::app::App;
 /// How many bits of an IPv6 address name a subscriber. The subscriber chooses the other bits.
 const SUBSCRIBER_BITS: u32 = 64;
 
-/// The address of the client as text; for IPv6, its network. Tries are counted by it. It does not prove who
-/// asks.
+/// The address of the client as text; for IPv6, its network. It is used to count tries, and is no proof of
+/// who asks.
 pub(crate) struct Peer(pub(crate) String);
 
 impl FromRequestParts<App> for Peer {

@@ -84,7 +84,7 @@ pub enum AccountCommand {
 }
 
 impl AccountCommand {
-    /// Runs the command and returns what it is to print.
+    /// Runs the command. Returns the text to print.
     pub async fn run(self) -> anyhow::Result<String> {
         let (serving, data) = match &self {
             Self::Create { serving, data, .. }

@@ -74,7 +74,7 @@ pub struct Act {
 }
 
 impl ModelCommand {
-    /// Runs the command and returns what it is to print.
+    /// Runs the command. Returns the text to print.
     pub async fn run(self) -> anyhow::Result<String> {
         let data = match &self {
             Self::Publish(act) | Self::RollBack(act) | Self::Pin(act) | Self::Unpin(act) => act.data.clone(),

@@ -113,7 +113,7 @@ struct Subject {
 }
 
 impl ModerationCommand {
-    /// Runs the command and returns what it is to print.
+    /// Runs the command. Returns the text to print.
     pub async fn run(self) -> anyhow::Result<String> {
         let data = match &self {
             Self::Quarantine(act) | Self::Restore(act) | Self::Remove(act) => act.data.clone(),

@@ -50,7 +50,7 @@ pub enum SnapshotCommand {
 }
 
 impl SnapshotCommand {
-    /// Runs the command and returns what it is to print.
+    /// Runs the command. Returns the text to print.
     pub async fn run(self) -> anyhow::Result<String> {
         let (Self::Snapshots { data, .. } | Self::Snapshot { data, .. } | Self::RemoveSnapshot { data, .. }) =
             &self;

@@ -179,7 +179,7 @@ async fn step(
         }
         let planner = Planner::new(&registration.hardware, &registration.ability, seconds, known, &ORDER);
         let work: Vec<NewWork> = planner.take(number).map(new_work).collect();
-        // Also problems that others have just added or measured: otherwise they would be planned again and again.
+        // Includes problems that others have just added or measured. Otherwise they would be planned again and again.
         work.iter().for_each(|new| known.add(&new.problem));
         (Some(work), now)
     })

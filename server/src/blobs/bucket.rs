@@ -39,7 +39,7 @@ fn connect(bucket: &Bucket) -> Result<AmazonS3, Box<dyn Error + Send + Sync>> {
         .with_bucket_name(&bucket.name)
         .with_region(&bucket.region)
         .with_virtual_hosted_style_request(!bucket.path_style)
-        // This program removes one file at a time, and some storage does not support the request for many.
+        // The request to remove many files at once is not needed, and some storage does not support it.
         .with_disable_bulk_delete(true)
         .with_http_connector(Connector::trusting(bucket.ca.as_deref())?)
         .with_retry(retry);

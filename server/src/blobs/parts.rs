@@ -39,7 +39,8 @@ impl Drop for Begun {
             && let Ok(runtime) = Handle::try_current()
         {
             runtime.spawn(async move {
-                // As above. If all of the blob was stored at the last moment, there is nothing to give up.
+                // Gives up the parts, if it can. If all of the blob was stored at the last moment, there is
+                // nothing to give up.
                 let _ = upload.abort().await;
             });
         }

@@ -71,7 +71,7 @@ fn add_logs(gathered: &Gathered<'_>, samples: &[Sample], medians: &[Option<f64>]
     }
 }
 
-/// For each contributor: the median time of the others, if enough of them agree with it.
+/// For each contributor: the median time of the others, if enough of the others are near it.
 fn medians_of_others(combined: &[(u32, f64)], medians: &mut [Option<f64>]) {
     let mut sorted: Vec<f64> = combined.iter().map(|(_, time)| *time).collect();
     sorted.sort_unstable_by(f64::total_cmp);

@@ -154,7 +154,7 @@ fn by_config(samples: &[(u32, Sample)], configs: usize) -> (Vec<usize>, Vec<Samp
     }
     let mut sum = 0;
     for end in &mut ends {
-        // For now, where the samples of each config begin. Each sample placed below moves this on, up to the end.
+        // At first the place where the samples of each config begin. Each sample that is placed below moves it on.
         (*end, sum) = (sum, sum + *end);
     }
     let mut sorted = vec![Sample::default(); samples.len()];

@@ -111,7 +111,7 @@ impl Consensus {
         Self::new(&Gathered::of(&measured, &mut learnt.numbers), &measured)
     }
 
-    /// The same, with the repeats of each config.
+    /// The consensus of one view, and the repeats of each config.
     pub(crate) fn with_repeats(
         stored: &StoredSolutions,
         learnt: &mut ConfigCache,

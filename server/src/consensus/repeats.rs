@@ -15,7 +15,7 @@ const DIGITS: f64 = 1e4;
 pub(crate) struct Repeats {
     /// The interquartile range / the time: the median over the solutions that state it.
     pub(crate) spread: Option<f64>,
-    /// The sum over the solutions that state it.
+    /// The number of runs, summed over the solutions that state it.
     pub(crate) number: Option<u64>,
 }
 
@@ -30,7 +30,7 @@ pub(super) fn repeats(measured: &[ReadSolution]) -> HashMap<Config, Repeats> {
     for one in measured.iter().filter(|one| one.counts && one.solution.knows_repeats()) {
         for (config, spread, repeats) in one.solution.repeats() {
             let known = known.entry(config).or_default();
-            // A single run has no spread. A time of zero, from before the floor existed, gives no finite one.
+            // A single run has no spread. Old databases may have times of zero, whose spread is not finite.
             known.spreads.extend(spread.filter(|spread| spread.is_finite() && repeats != Some(1)));
             if let Some(repeats) = repeats {
                 known.number = Some(known.number.unwrap_or(0) + u64::from(repeats));

@@ -17,7 +17,7 @@ use crate::solutions::{Rebuilt, cut, rebuild};
 /// The most timings and failures in one columnar file, which takes some 200 MB while it is made.
 const MAX_COLUMNAR: u64 = 1 << 23;
 
-/// The same for torch-diode's formats, where each timing takes 180 bytes.
+/// The most timings and failures in one file of torch-diode's formats, where each takes 180 bytes.
 const MAX_PREDECESSOR: u64 = 1 << 21;
 
 #[derive(Default, Deserialize, utoipa::IntoParams)]

@@ -19,7 +19,7 @@ use super::{ApiFault, ApiResult};
 /// How slow a client may be.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pace {
-    /// For so long, the rate does not count.
+    /// How long the rate does not count.
     pub(crate) grace: Duration,
     /// How many bytes per second must arrive on average.
     pub(crate) rate: u64,

@@ -34,7 +34,7 @@ const SECURITY_HEADERS: [(HeaderName, &str); 3] = [
 /// For a year after each answer, browsers use TLS alone, whatever address somebody types or follows.
 const STRICT: &str = "max-age=31536000";
 
-/// `is_strict` tells browsers to use TLS alone.
+/// Puts all layers around the routes. With `is_strict`, answers tell browsers to use TLS alone.
 pub(crate) fn around(router: Router, is_strict: bool, traces: Traces) -> Router {
     // The last layer added is the outermost.
     let mut router = router.layer(CatchPanicLayer::custom(panicked)).layer(from_fn(log_cause));

@@ -1,5 +1,5 @@
 //! Refuses requests from pages of other sites. A browser on this machine, or one that is signed in, sends
-//! requests for any page that it shows. Headers of the request say which page that is.
+//! requests on behalf of any page that it shows. The headers of a request say which page.
 
 use std::net::IpAddr;
 use std::sync::Arc;

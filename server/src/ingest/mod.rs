@@ -76,7 +76,7 @@ pub struct Sender {
     pub licence: UploadLicence,
 }
 
-/// The same, for the result of a lease if one is given. If the same bytes come again, it stores terms that the sender
+/// Stores an upload, which may be the result of a lease. If the same bytes come again, it stores terms that the sender
 /// has agreed to since.
 ///
 /// `None` if there are more timings than may be decoded beside another upload. Nothing has been stored then. The caller
@@ -128,8 +128,8 @@ pub async fn ingest_for(
     let receipt = match backend.store.store_upload(&upload).await {
         Ok(receipt) => receipt,
         Err(error) => {
-            // Otherwise each upload that does not fit on a full disk would fill it further. The file is removed before
-            // the answer, so that it is gone when the client tries again.
+            // If the file stayed, each upload that does not fit on a full disk would fill it further. It is removed
+            // before the answer, so that it is gone when the client tries again.
             let forgotten = timeout(FORGETTING, backend.forget(vec![(BlobKind::Upload, digest)]));
             if !matches!(forgotten.await, Ok(Ok(()))) {
                 tracing::warn!("the file of an upload that could not be stored stays until it is swept");

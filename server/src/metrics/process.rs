@@ -35,8 +35,8 @@ fn resident_bytes() -> Option<i64> {
 
 fn processor_seconds() -> Option<f64> {
     let stat = fs::read_to_string("/proc/self/stat").ok()?;
-    // The name before the bracket may contain spaces and brackets. After it, user and system time are fields
-    // 12 and 13.
+    // The name of the program stands in brackets, and may contain spaces and brackets. After it, the user and
+    // system times are fields 12 and 13.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
     let (user, system): (f64, f64) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
     Some((user + system) / TICKS_PER_SECOND)

@@ -42,7 +42,7 @@ pub(super) async fn submit(
     }
 }
 
-/// The same page whether the account exists or not.
+/// The answer to everybody who asks, whether the account exists or not.
 fn sent() -> Markup {
     html! {
         p class="card" role="status" {

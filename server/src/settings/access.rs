@@ -42,7 +42,7 @@ pub struct AccessArgs {
     pub limits: LimitArgs,
 }
 
-/// The same settings in `diode.toml`.
+/// The settings of access in `diode.toml`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AccessFile {

@@ -36,7 +36,7 @@ pub struct BucketArgs {
     pub s3_allow_http: bool,
 }
 
-/// The same settings in `diode.toml`.
+/// The settings of a bucket in `diode.toml`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct BucketFile {

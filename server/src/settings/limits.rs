@@ -21,7 +21,7 @@ pub struct LimitArgs {
     pub exports_per_minute: Option<u64>,
 }
 
-/// The same settings in `diode.toml`.
+/// The limits in `diode.toml`. 0 is no limit.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LimitFile {

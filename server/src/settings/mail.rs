@@ -33,7 +33,7 @@ pub struct MailArgs {
     pub mail_ca: Option<PathBuf>,
 }
 
-/// The same settings in `diode.toml`.
+/// The settings of mails in `diode.toml`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct MailFile {

@@ -7,7 +7,7 @@ use anyhow::{Context as _, bail};
 use clap::Args;
 use serde::Deserialize;
 
-/// May have the client's secret, for people who keep secrets out of files.
+/// A variable with the client's secret, for people who do not keep secrets in files.
 const SECRET_VARIABLE: &str = "DIODE_OPENID_CLIENT_SECRET";
 
 /// The settings of the provider, by flag or variable.
@@ -30,7 +30,7 @@ pub struct OpenIdArgs {
     pub openid_label: Option<String>,
 }
 
-/// The same settings in `diode.toml`.
+/// The settings of the provider in `diode.toml`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct OpenIdFile {

@@ -28,7 +28,7 @@ pub struct SnapshotArgs {
     pub max_snapshots_mb: Option<u64>,
 }
 
-/// The same settings in `diode.toml`.
+/// The settings of snapshots in `diode.toml`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SnapshotFile {

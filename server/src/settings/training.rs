@@ -35,7 +35,7 @@ pub struct TrainingArgs {
     pub auto_train_pause: Option<u64>,
 }
 
-/// The same settings in `diode.toml`.
+/// The settings of trainings in `diode.toml`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TrainingFile {

@@ -68,7 +68,7 @@ impl StoredSolutions {
         self.decode_with(&mut ConfigLists::default())
     }
 
-    /// The same, but config lists in `lists` are not decoded again.
+    /// Decodes the solutions with config lists from earlier calls, which are not decoded again.
     pub(crate) fn decode_with(&self, lists: &mut ConfigLists) -> Decoded<'_> {
         let mut decoded = Decoded { damaged: lists.add(&self.config_lists), ..Decoded::default() };
         for solution in &self.solutions {

@@ -59,7 +59,7 @@ pub enum LinkFor {
     Account,
     /// To choose the password of an account. Whoever runs the server made the link.
     Password(AccountId),
-    /// The same, but mailed to the address of the account. Works as long as the account has this address.
+    /// To choose the password, by a link that was mailed. Works as long as the account has this address.
     MailedPassword(AccountId, EmailAddress),
     /// To give an account the address that the link was sent to.
     Email(AccountId, EmailAddress),

@@ -15,7 +15,7 @@ use super::types::Now;
 /// A lease ends unless its agent renews it within this time. It is longer than a restart of the server takes.
 pub const AGENT_LEASE: Duration = Duration::from_secs(180);
 
-/// After so many refused results, an agent gets no more work.
+/// How many refused results it takes until an agent gets no more work.
 pub const MAX_REFUSED_RESULTS: u64 = 3;
 
 /// The contributor that stands for all agents without an account.
@@ -106,7 +106,7 @@ pub enum MeasuredUpTo {
     #[default]
     Nothing,
     Problem(ProblemId),
-    /// All of them. Problems that are measured later are not read.
+    /// All problems that were measured so far. Later ones are not read.
     Everything,
 }
 

@@ -88,7 +88,7 @@ fn trouble(code: &str) -> Option<Trouble> {
             // Closed by an operator, or missing: a database that is being restored.
             "55000" | "3D000" => Some(Trouble::Passing),
             _ if CONFLICTS.contains(&code) => Some(Trouble::Passing),
-            // Lost connections, exhausted resources, stopped by an operator, faults of the system.
+            // Lost connections, exhausted resources, a stop by an operator, faults of the system.
             _ if ["08", "53", "57", "58"].contains(&&code[..2]) => Some(Trouble::Passing),
             _ => None,
         };

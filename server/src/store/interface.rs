@@ -86,7 +86,7 @@ pub trait Store:
     /// The description of a hardware. Reads only one row.
     async fn hardware(&self, slug: &HardwareSlug) -> StoreResult<Option<Hardware>>;
 
-    /// The same, and whether an administrator has confirmed it.
+    /// The description of a hardware, and whether an administrator has confirmed its facts.
     async fn known_hardware(&self, slug: &HardwareSlug) -> StoreResult<Option<KnownHardware>>;
 
     /// A text that changes when the timings of a hardware change. It is the same on another server with the same

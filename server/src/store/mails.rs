@@ -13,7 +13,7 @@ use crate::mail::EmailAddress;
 pub const MAX_WAITING_MAILS: u32 = 1000;
 
 /// How long a claim of a mail lasts. If the server has not stored a result by then, another server takes the mail.
-/// It is longer than a try with the writes before and after, which may wait for other writes.
+/// The time is longer than a try with its writes, which may wait for other writes.
 pub const MAIL_LEASE: Duration = Duration::from_secs(180);
 
 const HOUR: u64 = 60 * 60;

@@ -28,7 +28,7 @@ pub enum NotMerged {
     Listed,
     /// One is simulated and the other is not.
     Simulated,
-    /// So many jobs about the hardware wait or run.
+    /// How many jobs about the hardware wait or run.
     Busy(u64),
 }
 

@@ -93,8 +93,8 @@ pub trait PublicationStore: Send + Sync {
     /// published model and that one is not pinned. `None` if another model has been published meanwhile: then it
     /// must be judged again.
     ///
-    /// Also stores the models of its cross-validation, the file of [`diode_model::UnseenModels`], if there are
-    /// any. Removes those of the hardware's other models, except of the published one.
+    /// Also stores the models of the new model's cross-validation (see [`diode_model::UnseenModels`]), if there
+    /// are any. Then removes the cross-validation's models of all other unpublished models of the hardware.
     async fn add_judged_model(
         &self,
         model: &ModelSummary,

@@ -29,7 +29,7 @@ const READERS: u32 = 8;
 /// and again.
 const WRITERS_CACHE: &str = "-16384";
 
-/// After so many pages (32 MB), the log is moved into the file. Later uploads change many of the same pages, which are
+/// After how many pages the log is moved into the file: 32 MB. Later uploads change many of the same pages, which are
 /// then moved only once. The log is synced, too.
 const PAGES_IN_LOG: &str = "8192";
 

@@ -157,7 +157,7 @@ impl Now {
         Self(jiff::Timestamp::now())
     }
 
-    /// The same moment, rounded down to a second.
+    /// This moment, rounded down to a second.
     pub(crate) fn whole_second(self) -> Self {
         Self(jiff::Timestamp::from_second(self.0.as_second()).unwrap_or(self.0))
     }

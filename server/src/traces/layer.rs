@@ -13,7 +13,7 @@ pub(crate) struct Asked<'a> {
     /// The template, such as `/api/v1/uploads/{id}`; `None` for files of the dashboard and unknown paths.
     pub(super) route: Option<&'a str>,
     pub(super) path: &'a str,
-    /// The same id as in the log.
+    /// The request's id, as in the log.
     pub(super) id: &'a str,
 }
 

@@ -82,7 +82,7 @@ impl OnKept {
         }
     }
 
-    /// Fails, with the decision, if nothing can be compared.
+    /// If nothing can be compared, the error has the decision and the reason.
     fn compare(
         &self,
         id: &ModelId,

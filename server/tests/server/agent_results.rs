@@ -66,7 +66,7 @@ async fn ask_for(store: &dyn Store, problem: &Problem) {
 
 #[tokio::test]
 async fn a_result_that_is_fenced_at_once_is_measured_by_another_contributor() {
-    // A problem that needs no confirmation by its size.
+    // A problem whose size does not call for a confirmation.
     let asked = (1..).map(|n| mm(64 * n, 4096, 4096)).find(|problem| !is_to_be_confirmed(problem)).unwrap();
     for app in TestApp::public_on_both("fenced_results").await {
         let store = app.backend.store.as_ref();
@@ -136,7 +136,7 @@ async fn what_is_quarantined_or_deleted_is_measured_again() {
             assert!(store.losses(&h200().slug).await.unwrap() > losses, "the plan hears of it");
             assert!(!store.measured_problems(&h200().slug).await.unwrap().contains(&asked));
         }
-        // The same result with another node's name is quarantined at once, and settles no work either.
+        // A copy of the result with another node's name is quarantined at once, and settles no work either.
         let lease = ada.lease().await;
         let mut same = dataset(h200(), std::slice::from_ref(&asked), 4.0);
         same.provenance.node.insert("name".to_owned(), "another".to_owned());

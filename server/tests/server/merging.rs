@@ -49,7 +49,7 @@ async fn what_was_measured_under_either_name_is_one_hardwares() {
         assert_eq!(done.json::<HardwareMerged>().solutions, 2);
         settle(store).await;
 
-        // The same as if everything had been sent under one name.
+        // The answers are as if everything had been sent under one name.
         let listed: Vec<HardwareSummary> = app.fetch("/api/v1/hardware").await;
         assert_eq!(listed.iter().map(|one| one.hardware.slug.as_str()).collect::<Vec<_>>(), ["nvidia-h200"]);
         assert_eq!((listed[0].problems, listed[0].solutions), (2, 3));

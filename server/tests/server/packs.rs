@@ -83,7 +83,7 @@ async fn what_an_administrator_publishes_can_be_pulled() {
 
 #[tokio::test]
 async fn publishing_needs_the_right_to_look_after_the_server() {
-    // This holds even where everything else needs no account.
+    // The right is needed even where everything else needs no account.
     let local = TestApp::new().await;
     local.send_bytes("/api/v1/packs", sound()).await.refusal(401, "unauthorized");
     let app = TestApp::public(SignUps::Open).await;

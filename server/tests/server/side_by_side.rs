@@ -223,7 +223,7 @@ async fn uploads_that_are_to_be_judged_anew_are_marked_in_one_order() {
         NewUpload { account: Some(id), ..new }
     };
     let mut ids = Vec::new();
-    // Until the upload with the smallest id is not the first of the table.
+    // Adds uploads until the one with the smallest id is not the first of the table.
     while ids.len() < 4 || ids.iter().min() == ids.first() {
         ids.push(store.store_upload(&of(ids.len() as u32).await).await.unwrap().id);
     }

@@ -77,7 +77,7 @@ impl Storage {
         Self { folder, address, mood, serving, probes, unanswered_parts, certificate: None }
     }
 
-    /// The same with TLS and a self-signed certificate.
+    /// Storage with an empty bucket, TLS and a self-signed certificate.
     pub(crate) async fn start_with_tls() -> Self {
         let mut storage = Self::start().await;
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();

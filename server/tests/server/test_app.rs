@@ -118,7 +118,7 @@ impl TestApp {
         self.with_mails_trusting(server, tries, None)
     }
 
-    /// The same, trusting the certificates in a file.
+    /// The same server, sending mails and trusting the certificates in a file.
     #[cfg(feature = "mail")]
     pub(crate) fn with_mails_trusting(self, server: MailServer, tries: Tries, ca: Option<PathBuf>) -> Self {
         let mails = MailSettings { server, from: "diode@example.org".parse().unwrap(), ca };
@@ -139,7 +139,7 @@ impl TestApp {
         Self { backend, router: router(served), ..self }
     }
 
-    /// The same server, with this time for which a result of the readiness check is kept.
+    /// The same server, which keeps each result of the readiness check for `lasts`.
     pub(crate) fn ready_for(self, lasts: Duration) -> Self {
         let served = App::new(self.backend.clone(), self.policy.clone(), self.stopping()).ready_for(lasts);
         Self { router: router(served), ..self }
@@ -151,7 +151,7 @@ impl TestApp {
         [Self::new().await, Self::start(Some(postgres), u64::MAX, local()).await]
     }
 
-    /// The same two servers with their blobs in a folder, and two with their blobs in S3-compatible storage.
+    /// Two servers with their blobs in a folder, and two with their blobs in S3-compatible storage.
     pub(crate) async fn everywhere(name: &str) -> [Self; 4] {
         let [sqlite, postgres] = Self::on_both(name).await;
         let further = postgres::create(&format!("{name}_bucket")).await;
@@ -176,7 +176,7 @@ impl TestApp {
         Self::start(None, u64::MAX, policy).await
     }
 
-    /// The same on both databases, except that uploads need no account.
+    /// Two servers behind a proxy, one for each database. Only uploads need no account.
     pub(crate) async fn taking_uploads(name: &str) -> [Self; 2] {
         let sqlite = Self::public(SignUps::Open).await;
         let policy = Policy { anonymous: Anonymous::Uploads, ..sqlite.policy.clone() };
@@ -187,14 +187,14 @@ impl TestApp {
         ]
     }
 
-    /// The same on both databases, with open sign-ups.
+    /// Two servers behind a proxy, one for each database, with open sign-ups.
     pub(crate) async fn public_on_both(name: &str) -> [Self; 2] {
         let sqlite = Self::public(SignUps::Open).await;
         let policy = sqlite.policy.clone();
         [sqlite, Self::start(Some(postgres::create(name).await), u64::MAX, policy).await]
     }
 
-    /// The same without limits, for tests that ask very often.
+    /// Two servers behind a proxy without limits, for tests that ask very often.
     pub(crate) async fn public_unlimited(name: &str) -> [Self; 2] {
         let public = Self::public(SignUps::Open).await;
         let policy = Policy { limits: Limits::default(), ..public.policy.clone() };
@@ -319,7 +319,7 @@ impl TestApp {
         self.sending(request).await
     }
 
-    /// The same as a future that a task of its own can run.
+    /// Sends a request. The result is a future that another task can run.
     pub(crate) fn sending(&self, mut request: Request<Body>) -> impl Future<Output = Reply> + Send + use<> {
         request.headers_mut().entry(header::HOST).or_insert(HeaderValue::from_static("localhost"));
         let answering = self.router.clone().oneshot(request);

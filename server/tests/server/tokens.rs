@@ -75,7 +75,8 @@ async fn what_is_no_working_token_is_refused_everywhere() {
     let send = async |app: &TestApp, given: &str| {
         with_token(app, "POST", "/api/v1/uploads", given, bytes.clone()).await
     };
-    // Also where uploads need no account, since the owner meant to upload as themselves.
+    // A token that does not work is refused even where uploads need no account: its owner meant to upload by
+    // name.
     let local = TestApp::new().await;
     for given in [
         format!("Bearer {}", revoked.secret),

@@ -10,7 +10,7 @@ use crate::store::Identity;
 /// No value of this type exists.
 pub enum Provider {}
 
-/// The same fields as with OpenID Connect. It is never made.
+/// Has the same fields as with OpenID Connect. No value of it is ever made.
 pub(super) struct Vouched {
     pub(super) identity: Identity,
     pub(super) suggestion: Option<String>,

@@ -31,9 +31,9 @@ const AT_ONCE: usize = 8;
 /// How long a sign-in waits for its turn.
 const WAIT: Duration = Duration::from_secs(10);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Includes the connection, the question and the whole answer.
+/// How long a question may take, from the connection to the end of the answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Far more than any provider answers.
+/// The most bytes of an answer: far more than any provider sends.
 const MAX_ANSWER: u64 = 1 << 20;
 /// How long the provider's description and keys are used before they are read again.
 const LASTS: Duration = Duration::from_secs(60 * 60);

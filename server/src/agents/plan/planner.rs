@@ -9,7 +9,7 @@ use super::kind::Kind;
 use super::known::KnownProblems;
 use super::order::Order;
 
-/// After so many draws in a row that are too much for the device, a kind counts as used up.
+/// A kind counts as used up after this many draws in a row that are too much for the device.
 const TRIES: u32 = 8;
 
 /// A problem to measure.

@@ -52,7 +52,7 @@ pub(super) async fn show(
     ))
 }
 
-/// The account, if it is an administrator's. Otherwise the response for the caller.
+/// The account of whoever opens a page, if it is an administrator's. Otherwise the response for them.
 #[expect(clippy::result_large_err, reason = "it is the answer")]
 fn administrator(title: &str, path: &str, caller: ApiResult<SignedIn>) -> Result<Account, Response> {
     match caller {
@@ -62,7 +62,7 @@ fn administrator(title: &str, path: &str, caller: ApiResult<SignedIn>) -> Result
     }
 }
 
-/// The same check, for a form.
+/// The account of whoever sends a form. Fails unless it is an administrator's.
 fn checked(caller: SignedIn) -> ApiResult<Account> {
     if caller.account.admin { Ok(caller.account) } else { Err(only_administrators()) }
 }

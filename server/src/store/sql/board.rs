@@ -139,7 +139,7 @@ fn page(slug: &HardwareSlug, query: &BoardQuery, part: Part, limit: i64) -> Stat
     let select = Statement::new("SELECT p.fields, e.method, ").push(COLUMNS).push(", ").push(value);
     let select = select.push(" AS value FROM entries e JOIN problems p ON p.id = e.problem");
     let mut select = push_filter(select, slug, &query.filter).push(" AND ").push(value);
-    // No value is negative. Unlike IS NOT NULL, both databases look up this bound in the index.
+    // Instead of IS NOT NULL, because both databases look up a bound in the index. No value is negative.
     select = select.push(match part {
         Part::WithValue => " >= 0",
         Part::WithoutValue => " IS NULL",

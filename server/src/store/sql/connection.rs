@@ -21,15 +21,14 @@ impl<T> Row for T where T: for<'r> FromRow<'r, SqliteRow> + for<'r> FromRow<'r, 
 /// Work that only one transaction may do at a time. Other transactions wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exclusive {
-    /// To add to the queue of jobs. Otherwise two transactions might each miss what the other adds when they
-    /// count.
+    /// To add to the queue of jobs. Otherwise two transactions could together exceed the limit.
     Queue = 1,
     /// To change the owners of uploads. Two transactions that hand over uploads to each other's account would
     /// otherwise deadlock.
     Owners = 2,
-    /// To add a snapshot, for the reason of the queue.
+    /// To add a snapshot. Otherwise two transactions could together exceed the limit.
     Snapshots = 3,
-    /// To add a mail, for the reason of the queue.
+    /// To add a mail. Otherwise two transactions could together exceed the limit.
     Mails = 4,
 }
 

@@ -6,7 +6,7 @@ use super::fields::{from_json, named, optional, parse};
 use super::from_row::from_row;
 use crate::solutions::Damaged;
 
-/// The columns, of `contributed_models c` and `accounts a`. All are NULL for a model that nobody has
+/// The columns, from `contributed_models c` and `accounts a`. All are NULL for a model that nobody has
 /// contributed.
 pub(super) const COLUMNS: &str = "c.state AS contributed, a.name AS by_name, c.sent_at, c.description, c.licence, \
     c.without_kept, c.figures, c.reason AS said, c.job";

@@ -40,7 +40,7 @@ where
     T::try_from(text).map_err(|error| Damaged::new(what, error))
 }
 
-/// The same for a column that may be NULL.
+/// Reads a value from its text form in a column that may be NULL.
 pub(super) fn optional<T>(what: &'static str, text: Option<String>) -> Result<Option<T>, Damaged>
 where
     T: TryFrom<String, Error = Invalid>,
@@ -48,7 +48,7 @@ where
     text.map(|text| parse(what, text)).transpose()
 }
 
-/// The same as [`parse`], for types whose values have fixed names.
+/// Reads a value from its name, for types whose values have fixed names.
 pub(super) fn named<T>(what: &'static str, text: &str) -> Result<T, Damaged>
 where
     T: std::str::FromStr<Err = Invalid>,

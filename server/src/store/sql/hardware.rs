@@ -87,7 +87,7 @@ pub(super) async fn confirm(
     Ok(true)
 }
 
-/// The same as [`find`]. Whoever wants to change what belongs to the hardware waits until this transaction ends.
+/// Finds a hardware and locks it. Others that want to change what belongs to it wait until this transaction ends.
 pub(super) async fn lock<C: Connection>(db: &mut C, slug: &HardwareSlug) -> StoreResult<Option<Hardware>> {
     db.claim(Lockable::Hardware(slug)).await?;
     let select = Statement::new("SELECT slug, name, vendor, facts FROM hardware WHERE slug = $1")

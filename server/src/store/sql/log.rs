@@ -17,7 +17,7 @@ pub(super) async fn write_down(
     note(db, what, why.as_str(), who, now).await
 }
 
-/// The same, for a reason that the server itself gives.
+/// Writes an entry whose reason the server itself gives.
 pub(super) async fn note(
     db: &mut impl Connection,
     what: &str,

@@ -158,7 +158,7 @@ async fn remove(db: &mut impl Connection, mail: &ClaimedMail) -> StoreResult<boo
     Ok(db.execute(delete.bind(mail.position).bind(mail.attempt)).await? == 1)
 }
 
-/// Removes the waiting mails of an account that have a link.
+/// Removes an account's waiting mails that have a link.
 pub(super) async fn forget_links(db: &mut impl Connection, account: &AccountId) -> StoreResult<()> {
     let delete = Statement::new("DELETE FROM mails WHERE account = $1 AND kind <> $2");
     db.execute(delete.bind(account.as_str()).bind(ADDRESS_TAKEN_OFF)).await?;

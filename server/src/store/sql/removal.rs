@@ -15,7 +15,7 @@ use crate::blobs::{BlobKey, BlobKind};
 use crate::store::error::StoreResult;
 use crate::store::types::View;
 
-/// So many timings are computed at once. The other entries follow later, as after a large upload.
+/// How many timings are computed at once. The other entries follow later, as after a large upload.
 const REFRESHED_TIMINGS: u64 = 1 << 20;
 
 /// The views of an upload's solutions.
@@ -30,7 +30,7 @@ pub(super) async fn views(db: &mut impl Connection, upload: &UploadId) -> StoreR
 /// Deletes an upload. Its hardware must be locked. Solutions that others sent, too, become theirs. Returns
 /// the file of the upload, and the files of the snapshots that have it.
 pub(super) async fn delete(db: &mut impl Connection, upload: &UploadId) -> StoreResult<Vec<BlobKey>> {
-    // Then the solutions that stay count by the other uploads alone.
+    // Quarantined first, so that the solutions that stay count by the other uploads alone.
     standing::set(db, upload, Standing::Quarantined).await?;
     agents::reopen_of_upload(db, upload).await?;
     let delete = Statement::new(

@@ -5,7 +5,7 @@ use crate::store::error::StoreError;
 /// How often a transaction is tried at most.
 const TRIES: u32 = 5;
 
-/// The pause before the second try. Each further pause is longer by as much.
+/// The pause before the second try. Each further pause is longer by the same time.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// The tries of a transaction.

@@ -63,8 +63,8 @@ impl Network {
         }
     }
 
-    /// The shares of the best that its first picks reach on problems that it has not seen: those of the folds, and
-    /// those that are kept for judging. Empty for torch-diode's networks, because nothing is done with their shares.
+    /// How near the best the first picks are for problems that the model has not seen: problems of the folds, and
+    /// kept problems. Empty for torch-diode's networks, because nothing is done with their shares.
     pub(super) fn shares_of_best(self, kept: &TrainingSet, picks: &FirstPicks) -> Vec<(Problem, f64)> {
         let Self::Ranking { mut unseen, .. } = self else { return Vec::new() };
         unseen.extend(kept.iter().map(|kept| kept.problem.clone()).zip(picks.shares()));

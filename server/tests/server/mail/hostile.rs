@@ -49,7 +49,7 @@ async fn nobody_learns_who_has_an_account_or_an_address() {
             assert_eq!(reply.status, 200, "{who}: {}", text(&reply));
             let mut headers: Vec<_> =
                 reply.headers.iter().map(|(name, value)| format!("{name}: {value:?}")).collect();
-            // Without the request's id, and without the rest of the limit, which always differ.
+            // Leaves out the request's id and the rest of the limit, which always differ.
             headers.retain(|line| !line.starts_with("x-request-id") && !line.starts_with("ratelimit"));
             headers.sort();
             answers.push((reply.body, headers));

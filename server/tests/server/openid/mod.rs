@@ -25,7 +25,7 @@ async fn sign_in(visitor: &Visitor<'_>, provider: &TestProvider, subject: &str) 
     visitor.get(&provider.sign_in(&reply, subject)).await
 }
 
-/// The same, and chooses a name.
+/// Signs in by the provider, and chooses a name.
 async fn sign_up<'a>(app: &'a TestApp, provider: &TestProvider, subject: &str) -> Visitor<'a> {
     let visitor = Visitor::new(app);
     assert_eq!(sign_in(&visitor, provider, subject).await.header("location"), "/sign-up/openid");

@@ -56,8 +56,8 @@ pub(super) async fn link(
     Ok(if is_linked(db, account, &identity.issuer).await? { Linked::HasOne } else { Linked::Taken })
 }
 
-/// The same, if the session has not ended. A reset of the password changes the account's row first and then
-/// ends its sessions. So either the link comes first and the reset removes it, or there is no link.
+/// Links an identity, if the session has not ended. A reset of the password changes the account's row first
+/// and then ends its sessions. So either the link comes first and the reset removes it, or there is no link.
 pub(super) async fn link_in_session<C: Connection>(
     db: &mut C,
     account: &AccountId,

@@ -43,8 +43,8 @@ pub(super) async fn note(db: &mut impl Connection, hardware: &Hardware, driver: 
     Ok(())
 }
 
-/// An even sample of the measured problems, because their ids are hashes. As long as no problem is added, every
-/// driver gets the same sample.
+/// An even sample of the measured problems: the first ids, which are hashes. As long as no problem is added,
+/// every driver gets the same sample.
 async fn sample(db: &mut impl Connection, slug: &HardwareSlug) -> StoreResult<Vec<Problem>> {
     let select = Statement::new(
         "SELECT p.fields FROM problems p WHERE p.id IN \

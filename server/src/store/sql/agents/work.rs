@@ -27,7 +27,7 @@ from_row!(WorkRow { position, fields, purpose, breadth, seconds });
 impl WorkRow {
     pub(super) const SELECT: &'static str = "SELECT position, fields, purpose, breadth, seconds FROM work";
 
-    /// Whether the plan has brought it. Otherwise people or agents have asked for it.
+    /// Whether the plan has brought this work. Otherwise people or agents have asked for it.
     pub(super) fn is_planned(&self) -> bool {
         [Purpose::Hole, Purpose::More].iter().any(|purpose| purpose.as_str() == self.purpose)
     }
@@ -127,7 +127,7 @@ async fn hasten(db: &mut impl Connection, hardware: &HardwareSlug, wanted: &[&Ne
     Ok(())
 }
 
-/// The part of some work whose problems have no solution that counts.
+/// The work whose problems have no solution that counts.
 async fn unmeasured<'w>(
     db: &mut impl Connection,
     hardware: &HardwareSlug,

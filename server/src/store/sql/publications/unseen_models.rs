@@ -7,8 +7,9 @@ use crate::store::error::StoreResult;
 use crate::store::sql::connection::Connection;
 use crate::store::sql::statement::Statement;
 
-/// Adds the models of a model's cross-validation. Removes those of the hardware's other models, except of the
-/// published one: pages show what the published model predicts, and the newest may be published next.
+/// Adds the models of a model's cross-validation. Removes the cross-validation's models of the hardware's
+/// other models, except of the published one: pages show its predictions, and the new one may be published
+/// next.
 pub(super) async fn add(db: &mut impl Connection, model: &ModelSummary, file: &[u8]) -> StoreResult<()> {
     let delete = Statement::new(
         "DELETE FROM unseen_models WHERE model IN \

@@ -37,7 +37,7 @@ pub(super) async fn add(
     frozen: &Frozen,
     limits: &SnapshotLimits,
 ) -> StoreResult<Added> {
-    // Otherwise two transactions might each miss what the other adds when they count.
+    // Without a turn, two transactions could together exceed the limit.
     db.turn(Exclusive::Snapshots).await?;
     let name = &frozen.summary.name;
     let count = Statement::new("SELECT COUNT(*) FROM snapshots WHERE hardware = $1 AND removed IS NULL");
