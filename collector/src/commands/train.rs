@@ -51,7 +51,7 @@ pub(crate) struct Train {
     #[arg(long)]
     without_kept: bool,
 
-    /// Replace the model file if it exists
+    /// Replace the model's files if they exist
     #[arg(long)]
     force: bool,
 
@@ -73,7 +73,9 @@ impl Train {
             .into());
         }
         let goes_on = self.recipe.goes_on(&self.model, self.seed);
-        files::check_may_write(&self.model, self.force || goes_on)?;
+        self.recipe
+            .models(&self.model)
+            .try_for_each(|model| files::check_may_write(model, self.force || goes_on))?;
         let read: Vec<PathBuf> = self.data.iter().chain(&self.related).cloned().collect();
         self.recipe.check_outputs(&self.model, &read)?;
         let mut datasets = self.selection.keep(datasets::read_ending(&self.data, &self.file_extensions)?)?;

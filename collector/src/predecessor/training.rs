@@ -26,5 +26,5 @@ pub(crate) fn train(
         if interrupt.requested() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
     progress.finish();
-    Ok(Trained { model: AnyModel::Predecessor(Box::new(model)), losses, stopped: false })
+    Ok(Trained { model: AnyModel::Predecessor(Box::new(model)), folds: Vec::new(), losses, stopped: false })
 }

@@ -45,8 +45,8 @@ pub(super) fn train(
     if let Some(error) = unwritten {
         return Err(error);
     }
-    let Fitted { model, losses, stopped, .. } = fitted;
-    Ok(Trained { model: AnyModel::Ranking(Box::new(model)), losses, stopped })
+    let Fitted { model, folds, losses, stopped, .. } = fitted;
+    Ok(Trained { model: AnyModel::Ranking(Box::new(model)), folds, losses, stopped })
 }
 
 /// The checkpoint of an interrupted training, or a new one. The checkpoint of another training is

@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use diode_formats::FileKind;
 use diode_model::predecessor::Architecture;
 use diode_model::{AnyModel, Predictor as _};
-use diode_train::{PredecessorOptions, TrainOptions, TrainingSet, curves};
+use diode_train::{FoldModel, PredecessorOptions, TrainOptions, TrainingSet, curves};
 
 use super::ranking_model;
 use super::trained::Trained;
@@ -61,6 +61,11 @@ pub(crate) struct Recipe {
     /// Train with so many seeds, from --seed on, and keep the one whose first picks did best in cross-validation
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = at_least_one)]
     seeds: usize,
+
+    /// Write the models of the cross-validation, each with the sizes that it has not seen: servers show what these
+    /// predict beside what was measured
+    #[arg(long, value_name = "FILE")]
+    unseen_models: Option<PathBuf>,
 
     /// Write the loss of every epoch to DIR/training_history.csv
     #[arg(long, value_name = "DIR")]
@@ -124,6 +129,11 @@ impl Recipe {
                     self.seeds
                 )));
             }
+            if self.unseen_models.is_some() && self.folds == Some(0) {
+                return Err(Usage::new(
+                    "--unseen-models: got it with --folds 0, which leaves no problem unseen; expected folds",
+                ));
+            }
             if self.seeds > 1 && self.folds == Some(0) {
                 return Err(Usage::new(
                     "--seeds: got several with --folds 0, which compares none; expected folds",
@@ -134,6 +144,11 @@ impl Recipe {
         if self.seeds > 1 {
             return Err(Usage::new(
                 "--seeds: got several for base or deep, which are not cross-validated; expected 1",
+            ));
+        }
+        if self.unseen_models.is_some() {
+            return Err(Usage::new(
+                "--unseen-models: got it with base or deep, which are not cross-validated; expected ranking",
             ));
         }
         if self.problems_per_step.is_some() {
@@ -153,14 +168,17 @@ impl Recipe {
 
     /// Makes the folder of the log. Refuses outputs that could not be written after hours of training.
     pub(crate) fn check_outputs(&self, model: &Path, inputs: &[PathBuf]) -> anyhow::Result<()> {
-        files::check_not_input(model, inputs)?;
-        files::check_keeps(model, Some(FileKind::Model))?;
+        let models: Vec<&Path> = self.models(model).collect();
+        for model in &models {
+            files::check_not_input(model, inputs)?;
+            files::check_keeps(model, Some(FileKind::Model))?;
+        }
         if let Some(folder) = &self.log_dir {
             fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
         }
         let history = self.log_dir.as_ref().map(|folder| folder.join(HISTORY));
         let beside: Vec<&Path> = self.curves.iter().chain(&history).map(PathBuf::as_path).collect();
-        files::check_distinct(&[&[model], &beside[..]].concat())?;
+        files::check_distinct(&[&models[..], &beside[..]].concat())?;
         beside.into_iter().try_for_each(|output| {
             files::check_not_input(output, inputs)?;
             files::check_keeps(output, None)?;
@@ -236,7 +254,7 @@ impl Recipe {
                 output::count(set.problems(), "problem")
             );
         }
-        let Trained { model, losses, stopped } = match self.predecessor_options(seed) {
+        let Trained { model, folds, losses, stopped } = match self.predecessor_options(seed) {
             None => self.best_of_seeds(set, seed, path, interrupt)?,
             Some(options) => predecessor::training::train(set, &options, interrupt)?,
         };
@@ -249,6 +267,12 @@ impl Recipe {
         } else {
             for beside in self.partials(path, seed).filter(|beside| beside.exists()) {
                 fs::remove_file(&beside).with_context(|| format!("cannot remove {}", beside.display()))?;
+            }
+        }
+        if let Some(file) = &self.unseen_models {
+            match FoldModel::file_of_all(&folds)? {
+                Some(bytes) => files::write(file, &bytes)?,
+                None => say!("{}: not written, no problem was left out of any model", file.display()),
             }
         }
         if let Some(folder) = &self.log_dir {
@@ -272,6 +296,11 @@ impl Recipe {
         }
         output::text_out(&text)?;
         Ok(model)
+    }
+
+    /// The files that take a training to make again.
+    pub(crate) fn models<'a>(&'a self, model: &'a Path) -> impl Iterator<Item = &'a Path> {
+        self.unseen_models.iter().map(PathBuf::as_path).chain([model])
     }
 
     /// The checkpoints that an interrupted training leaves beside the model file, one for each seed.

@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::process::Stdio;
 
 use crate::sandbox::{Sandbox, content, stderr};
+use diode_model::{Model, UnseenModels};
 use serde_json::Value;
 
 #[test]
@@ -21,11 +22,20 @@ fn a_model_is_trained_judged_and_asked() {
         "default",
     ];
     sandbox.ok(&collect);
+    let unseen = ["--unseen-models", "m.unseen"];
     let train =
         ["train", "--data", "a.msgpack.zst", "--model", "m.safetensors", "--epochs", "1", "--folds", "2"];
-    let said = sandbox.ok(&train);
+    let said = sandbox.ok(&[&train[..], &unseen].concat());
     assert!(said.contains("parameters") && said.contains("2-fold cross-validation"), "{said}");
     assert!(sandbox.fails(1, &train).contains("--force"));
+    let elsewhere = [&train[..4], &["n.safetensors"], &unseen].concat();
+    assert!(sandbox.fails(1, &elsewhere).contains("m.unseen"));
+    let model = Model::from_bytes(&content(&sandbox.path("m.safetensors"))).unwrap();
+    let unseen = UnseenModels::from_bytes(&content(&sandbox.path("m.unseen"))).unwrap();
+    for solution in sandbox.dataset("a.msgpack.zst").solutions {
+        let other = Model::from_bytes(unseen.for_problem(&solution.problem).unwrap()).unwrap();
+        assert_ne!(other.network(), model.network());
+    }
 
     // The problem is of a kind that was trained on, because confidence is stated for no other kind.
     let known = sandbox.dataset("a.msgpack.zst").solutions.swap_remove(0).problem;
@@ -180,6 +190,7 @@ fn no_result_takes_the_place_of_what_took_time_to_make() {
         assert!(error.contains(words), "{arguments:?}: {error}");
     }
     sandbox.fails(2, &with(&train, &["--model", "n.safetensors", "--seeds", "18446744073709551615"]));
+    sandbox.fails(2, &with(&train, &["--model", "n.safetensors", "--unseen-models", "x"]));
     assert_eq!((bytes(data), bytes("m.safetensors")), (timings, model));
     assert!(!sandbox.path("n.safetensors").exists() && !sandbox.path("x").exists());
 

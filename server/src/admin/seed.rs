@@ -5,7 +5,7 @@ use axum::body::Bytes;
 use diode_core::Heuristic;
 use diode_core::ids::{Digest, HardwareSlug};
 use diode_formats::Format;
-use diode_model::Model;
+use diode_model::{Model, UnseenModels};
 
 use crate::backend::Backend;
 use crate::blobs::BlobKind;
@@ -14,6 +14,8 @@ use crate::store::Now;
 use crate::worker::summarise;
 
 const MODEL: &str = ".safetensors";
+/// The models of a model's cross-validation lie beside it, under its name.
+const UNSEEN_MODELS: &str = "unseen";
 
 /// What a folder holds, and how much of it was new.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -35,7 +37,7 @@ impl std::fmt::Display for Seeded {
 }
 
 /// Imports `FOLDER/HEURISTIC/HARDWARE/data/*` as uploads and `FOLDER/HEURISTIC/HARDWARE/*.safetensors` as
-/// shipped models. Leaves out what the server has already.
+/// shipped models, with the models of their cross-validation in `*.unseen`. Leaves out what the server has already.
 pub async fn seed(backend: &Backend, folder: &Path) -> anyhow::Result<Seeded> {
     let datasets_end_in: Vec<&str> = Format::travelling().map(Format::ending).collect();
     let mut seeded = Seeded::default();
@@ -79,8 +81,22 @@ async fn add_model(
         );
     }
     let summary = summarise(&model, &bytes);
+    let unseen_models = unseen_models(file)?;
     backend.blobs.put(BlobKind::Model, &Digest::of(&bytes), bytes).await?;
-    Ok(backend.store.add_shipped_model(&summary, &about.hardware, &[], Now::read()).await?)
+    Ok(backend
+        .store
+        .add_shipped_model(&summary, &about.hardware, &[], unseen_models.as_deref(), Now::read())
+        .await?)
+}
+
+fn unseen_models(model: &Path) -> anyhow::Result<Option<Bytes>> {
+    let file = model.with_extension(UNSEEN_MODELS);
+    if !file.exists() {
+        return Ok(None);
+    }
+    let bytes = read(&file)?;
+    UnseenModels::from_bytes(&bytes).with_context(|| file.display().to_string())?;
+    Ok(Some(bytes))
 }
 
 fn read(file: &Path) -> anyhow::Result<Bytes> {

@@ -1,7 +1,7 @@
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::response::{IntoResponse, Redirect, Response};
 use diode_core::Problem;
 use diode_core::api::{ApiError, ModelSummary};
 use diode_core::ids::Digest;
@@ -12,15 +12,16 @@ use crate::app::App;
 use crate::http::{ApiFault, ApiResult, InPath, NoParameters, StrictQuery, etag, is_current, lookup};
 
 /// The file of a model that was trained as this one, without the problem: the network of its cross-validation that has
-/// not seen the problem's size. The server has them for the published and the newest model of a hardware that were
-/// trained on it.
+/// not seen the problem's size, or the model itself if it has not learnt the problem. The server has the networks of
+/// the published and of the newest model of a hardware.
 #[utoipa::path(
     get, path = "/models/{id}/unseen/{problem}", tag = "models",
     params(("id" = String, Path), ("problem" = String, Path)),
     responses(
         (status = 200, body = Vec<u8>, content_type = "application/octet-stream"),
         (status = 304, description = "The client has it already"),
-        (status = 404, body = ApiError, description = "No such model or problem, no networks of its cross-validation, or it has not learnt the problem"),
+        (status = 307, description = "The model has not learnt the problem: its own file"),
+        (status = 404, body = ApiError, description = "No such model or problem, or no networks of its cross-validation"),
     ),
 )]
 pub(crate) async fn get(
@@ -34,19 +35,14 @@ pub(crate) async fn get(
     let stored = app.backend.store.unseen_models(&model.id).await?.ok_or_else(|| {
         ApiFault::not_found(format!(
             "the server has no networks of the cross-validation of model `{}`; it keeps those of the published and \
-             the newest model that it trained for a hardware",
+             the newest model of a hardware",
             model.id
         ))
     })?;
     let unseen = UnseenModels::from_bytes(&stored).map_err(ApiFault::internal)?;
-    let file = unseen.for_problem(&problem).ok_or_else(|| {
-        ApiFault::not_found(format!(
-            "model `{}` has not learnt problem `{}`; take its own file, /api/v1/models/{}/download",
-            model.id,
-            problem.id(),
-            model.id
-        ))
-    })?;
+    let Some(file) = unseen.for_problem(&problem) else {
+        return Ok(Redirect::temporary(&format!("/api/v1/models/{}/download", model.id)).into_response());
+    };
     let tag = etag(&Digest::of(file));
     let caching = [(header::ETAG, tag.clone()), (header::CACHE_CONTROL, FOREVER)];
     if is_current(&headers, &tag) {

@@ -164,11 +164,15 @@ pub trait Store:
 
     /// Adds a model that is released with Diode. Publishes it unless the published model was trained on this server
     /// or is pinned. `false` if the model existed already.
+    ///
+    /// Keeps the models of its cross-validation, as [`PublicationStore::add_judged_model`] does. A published model
+    /// that existed without them gets them.
     async fn add_shipped_model(
         &self,
         model: &ModelSummary,
         hardware: &Hardware,
         uploads: &[UploadId],
+        unseen_models: Option<&[u8]>,
         now: Now,
     ) -> StoreResult<bool>;
 

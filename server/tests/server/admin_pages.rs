@@ -98,7 +98,7 @@ async fn administrators_do_on_pages_what_the_command_line_does() {
         assert!(act("/admin/trainings/cancel", &[("job", job.id.as_str())]).await.contains("is cancelled"));
         assert_eq!(app.fetch::<Job>(&format!("/api/v1/jobs/{}", job.id)).await.state, JobState::Cancelled);
         let model = summary(b"one");
-        store.add_shipped_model(&model, &h200(), &[], diode_server::store::Now::read()).await.unwrap();
+        store.add_shipped_model(&model, &h200(), &[], None, diode_server::store::Now::read()).await.unwrap();
         let pin = [("model", model.id.as_str()), ("action", "pin"), reason];
         assert!(act("/admin/trainings/publish", &pin).await.contains("and pinned"));
         let log = root.page("/admin").await;

@@ -41,7 +41,7 @@ async fn what_was_measured_under_either_name_is_one_hardwares() {
         assert_eq!(bob.post_bytes("/api/v1/uploads", theirs.clone()).await.status, 201);
         let agent = register(&app, &Registration { hardware: other(), ..h200_registration() }).await;
         let model = diode_core::api::ModelSummary { hardware: slug.clone(), ..summary(b"theirs") };
-        store.add_shipped_model(&model, &other(), &[], Now::read()).await.unwrap();
+        store.add_shipped_model(&model, &other(), &[], None, Now::read()).await.unwrap();
         settle(store).await;
 
         let done = root.post("/api/v1/hardware-merges", &merge(slug.as_str(), "nvidia-h200")).await;

@@ -55,7 +55,7 @@ async fn a_model_is_listed_and_downloaded_once() {
     let bytes = b"weights".to_vec();
     let model = summary(&bytes);
     app.backend.blobs.put(BlobKind::Model, &model.digest, bytes.clone().into()).await.unwrap();
-    assert!(app.backend.store.add_shipped_model(&model, &h200(), &[], Now::read()).await.unwrap());
+    assert!(app.backend.store.add_shipped_model(&model, &h200(), &[], None, Now::read()).await.unwrap());
 
     for path in ["/api/v1/models", "/api/v1/models?hardware=nvidia-h200"] {
         assert_eq!(app.fetch::<Vec<ModelSummary>>(path).await, std::slice::from_ref(&model));

@@ -40,7 +40,7 @@ async fn quarantine_cleans_every_view_and_restoring_brings_all_back() {
         let used = store.training_data(&h200().slug).await.unwrap().uploads;
         assert_eq!(used.len(), 3);
         let model = summary(b"trained");
-        store.add_shipped_model(&model, &h200(), &used, Now::read()).await.unwrap();
+        store.add_shipped_model(&model, &h200(), &used, None, Now::read()).await.unwrap();
         let tag = app.get("/api/v1/datasets/nvidia-h200.json").await.header("etag").to_owned();
 
         let quarantine = act("quarantine", r#"{"account":"bob"}"#);
@@ -133,7 +133,7 @@ async fn quarantine_reaches_what_is_worked_out_of_the_timings() {
         let model = summary(&bytes);
         app.backend.blobs.put(BlobKind::Model, &model.digest, bytes.into()).await.unwrap();
         send(&ada, &timed(1.0)).await;
-        assert!(store.add_shipped_model(&model, &h200(), &[], Now::read()).await.unwrap());
+        assert!(store.add_shipped_model(&model, &h200(), &[], None, Now::read()).await.unwrap());
         let without = seen_elsewhere(&app).await;
         let problems = [mm(2048, 2048, 2048), mm(8192, 1024, 1024)];
         send(&bob, &dataset(h200(), &problems, 4.0 * 0.6)).await;

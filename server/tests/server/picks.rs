@@ -45,7 +45,7 @@ async fn a_pick_is_compared_with_the_best_that_was_measured() {
 
     let model = summary(&bytes);
     app.backend.blobs.put(BlobKind::Model, &model.digest, bytes.into()).await.unwrap();
-    assert!(app.backend.store.add_shipped_model(&model, &h200(), &[], Now::read()).await.unwrap());
+    assert!(app.backend.store.add_shipped_model(&model, &h200(), &[], None, Now::read()).await.unwrap());
     let unknown = ProblemId::of(b"never measured");
     let ids = format!("{unknown},{},{}", problem.id(), mm(2048, 2048, 4096).id());
     let Picks { model: of, items } = app.fetch(&format!("{PICKS}{ids}")).await;
@@ -60,7 +60,7 @@ async fn a_pick_is_compared_with_the_best_that_was_measured() {
 async fn shipped(app: &TestApp, bytes: &[u8], hardware: &Hardware) -> ModelSummary {
     let model = ModelSummary { hardware: hardware.slug.clone(), ..summary(bytes) };
     app.backend.blobs.put(BlobKind::Model, &model.digest, bytes.to_vec().into()).await.unwrap();
-    assert!(app.backend.store.add_shipped_model(&model, hardware, &[], Now::read()).await.unwrap());
+    assert!(app.backend.store.add_shipped_model(&model, hardware, &[], None, Now::read()).await.unwrap());
     model
 }
 

@@ -72,7 +72,7 @@ pub(crate) async fn models_are_published(store: &dyn Store) {
     assert_eq!(have_unseen(&[&one, &two, &three]).await, [false, true, true]);
     // A model of a release never replaces a model that was trained on this server.
     let shipped = model("shipped", ModelSource::Shipped);
-    assert!(store.add_shipped_model(&shipped, &hardware(), &[], now).await.unwrap());
+    assert!(store.add_shipped_model(&shipped, &hardware(), &[], None, now).await.unwrap());
     assert_eq!(store.model(&shipped.id).await.unwrap().unwrap().state, ModelState::Unpublished);
 
     let act = async |action, model: &ModelSummary| {

@@ -209,9 +209,9 @@ async fn facts_are_learned(store: &dyn Store) {
 async fn models_are_added(store: &dyn Store) {
     let (first, second) = (summary(b"first"), summary(b"second"));
     let now = Now::read();
-    assert!(store.add_shipped_model(&first, &h200(), &[], now).await.unwrap());
-    assert!(!store.add_shipped_model(&first, &h200(), &[], now).await.unwrap());
-    assert!(store.add_shipped_model(&second, &h200(), &[], now).await.unwrap());
+    assert!(store.add_shipped_model(&first, &h200(), &[], None, now).await.unwrap());
+    assert!(!store.add_shipped_model(&first, &h200(), &[], None, now).await.unwrap());
+    assert!(store.add_shipped_model(&second, &h200(), &[], None, now).await.unwrap());
     // The newer release replaces the older one.
     let first = ModelSummary { state: ModelState::Earlier, ..first };
     assert_eq!(store.models(None, 9).await.unwrap(), [second.clone(), first.clone()]);

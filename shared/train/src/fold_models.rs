@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use diode_core::hash_of_size;
-use diode_model::Model;
+use diode_model::{Model, ModelError, UnseenModels};
 
 use crate::folds::Folds;
 use crate::judgement::{Outcome, corrections};
@@ -15,6 +15,17 @@ pub struct FoldModel {
     pub model: Model,
     /// The sizes of the fold's problems, as [`hash_of_size`].
     pub unseen_sizes: BTreeSet<u64>,
+}
+
+impl FoldModel {
+    /// The file of several of them, which [`UnseenModels`] reads; `None` if there are none.
+    pub fn file_of_all(folds: &[Self]) -> Result<Option<Vec<u8>>, ModelError> {
+        let mut unseen = UnseenModels::default();
+        for Self { model, unseen_sizes } in folds {
+            unseen.add(model.to_bytes()?, unseen_sizes.iter().copied())?;
+        }
+        (!folds.is_empty()).then(|| unseen.to_bytes()).transpose()
+    }
 }
 
 /// A model that was not trained on a fold, with its network for the library, and its picks for the fold's

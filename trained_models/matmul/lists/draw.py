@@ -118,6 +118,26 @@ def real_unaligned(rng):
     # fmt: on
 
 
+def unaligned_vocabulary(rng):
+    """Tokens, vocabulary and width of a network's last layer where the vocabulary is no multiple of eight."""
+    name = rng.choice(["gpt2", "gpt2", "gpt2-xl", "bert-base", "bert-large", "whisper-small", "whisper-large"])
+    hidden, *_, vocabulary = NETWORKS[name]
+    tokens = rng.choice([1, 5, 16, 64, 197, 256, 448, 512, 1024, 1500, 2048])
+    return tokens, rng.choice([vocabulary, vocabulary // 2 | 1, vocabulary // 4 | 1, vocabulary // 8 | 1]), hidden
+
+
+def unaligned_weight_gradient(rng):
+    """The gradient of such a layer's weight: rows of the vocabulary, summed over tokens."""
+    tokens, vocabulary, hidden = unaligned_vocabulary(rng)
+    return vocabulary, hidden, max(tokens, 64)
+
+
+def unaligned_input_gradient(rng):
+    """The gradient of such a layer's input: summed over the vocabulary."""
+    tokens, vocabulary, hidden = unaligned_vocabulary(rng)
+    return tokens, hidden, vocabulary
+
+
 def attention(rng, part=None):
     """B, M, N, K and layout of one of attention's two products, in prefill or decode, also with grouped heads."""
     name = rng.choice(list(NETWORKS))
@@ -332,6 +352,13 @@ def main():
     lists.add_to("addmm-bf16-vector", "further", 60, "addmm", ["nt"], bf, [biased, log_normal, any_layer, dlrm], bias="vector")
     lists.add_to("addmm-bf16-matrix", "further", 60, "addmm", ["nn"], bf, plain, bias="matrix")
     lists.add_to("addmm-fp16-vector", "further", 40, "addmm", ["nt"], half, [biased, log_normal, dlrm], bias="vector")
+    # What training a network with such a vocabulary runs, and rows like these of any size.
+    last_layer, any_gradient = [unaligned_vocabulary, unaligned], [unaligned_weight_gradient, unaligned]
+    lists.draw("mm-bf16-unaligned-nt", "mm", ["nt"], bf, 110, 26, last_layer, aligned=False)
+    lists.draw("mm-bf16-unaligned-tn", "mm", ["tn"], bf, 110, 26, any_gradient, aligned=False)
+    lists.draw("mm-bf16-unaligned-sums", "mm", ["nn"], bf, 50, 14, [unaligned_input_gradient], aligned=False)
+    lists.draw("addmm-bf16-unaligned-vector", "addmm", ["nt"], bf, 50, 14, last_layer, bias="vector", aligned=False)
+    lists.draw("addmm-bf16-unaligned-matrix", "addmm", ["tn"], bf, 50, 14, any_gradient, bias="matrix", aligned=False)
     roles: dict[tuple[int, ...], str] = {}
     for drawn, all_roles in lists.rows.items():
         name = drawn.split()[0]

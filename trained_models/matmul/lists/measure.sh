@@ -14,9 +14,20 @@ python=${PYTHON:+--python=$PYTHON} library=${LIBRARY:+--library=$LIBRARY} device
 roles=${ROLES:-validation train more further}
 packs="addmm-bf16-vector mm-bf16-nn bmm-bf16 baddbmm-bf16 mm-bf16-nt mm-fp16 mm-tf32 bmm-fp16 addmm-bf16-matrix mm-bf16-tn addmm-fp16-vector"
 # Some kernels of these packs take minutes to compile, so these packs are built beside the others.
-slow="mm-fp32 mm-bf16-unaligned.1 mm-bf16-unaligned.256"
+slow="mm-fp32"
+for list in mm-bf16-unaligned mm-bf16-unaligned-nt mm-bf16-unaligned-tn mm-bf16-unaligned-sums addmm-bf16-unaligned-vector addmm-bf16-unaligned-matrix; do
+  slow="$slow $list.1 $list.256"
+done
 mkdir -p "$folder/packs" "$folder/out"
 spaces=$folder/spaces
+# Of lists that were not expanded there is nothing to do.
+expanded() {
+  local pack
+  for pack in "$@"; do
+    [ -e "$spaces/$pack.pack.problems.json" ] && echo "$pack"
+  done
+}
+packs=$(expanded $packs) slow=$(expanded $slow)
 
 left() { echo $((end - $(date +%s))); }
 

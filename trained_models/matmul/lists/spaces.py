@@ -1,7 +1,7 @@
 """Chooses the configs that the lists are timed with, and writes what `diode` takes.
 
     python3 spaces.py choose --diode diode --model MODEL --lists . > tiles.json
-    python3 spaces.py expand --lists . --out FOLDER
+    python3 spaces.py expand --lists . --out FOLDER [--only LIST ...]
 
 `choose` has a model rank the `full` space for every problem and keeps, for each list, what is ranked high for
 many of its problems, the default configs, and some at random. `expand` writes, for each list and each power of two
@@ -28,6 +28,8 @@ RANKED_OF_SLOW, AT_RANDOM_OF_SLOW = {"validation": 270, "train": 130}, {"validat
 # list.
 ADDED = ("more", "further")
 SLOW = {"mm-fp32", "mm-bf16-unaligned"}
+# The tiles of this list serve all lists of unaligned rows.
+UNALIGNED = "mm-bf16-unaligned"
 # fmt: off
 DEFAULT = [
     (32, 32, 16, 1, 2), (32, 32, 128, 2, 4), (32, 64, 32, 5, 8), (64, 32, 32, 5, 8), (64, 32, 128, 5, 4), (64, 64, 16, 2, 4), (64, 64, 32, 2, 4),
@@ -84,6 +86,8 @@ def ranked(diode, model, problem, dtype):
 def choose(options):
     chosen: dict[str, Any] = {}
     for name in names(options.lists):
+        if tiles_of(name) != name:
+            continue
         both = {role: read(options.lists, role, name) for role in ("train", "validation")}
         size = 4 if "32" in name else 2
         # TF32 runs on the same cores as 16-bit types, and the model was not trained on it. So its
@@ -124,6 +128,11 @@ def choose(options):
     print("}")
 
 
+def tiles_of(name):
+    """The list whose tiles a list is timed with."""
+    return UNALIGNED if "unaligned" in name else name
+
+
 def divisor(k):
     """The power of two that says which blocks divide K."""
     power = math.gcd(k, 256)
@@ -159,7 +168,8 @@ def expand(options):
         with open(os.path.join(options.out, name + ".json"), "w") as file:
             json.dump(rows, file, separators=(",", ":"))
 
-    for name, roles in chosen.items():
+    for name in options.only or names(options.lists):
+        roles = dict(chosen[tiles_of(name)])
         kernels: dict[str, Any] = {}
         every: dict[str, Any] = {}
         for role in options.roles:
@@ -199,6 +209,7 @@ def main():
     expanding = commands.add_parser("expand")
     expanding.add_argument("--lists", required=True)
     expanding.add_argument("--out", required=True)
+    expanding.add_argument("--only", nargs="+", metavar="LIST", help="lists to write, instead of all")
     expanding.add_argument("--roles", nargs="+", default=["validation", "train", *ADDED])
     expanding.set_defaults(run=expand)
     options = parser.parse_args()

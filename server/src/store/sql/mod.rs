@@ -291,9 +291,10 @@ impl<DB: Database<Connection: Connection>> Store for SqlStore<DB> {
         model: &ModelSummary,
         hardware: &Hardware,
         uploads: &[UploadId],
+        unseen_models: Option<&[u8]>,
         now: Now,
     ) -> StoreResult<bool> {
-        in_transaction!(self, tx => publications::add_shipped(tx, model, hardware, uploads, now))
+        in_transaction!(self, tx => publications::add_shipped(tx, model, hardware, uploads, unseen_models, now))
     }
 
     async fn models(&self, hardware: Option<&HardwareSlug>, newest: u32) -> StoreResult<Vec<ModelSummary>> {

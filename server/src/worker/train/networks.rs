@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use diode_core::Problem;
 use diode_core::api::{JobRequest, ModelType};
 use diode_model::predecessor::{Architecture, PredecessorModel};
-use diode_model::{Model, ModelError, Predictor, UnseenModels};
+use diode_model::{Model, ModelError, Predictor};
 use diode_train::{
     Checkpoint, FirstPicks, Fitted, FoldModel, Plan, PredecessorOptions, Progress, TrainError, TrainOptions,
     TrainingSet, fit, train_predecessor,
@@ -81,11 +81,7 @@ impl Network {
     /// The file with the models of the cross-validation, if there are any.
     pub(super) fn unseen_models(&self) -> Result<Option<Vec<u8>>, ModelError> {
         let Self::Ranking { folds, .. } = self else { return Ok(None) };
-        let mut unseen = UnseenModels::default();
-        for FoldModel { model, unseen_sizes } in folds {
-            unseen.add(model.to_bytes()?, unseen_sizes.iter().copied())?;
-        }
-        (!folds.is_empty()).then(|| unseen.to_bytes()).transpose()
+        FoldModel::file_of_all(folds)
     }
 
     /// What its file states. Fails if the file states nothing, like torch-diode's own files.

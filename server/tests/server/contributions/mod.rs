@@ -40,7 +40,7 @@ pub(super) async fn ready(app: &TestApp, ada: &Visitor<'_>) -> ModelSummary {
     let bytes = file(1000);
     let model = summary(&bytes);
     app.backend.blobs.put(BlobKind::Model, &model.digest, bytes.into()).await.unwrap();
-    assert!(app.backend.store.add_shipped_model(&model, &h200(), &[], Now::read()).await.unwrap());
+    assert!(app.backend.store.add_shipped_model(&model, &h200(), &[], None, Now::read()).await.unwrap());
     model
 }
 

@@ -17,7 +17,7 @@ use leptos::prelude::*;
 use leptos::task::spawn_local;
 
 use self::failures::failures;
-use self::predictions::{Predictions, chart, may_have_learnt, predicted};
+use self::predictions::{Predictions, Seen, chart, may_have_learnt, predicted};
 use self::snippets::Snippets;
 use self::sources::Sources;
 use self::table::ConfigTable;
@@ -123,9 +123,9 @@ fn use_predictions(detail: Remote<ProblemDetail>, hardware: Memo<String>) -> Sig
     let model = models::model(move || chosen.get().map(|model| model.id.to_string()));
     let wanted_unseen = Memo::new(move |_| {
         let (summary, model, detail) = (chosen.get()?, model.value()?, detail.value()?);
-        // Only models that the server trained have networks that have not seen a problem.
-        let is_asked = summary.source == ModelSource::Trained && may_have_learnt(&model, &detail.problem);
-        is_asked.then(|| (summary.id, detail.problem.id()))
+        // What a contributed model was trained with, its owner keeps.
+        let has_networks = summary.source != ModelSource::Contributed;
+        (has_networks && may_have_learnt(&model, &detail.problem)).then(|| (summary.id, detail.problem.id()))
     });
     let unseen = models::unseen_model(move || wanted_unseen.get());
     let predictions = RwSignal::new(Predictions::default());
@@ -134,15 +134,19 @@ fn use_predictions(detail: Remote<ProblemDetail>, hardware: Memo<String>) -> Sig
         newest.update_value(|number| *number += 1);
         let own = newest.get_value();
         let is_wanted = wanted_unseen.get().is_some();
-        let (network, is_unseen) = match unseen.get() {
-            unseen @ (Load::Waiting | Load::Ready(_)) if is_wanted => (unseen, true),
+        let (network, learner) = match unseen.get() {
+            unseen @ (Load::Waiting | Load::Ready(_)) if is_wanted => (unseen, model.value()),
             // The server may have removed them.
-            _ => (model.get(), false),
+            _ => (model.get(), None),
         };
         let known = match (detail.value(), chosen.get(), network) {
             (Some(detail), Some(summary), Load::Ready(network)) => {
+                let seen = match learner {
+                    Some(learner) => Seen::instead_of(&learner, &network),
+                    None => Seen::by(&network, &detail.problem),
+                };
                 spawn_local(async move {
-                    let made = predicted(&network, summary, is_unseen, &detail).await;
+                    let made = predicted(&network, summary, seen, &detail).await;
                     // The page may be gone by now, or show another problem.
                     if newest.try_get_value() == Some(own) {
                         predictions.set(made);

@@ -38,7 +38,7 @@ pub(super) struct Made {
 
 /// Whether the model has learnt the problem.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Seen {
+pub(super) enum Seen {
     Never(&'static str),
     /// The network is one of the model's cross-validation, and was trained without it.
     LeftOut,
@@ -47,7 +47,7 @@ enum Seen {
 }
 
 impl Seen {
-    fn by(model: &Model, problem: &Problem) -> Self {
+    pub(super) fn by(model: &Model, problem: &Problem) -> Self {
         if model.extrapolates(problem).is_some() {
             return Self::Never("It was trained on other operators or types and extrapolates here.");
         }
@@ -55,6 +55,15 @@ impl Seen {
             return Self::Never("It has not learnt this problem, whose size is kept for judging models.");
         }
         Self::Maybe
+    }
+
+    /// Whether a network that the server gave in place of a model has learnt the problem. It gives the model itself
+    /// where that has not.
+    pub(super) fn instead_of(model: &Model, given: &Model) -> Self {
+        if given.network() == model.network() {
+            return Self::Never("It has not learnt this problem.");
+        }
+        Self::LeftOut
     }
 
     fn caution(self) -> &'static str {
@@ -92,14 +101,11 @@ pub(super) fn may_have_learnt(model: &Model, problem: &Problem) -> bool {
 pub(super) async fn predicted(
     network: &Model,
     summary: ModelSummary,
-    is_unseen: bool,
+    seen: Seen,
     detail: &ProblemDetail,
 ) -> Predictions {
     match times(network, detail).await {
-        Ok(times) => {
-            let seen = if is_unseen { Seen::LeftOut } else { Seen::by(network, &detail.problem) };
-            Predictions::Made(Arc::new(Made { times, summary, seen }))
-        }
+        Ok(times) => Predictions::Made(Arc::new(Made { times, summary, seen })),
         Err(error) => Predictions::Refused(error.to_string()),
     }
 }

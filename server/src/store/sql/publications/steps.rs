@@ -28,13 +28,19 @@ pub(in crate::store::sql) async fn add_shipped(
     model: &ModelSummary,
     described: &Hardware,
     uploads: &[UploadId],
+    unseen_models: Option<&[u8]>,
     now: Now,
 ) -> StoreResult<bool> {
     hardware::insert_locked(db, described).await?;
-    if !models::add(db, model, described, uploads).await? {
+    let is_new = models::add(db, model, described, uploads).await?;
+    let published = models::published(db, &model.hardware, model.heuristic).await?;
+    if !is_new {
+        let is_published = published.is_some_and(|published| published.id == model.id);
+        if let Some(file) = unseen_models.filter(|_| is_published) {
+            unseen_models::add(db, model, file).await?;
+        }
         return Ok(false);
     }
-    let published = models::published(db, &model.hardware, model.heuristic).await?;
     let step = match published {
         Some(other) if other.pinned || other.source != ModelSource::Shipped => {
             let why = format!("{} is published, which was not released with Diode or is pinned", other.id);
@@ -47,6 +53,9 @@ pub(in crate::store::sql) async fn add_shipped(
         }
     };
     note(db, model, step, now).await?;
+    if let Some(file) = unseen_models {
+        unseen_models::add(db, model, file).await?;
+    }
     // The data of a release must not cause a training.
     training_marks::mark(db, &model.hardware, model.heuristic, now).await?;
     Ok(true)

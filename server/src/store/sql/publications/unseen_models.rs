@@ -7,16 +7,17 @@ use crate::store::error::StoreResult;
 use crate::store::sql::connection::Connection;
 use crate::store::sql::statement::Statement;
 
-/// Adds the models of a model's cross-validation. Removes the cross-validation's models of the hardware's
-/// other models, except of the published one: pages show its predictions, and the new one may be published
-/// next.
+/// Adds the models of a model's cross-validation unless the store has them. Removes the cross-validation's models
+/// of the hardware's other models, except of the published one: pages show its predictions, and the new one may be
+/// published next.
 pub(super) async fn add(db: &mut impl Connection, model: &ModelSummary, file: &[u8]) -> StoreResult<()> {
     let delete = Statement::new(
         "DELETE FROM unseen_models WHERE model IN \
          (SELECT id FROM models WHERE hardware = $1 AND heuristic = $2 AND state <> 'published')",
     );
     db.execute(delete.bind(model.hardware.as_str()).bind(model.heuristic.as_str())).await?;
-    let insert = Statement::new("INSERT INTO unseen_models (model, file) VALUES ($1, $2)");
+    let insert =
+        Statement::new("INSERT INTO unseen_models (model, file) VALUES ($1, $2) ON CONFLICT DO NOTHING");
     db.execute(insert.bind(model.id.as_str()).bind(file.to_vec())).await?;
     Ok(())
 }
