@@ -140,7 +140,7 @@ def test_kinds_that_no_model_was_judged_on_get_the_library(name: str) -> None:
     assert any(not one.config.is_library for one in pick.near), "what would have been picked"
 
 
-@pytest.mark.parametrize(("k", "picked"), [(1000, False), (1008, True)])
+@pytest.mark.parametrize(("k", "picked"), [(1000, False), (1001, True), (1008, True)])
 def test_weights_whose_rows_begin_off_a_sector_get_the_library(k: int, picked: bool) -> None:
     graph: Graph = (
         lambda x, w, b: torch.relu(torch.addmm(b, x, w)), (tensor((1000, k)), tensor((k, 1000), stride=(1, k)), tensor((1000,)))

@@ -17,7 +17,7 @@ from ._core import DiodeError, Hardware, Model, Table
 from .messages import logger
 
 _TIMEOUT_S = 30
-# The most bytes of a file. A model has some 30 KiB, and a table of 100,000 problems 220 MB.
+# The most bytes of a file. A model has some 50 KiB, and a table of 100,000 problems 220 MB.
 _MOST_BYTES = 1 << 30
 
 

@@ -70,7 +70,7 @@ def judge(diode, model, files):
 
 def manifest(folder, model, about, learnt_from):
     hardware = about["hardware"]["slug"]
-    listed = [(model, "model")]
+    listed = [(model, "model"), (model.with_suffix(".unseen"), "models of the cross-validation")]
     listed += [(path, "training") for part in learnt_from for path in sorted((folder / part).glob("*.zst"))]
     listed += [(path, "validation") for path in sorted((folder / "data" / "validation").glob("*.zst"))]
     return {

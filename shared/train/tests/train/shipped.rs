@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use diode_core::ids::Digest;
 use diode_core::{Config, Dataset, Method};
 use diode_formats::read_file;
-use diode_model::{Model, rank};
+use diode_model::{Model, UnseenModels, rank};
 use diode_train::{TrainingSet, evaluate};
 
 /// One hardware, and what its model was trained on.
@@ -25,9 +25,9 @@ struct Shipped {
 const SHIPPED: [Shipped; 2] = [
     Shipped {
         hardware: "nvidia-h200",
-        learnt_from: &["data"],
-        problems: 2134,
-        timings: 1_980_989,
+        learnt_from: &["data", "data/further"],
+        problems: 4390,
+        timings: 2_487_963,
         others: 209,
         second_method: Some(Method::Unspecified),
         validation: ("h200-mm-bf16-nn", 55),
@@ -35,8 +35,8 @@ const SHIPPED: [Shipped; 2] = [
     Shipped {
         hardware: "nvidia-h100",
         learnt_from: &["data", "data/further"],
-        problems: 3268,
-        timings: 758_095,
+        problems: 3638,
+        timings: 823_955,
         others: 0,
         second_method: None,
         validation: ("h100-mm-bf16-nn", 60),
@@ -100,6 +100,32 @@ fn each_model_is_what_its_card_says() {
 }
 
 #[test]
+fn each_learnt_problem_has_a_model_that_has_not_seen_it() {
+    for shipped in &SHIPPED {
+        let (_, model) = shipped.model();
+        let file = shipped.file(&format!("matmul-{}.unseen", shipped.hardware));
+        let unseen = UnseenModels::from_bytes(&std::fs::read(file).unwrap()).unwrap();
+        let set = TrainingSet::from_datasets(&read(&shipped.training()), None).unwrap();
+        let mut files: Vec<&[u8]> = set
+            .iter()
+            .chain(set.others())
+            .map(|learnt| unseen.for_problem(&learnt.problem).expect("each learnt problem has one"))
+            .collect();
+        files.sort_unstable();
+        files.dedup();
+        assert_eq!(files.len(), 4, "{}", shipped.hardware);
+        for other in files.into_iter().map(|file| Model::from_bytes(file).unwrap()) {
+            assert_ne!(other.network(), model.network());
+            assert_eq!(other.metadata().training.data_digest, model.metadata().training.data_digest);
+        }
+        let (name, _) = shipped.validation;
+        let file = shipped.file(&format!("data/validation/{name}.msgpack.zst"));
+        let set = TrainingSet::from_datasets(&read(&[file]), None).unwrap();
+        assert!(set.iter().all(|judged| unseen.for_problem(&judged.problem).is_none()));
+    }
+}
+
+#[test]
 fn each_model_holds_on_the_validation_problems() {
     for shipped in &SHIPPED {
         let (_, model) = shipped.model();
@@ -151,7 +177,9 @@ fn each_manifest_lists_every_file_as_it_is() {
         }
         let mut there = shipped.training();
         there.extend(shipped.datasets("data/validation"));
-        there.push(shipped.file(&format!("matmul-{}.safetensors", shipped.hardware)));
+        for ending in ["safetensors", "unseen"] {
+            there.push(shipped.file(&format!("matmul-{}.{ending}", shipped.hardware)));
+        }
         listed.sort();
         there.sort();
         assert_eq!(listed, there);
