@@ -1,12 +1,13 @@
 //! How fast a server takes uploads and answers: `load ingest COLLECTIONS [POSTGRES_URL]` or
-//! `load pages TIMINGS SECONDS [POSTGRES_URL]`. How long the dashboard's tasks are on a slow computer:
-//! `load tasks PROBLEMS [POSTGRES_URL]`, or `load tasks URL` of a server that runs.
+//! `load pages TIMINGS SECONDS [POSTGRES_URL]`. How long the dashboard's tasks and changes of page are on a slow
+//! computer: `load tasks PROBLEMS [POSTGRES_URL]`, or `load tasks URL` of a server that runs.
 //!
 //! Starts a server on an empty database: that of the URL, else SQLite in a folder of its own. All that is uploaded is
-//! shaped like the largest collection in use and made of it: 209 problems, 1,534 configs. Each figure stands beside
+//! shaped like a real collection and made of it: 209 problems, 1,534 configs. Each figure stands beside
 //! its goal and the machine's load; what is slow is only said.
 
 mod answers;
+mod changes;
 mod collections;
 mod connection;
 mod filling;

@@ -8,21 +8,22 @@ use diode_formats::{Format, encode};
 use diode_tests::{Browser, Theme, Viewport};
 use serde_json::json;
 
+use crate::changes;
 use crate::collections::Collections;
 use crate::filling::{SENDERS, send};
 use crate::machine::load;
 use crate::site::Site;
 
 /// How many times slower than this machine the browser's computer is.
-const SLOWDOWN: u32 = 4;
+pub(crate) const SLOWDOWN: u32 = 4;
 
 /// Each page is opened so often: a task that the machine interrupts lasts longer than its work.
 const OPENED: usize = 3;
 
 /// What comes after a page has all its data, such as predictions.
-const AFTERWARDS: Duration = Duration::from_secs(3);
+pub(crate) const AFTERWARDS: Duration = Duration::from_secs(3);
 
-const GOAL_MS: f64 = 100.0;
+pub(crate) const GOAL_MS: f64 = 100.0;
 
 /// Keeps the length of all tasks of 50 ms and more and how far the page shifts, from before the page's first script.
 const RECORD: &str = "window.long_tasks = []; window.shifted = 0;
@@ -95,7 +96,7 @@ pub(crate) async fn look_at(url: &str) -> anyhow::Result<()> {
             load()
         );
     }
-    Ok(())
+    changes::look_at(url).await
 }
 
 struct Visit {
