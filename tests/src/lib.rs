@@ -17,4 +17,4 @@ pub use browser::{Browser, LOOKS, Theme, Viewport};
 pub use files::CATCH_FILES;
 pub use programs::{Server, collect_on_cpu, config_label, diode, diode_command, diode_json, server_command};
 pub use reported::reported;
-pub use seeded::{seeded, seeded_server};
+pub use seeded::{seed, seeded, seeded_server};

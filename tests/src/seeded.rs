@@ -26,7 +26,7 @@ pub fn seeded() -> anyhow::Result<TempDir> {
             fs::remove_dir_all(&shared)?;
         }
         fs::create_dir(&shared)?;
-        seed(&server, &trained, &shared)?;
+        seed(&trained, &shared)?;
         File::create(shared.join(DONE))?;
     }
     let copy = tempfile::tempdir()?;
@@ -44,8 +44,9 @@ pub fn seeded_server() -> anyhow::Result<(TempDir, Server)> {
 /// Made last, so that half a database is not taken for a whole one.
 const DONE: &str = "done";
 
-fn seed(server: &Path, trained: &Path, folder: &Path) -> anyhow::Result<()> {
-    let mut seed = Command::new(server);
+/// Puts the measurements and models of one folder into the database in another.
+pub fn seed(trained: &Path, folder: &Path) -> anyhow::Result<()> {
+    let mut seed = Command::new(program("diode-server")?);
     seed.current_dir(folder).args(["admin", "seed"]).arg(trained).env_remove("DATABASE_URL");
     let status = seed.status().context("cannot start diode-server")?;
     if status.success() { Ok(()) } else { bail!("`diode-server admin seed` failed: {status}") }
