@@ -1,6 +1,7 @@
 //! What the whole-system tests share: the built programs, and a browser.
 #![forbid(unsafe_code)]
 
+mod accounts;
 mod administrator;
 mod agents;
 mod axe;
@@ -10,6 +11,7 @@ mod lists;
 mod programs;
 mod reported;
 mod seeded;
+mod trained;
 
 pub use administrator::{administrator_token, snapshot_of_h100, token};
 pub use agents::{Agent, until};
@@ -18,3 +20,4 @@ pub use files::CATCH_FILES;
 pub use programs::{Server, collect_on_cpu, config_label, diode, diode_command, diode_json, server_command};
 pub use reported::reported;
 pub use seeded::{seed, seeded, seeded_server};
+pub use trained::trained_on_server;

@@ -2,7 +2,7 @@
 //! Models. Set DIODE_SCREENSHOTS to an absolute path to keep pictures.
 
 use anyhow::{Context as _, ensure};
-use diode_tests::{Browser, LOOKS, Server, collect_on_cpu, diode, seeded_server, server_command};
+use diode_tests::{Browser, LOOKS, Server, collect_on_cpu, diode, seeded_server};
 use serde_json::json;
 use thirtyfour::By;
 
@@ -25,7 +25,7 @@ async fn administrators_look_after_a_server_in_the_browser() -> anyhow::Result<(
     collect_on_cpu(folder, "a.msgpack.zst", 1, 64)?;
     diode(folder, &["upload", "a.msgpack.zst", "--server", server.url()])?;
     let browser = Browser::start().await?;
-    sign_in(&browser, &server, folder).await?;
+    browser.sign_in_as_administrator(&server, folder).await?;
     for (viewport, theme, look) in LOOKS {
         browser.look(viewport, theme).await?;
         for (path, ready) in PAGES {
@@ -45,23 +45,6 @@ async fn administrators_look_after_a_server_in_the_browser() -> anyhow::Result<(
     ensure!(uploads[0]["standing"] == "quarantined" && uploads[0]["reason"] == "a bad GPU", "{uploads}");
     browser.open(&format!("{}/admin", server.url()), "main strong").await?;
     browser.until("return document.body.innerText.includes('a bad GPU')").await
-}
-
-/// By the link that makes an administrator.
-async fn sign_in(browser: &Browser, server: &Server, folder: &std::path::Path) -> anyhow::Result<()> {
-    let created = server_command(folder, &["admin", "create", "root", "--admin"])?.output()?;
-    let printed = String::from_utf8(created.stdout)?;
-    let path = printed.lines().next().and_then(|link| link.splitn(4, '/').nth(3)).context("a link")?;
-    let password = "correct horse battery staple";
-    browser.open(&format!("{}/{path}", server.url()), "input[type=password]").await?;
-    browser.driver.find(By::Css("input[type=password]")).await?.send_keys(password).await?;
-    browser.press("document.querySelector('main button')").await?;
-    browser.until("return document.body.innerText.includes('is changed')").await?;
-    browser.open(&format!("{}/sign-in", server.url()), "input[type=password]").await?;
-    browser.driver.find(By::Css("input[name=name]")).await?.send_keys("root").await?;
-    browser.driver.find(By::Css("input[type=password]")).await?.send_keys(password).await?;
-    browser.press("document.querySelector('main button')").await?;
-    browser.until("return location.pathname === '/account'").await
 }
 
 #[tokio::test(flavor = "multi_thread")]

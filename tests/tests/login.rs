@@ -29,7 +29,9 @@ async fn a_program_is_allowed_in_the_browser() -> anyhow::Result<()> {
 
     let browser = Browser::start().await?;
     browser.look(Viewport::PHONE, Theme::Dark).await?;
-    sign_up(&browser, &server).await?;
+    browser.open(&format!("{}/sign-up", server.url()), "input[name=password]").await?;
+    browser.looked_at("sign-up-phone-dark").await?;
+    browser.sign_up(&server, "ada").await?;
     for (name, viewport, theme) in [
         ("device-phone-dark", Viewport::PHONE, Theme::Dark),
         ("device-desktop-light", Viewport::DESKTOP, Theme::Light),
@@ -59,15 +61,4 @@ async fn a_program_is_allowed_in_the_browser() -> anyhow::Result<()> {
     browser.until("return !document.querySelector('form[action=\"/account/tokens/revoke\"]')").await?;
     assert!(diode(folder, &upload).is_err());
     Ok(())
-}
-
-async fn sign_up(browser: &Browser, server: &Server) -> anyhow::Result<()> {
-    browser.open(&format!("{}/sign-up", server.url()), "input[name=password]").await?;
-    browser.looked_at("sign-up-phone-dark").await?;
-    browser.driver.find(By::Css("input[name=name]")).await?.send_keys("ada").await?;
-    let password = browser.driver.find(By::Css("input[name=password]")).await?;
-    password.send_keys("correct horse battery staple").await?;
-    browser.driver.find(By::Css("input[name=terms]")).await?.click().await?;
-    browser.driver.find(By::Css("button.primary")).await?.click().await?;
-    browser.until("return location.pathname === '/account'").await
 }
