@@ -1,5 +1,7 @@
-//! A row of columns, each with what it says when pointed at. The table beside it has the same numbers.
+//! A row of columns, each with what it says when pointed at or reached by arrow keys. The table beside it has the
+//! same numbers.
 
+use leptos::ev::KeyboardEvent;
 use leptos::html::Div;
 use leptos::prelude::*;
 
@@ -28,6 +30,38 @@ pub(crate) fn Columns(
     let chart = NodeRef::<Div>::new();
     let percent = |share: f64| format!("{:.2}%", (share * 100.0).clamp(0.0, 100.0));
     let place = 1.0 / columns.len().max(1) as f64;
+    let chosen = RwSignal::new(None::<usize>);
+    let last = columns.len().saturating_sub(1);
+    let keys = move |event: KeyboardEvent| {
+        // Those are the browser's.
+        if event.ctrl_key() || event.meta_key() || event.alt_key() {
+            return;
+        }
+        let own = chosen.get_untracked();
+        chosen.set(match event.key().as_str() {
+            "ArrowRight" | "ArrowDown" => Some(own.map_or(0, |own| last.min(own + 1))),
+            "ArrowLeft" | "ArrowUp" => Some(own.map_or(last, |own| own.saturating_sub(1))),
+            "Home" => Some(0),
+            "End" => Some(last),
+            "Escape" => None,
+            _ => return,
+        });
+        event.prevent_default();
+    };
+    let texts: StoredValue<Vec<String>> =
+        StoredValue::new(columns.iter().map(|column| column.text.clone()).collect());
+    let said = move || chosen.get().and_then(|index| texts.with_value(|texts| texts.get(index).cloned()));
+    // Beside its column, on the side where there is room.
+    let tooltip = move || {
+        let (index, text) = chosen.get().zip(said())?;
+        let (left, right) = (place * index as f64, place * (index + 1) as f64);
+        let side = if left + right > 1.0 {
+            format!("right: {}", percent(1.0 - left))
+        } else {
+            format!("left: {}", percent(right))
+        };
+        Some(view! { <div class="tooltip" style=side>{text}</div> })
+    };
     let columns = columns.into_iter().enumerate().map(|(index, column)| {
         let left = place * index as f64;
         let x = percent(left + place * (1.0 - FILLED) / 2.0);
@@ -36,7 +70,7 @@ pub(crate) fn Columns(
             view! { <rect class="mark" x=x.clone() width=width.clone() y=percent(1.0 - share) height="2" /> }
         });
         view! {
-            <g>
+            <g class:chosen=move || chosen.get() == Some(index)>
                 <title>{column.text}</title>
                 <rect class="place" x=percent(left) y="0" width=percent(place) height="100%" />
                 <rect class=column.class x=x.clone() width=width.clone() y=percent(1.0 - column.share) height=percent(column.share) />
@@ -47,8 +81,18 @@ pub(crate) fn Columns(
     let [first, last] = ends;
     view! {
         <div class="columns-box">
-            <div class="columns" node_ref=chart>
-                <svg role="img" aria-label=description>{columns.collect_view()}</svg>
+            <div
+                class="columns"
+                tabindex="0"
+                role="group"
+                aria-roledescription="chart"
+                aria-label=format!("{description} Arrow keys go from column to column.")
+                node_ref=chart
+                on:keydown=keys
+            >
+                <svg aria-hidden="true">{columns.collect_view()}</svg>
+                {tooltip}
+                <p class="visually-hidden" aria-live="polite">{said}</p>
             </div>
             <div class="columns-ends" aria-hidden="true"><span>{first}</span><span>{last}</span></div>
             <div class="row"><SaveChart chart /></div>

@@ -22,7 +22,7 @@ pub(crate) struct JudgedProblem {
 }
 
 /// Predicted against measured, with the line where they are equal.
-pub(crate) fn judged(problems: Vec<JudgedProblem>) -> impl IntoView {
+pub(crate) fn judged(problems: Arc<Vec<JudgedProblem>>) -> impl IntoView {
     let marks = problems.iter().map(|one| Mark {
         x: one.measured,
         y: one.predicted,
@@ -30,7 +30,6 @@ pub(crate) fn judged(problems: Vec<JudgedProblem>) -> impl IntoView {
         shape: Shape::Circle,
     });
     let marks = marks.collect();
-    let problems = Arc::new(problems);
     let said = Arc::clone(&problems);
     let plot = Plot {
         marks,
@@ -43,7 +42,7 @@ pub(crate) fn judged(problems: Vec<JudgedProblem>) -> impl IntoView {
         y: Axis { title: "Predicted best time (line: equal)", tick: format::time_tick },
         fine: problems.len() >= MANY,
         description: format!(
-            "Scatter plot of the predicted against the measured time of the best Triton config of {}. The tables below have the errors.",
+            "Scatter plot of the predicted against the measured time of the best Triton config of {}. The table below has the same data.",
             format::counted(problems.len() as u64, "problem")
         ),
         text: Box::new(move |index| {

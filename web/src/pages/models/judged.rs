@@ -9,6 +9,7 @@ use diode_model::Model;
 use diode_ranking::{Line, Row};
 use leptos::prelude::*;
 
+use super::each_problem::{EachProblem, problem_head, problem_row};
 use crate::charts::{self, JudgedProblem};
 use crate::components::{Empty, Loaded};
 use crate::format;
@@ -189,7 +190,7 @@ fn Outcome(judged: Vec<Judgement>, known: usize, total: usize) -> impl IntoView 
     let bodies = bodies.collect_view();
     let mut order: Vec<&Judgement> = judged.iter().collect();
     order.sort_by(|a, b| b.log_ratio().abs().total_cmp(&a.log_ratio().abs()));
-    let worst = order.into_iter().take(WORST).map(worst_row).collect_view();
+    let worst = order.into_iter().take(WORST).map(|one| problem_row(&one.shown)).collect_view();
     let sample = if total < known {
         format!(
             "An even sample of {} of {}. ",
@@ -202,10 +203,11 @@ fn Outcome(judged: Vec<Judgement>, known: usize, total: usize) -> impl IntoView 
     let said = format!(
         "{sample}Best Triton config of each. The model may have been trained on these problems; what it does on others stands above."
     );
-    let problems: Vec<JudgedProblem> = judged.into_iter().map(|one| one.shown).collect();
+    let problems: Arc<Vec<JudgedProblem>> = Arc::new(judged.into_iter().map(|one| one.shown).collect());
     view! {
         <p class="hint">{said}</p>
-        {charts::judged(problems)}
+        {charts::judged(Arc::clone(&problems))}
+        <EachProblem problems />
         <div class="split even">
             <div class="section">
                 <h3>"Error by size and group"</h3>
@@ -227,14 +229,7 @@ fn Outcome(judged: Vec<Judgement>, known: usize, total: usize) -> impl IntoView 
                 <h3>"Where it is most wrong"</h3>
                 <div class="table-box" tabindex="0">
                     <table data-testid="worst">
-                        <thead>
-                            <tr>
-                                <th>"Problem"</th>
-                                <th class="num">"Measured"</th>
-                                <th class="num">"Predicted"</th>
-                                <th class="num" title="Predicted / measured time">"Factor"</th>
-                            </tr>
-                        </thead>
+                        {problem_head()}
                         <tbody>{worst}</tbody>
                     </table>
                 </div>
@@ -269,18 +264,6 @@ fn error_row(name: String, log_ratios: &[f64]) -> impl IntoView + use<> {
             <td class="num">{format::count(log_ratios.len() as u64)}</td>
             <td class="num">{format::factor(mean)}</td>
             <td class="num">{format::percent(median)}</td>
-        </tr>
-    }
-}
-
-fn worst_row(one: &Judgement) -> impl IntoView + use<> {
-    let JudgedProblem { name, measured, predicted, href } = &one.shown;
-    view! {
-        <tr>
-            <td><a href=href.clone()>{name.clone()}</a></td>
-            <td class="num">{format::time(*measured)}</td>
-            <td class="num">{format::time(*predicted)}</td>
-            <td class="num">{format::factor(predicted / measured)}</td>
         </tr>
     }
 }

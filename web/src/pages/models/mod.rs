@@ -4,6 +4,7 @@ mod about;
 mod card;
 mod curves;
 mod detail;
+mod each_problem;
 mod history;
 mod jobs;
 mod judged;

@@ -1,0 +1,49 @@
+//! Problems that a model is judged by, as rows of a table.
+
+use std::sync::Arc;
+
+use leptos::prelude::*;
+
+use crate::charts::JudgedProblem;
+use crate::format;
+
+/// The chart of all problems as a table.
+#[component]
+pub(super) fn EachProblem(problems: Arc<Vec<JudgedProblem>>) -> impl IntoView {
+    // Few readers open it, and hundreds of rows keep a slow computer busy.
+    let wanted = RwSignal::new(false);
+    let rows = move || wanted.get().then(|| problems.iter().map(problem_row).collect_view());
+    view! {
+        <details on:toggle=move |_| wanted.set(true)>
+            <summary>"The same as a table"</summary>
+            <div class="table-box long" tabindex="0">
+                <table data-testid="each-problem">{problem_head()}<tbody>{rows}</tbody></table>
+            </div>
+        </details>
+    }
+}
+
+pub(super) fn problem_head() -> impl IntoView {
+    view! {
+        <thead>
+            <tr>
+                <th>"Problem"</th>
+                <th class="num">"Measured"</th>
+                <th class="num">"Predicted"</th>
+                <th class="num" title="Predicted / measured time">"Factor"</th>
+            </tr>
+        </thead>
+    }
+}
+
+pub(super) fn problem_row(problem: &JudgedProblem) -> impl IntoView + use<> {
+    let JudgedProblem { name, measured, predicted, href } = problem;
+    view! {
+        <tr>
+            <td><a href=href.clone()>{name.clone()}</a></td>
+            <td class="num">{format::time(*measured)}</td>
+            <td class="num">{format::time(*predicted)}</td>
+            <td class="num">{format::factor(predicted / measured)}</td>
+        </tr>
+    }
+}
