@@ -92,7 +92,7 @@ impl OnKept {
         let problems = self.problems.problems();
         if problems < LEAST_PROBLEMS {
             let why = format!(
-                "{problems} problems that are kept for judging have been measured, too few to compare it with {id}: \
+                "of the problems that are kept for judging, {problems} measured: too few to compare it with {id}, \
                  expected at least {LEAST_PROBLEMS}"
             );
             return Err((false, why));

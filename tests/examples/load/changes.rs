@@ -12,27 +12,28 @@ const ROUNDS: usize = 3;
 
 struct Change {
     to: &'static str,
+    /// The page's heading begins with this.
+    heading: &'static str,
     /// The link that is pressed. The page before has it.
     link: &'static str,
-    path: &'static str,
     /// An element that the page has when it shows its data.
     shown: &'static str,
 }
 
 const CHANGES: [Change; 7] = [
-    Change { to: "Models", link: ".nav a[href='/models']", path: "/models", shown: "main a.card-link" },
-    Change { to: "Datasets", link: ".nav a[href='/datasets']", path: "/datasets", shown: "main a.card-link" },
-    Change { to: "Compare", link: ".nav a[href='/compare']", path: "/compare", shown: "main form" },
-    Change { to: "Contribute", link: ".nav a[href='/contribute']", path: "/contribute", shown: "main h2" },
-    Change { to: "Overview", link: ".nav a[href='/']", path: "/", shown: HARDWARE },
-    Change { to: "Hardware", link: HARDWARE, path: "/hardware/nvidia-h200", shown: ".chart path.marks" },
-    Change {
-        to: "Predict",
-        link: ".nav a[href='/predict']",
-        path: "/predict",
-        shown: "[data-testid=candidates] [data-config]",
-    },
+    named("Models", ".nav a[href='/models']", "main a.card-link"),
+    named("Datasets", ".nav a[href='/datasets']", "main a.card-link"),
+    named("Compare", ".nav a[href='/compare']", "main input"),
+    named("Contribute", ".nav a[href='/contribute']", "main h2"),
+    Change { to: "Overview", heading: "The best", link: ".nav a[href='/']", shown: HARDWARE },
+    Change { to: "Hardware", heading: "NVIDIA H200", link: HARDWARE, shown: ".chart path.marks" },
+    named("Predict", ".nav a[href='/predict']", "[data-testid=candidates] [data-config]"),
 ];
+
+/// The change to a page that has its name as its heading.
+const fn named(name: &'static str, link: &'static str, shown: &'static str) -> Change {
+    Change { to: name, heading: name, link, shown }
+}
 
 const HARDWARE: &str = "main a.card-link[href='/hardware/nvidia-h200']";
 
@@ -71,17 +72,16 @@ impl Change {
     /// Presses the link. Gives the milliseconds from the page's last data to the frame that shows them, or from the
     /// press if the page asks for nothing.
     async fn make(&self, browser: &Browser) -> anyhow::Result<f64> {
-        let Self { link, path, shown, .. } = self;
-        let [link, path, shown] = [link, path, shown].map(|text| json!(text));
+        let Self { heading, link, shown, .. } = self;
+        let [heading, link, shown] = [heading, link, shown].map(|text| json!(text));
         let press = format!(
             "window.changed = null;
              performance.clearResourceTimings();
-             const before = document.querySelector('main');
              const began = performance.now();
              const look = () => {{
-                 const main = document.querySelector('main');
-                 const there = location.pathname === {path} && main !== before && document.querySelector({shown});
-                 if (!there || main.querySelector('.skeleton')) return requestAnimationFrame(look);
+                 const heading = document.querySelector('main h1')?.textContent ?? '';
+                 const there = heading.startsWith({heading}) && document.querySelector({shown});
+                 if (!there) return requestAnimationFrame(look);
                  const found = performance.now();
                  requestAnimationFrame(() => setTimeout(() => {{
                      const answers = performance.getEntriesByType('resource')

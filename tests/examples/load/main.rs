@@ -1,6 +1,7 @@
 //! How fast a server takes uploads and answers: `load ingest COLLECTIONS [POSTGRES_URL]` or
 //! `load pages TIMINGS SECONDS [POSTGRES_URL]`. How long the dashboard's tasks and changes of page are on a slow
-//! computer: `load tasks PROBLEMS [POSTGRES_URL]`, or `load tasks URL` of a server that runs.
+//! computer: `load tasks PROBLEMS [POSTGRES_URL]`, or `load tasks URL` of a server that runs; the changes alone:
+//! `load changes URL`.
 //!
 //! Starts a server on an empty database: that of the URL, else SQLite in a folder of its own. All that is uploaded is
 //! shaped like a real collection and made of it: 209 problems, 1,534 configs. Each figure stands beside
@@ -37,6 +38,7 @@ fn main() -> anyhow::Result<()> {
             let time = Duration::from_secs(seconds.parse().context("SECONDS")?);
             pages::run(&mut Site::new(database.first().copied())?, timings, time)
         }
+        ["changes", url] => tokio::runtime::Runtime::new()?.block_on(changes::look_at(url)),
         ["tasks", url] if url.starts_with("http") => {
             tokio::runtime::Runtime::new()?.block_on(tasks::look_at(url))
         }
@@ -45,7 +47,7 @@ fn main() -> anyhow::Result<()> {
             tasks::run(database.first().copied(), problems)
         }
         _ => anyhow::bail!(
-            "expected ingest COLLECTIONS, pages TIMINGS SECONDS or tasks PROBLEMS, and perhaps POSTGRES_URL; or tasks URL"
+            "expected ingest COLLECTIONS, pages TIMINGS SECONDS or tasks PROBLEMS, and perhaps POSTGRES_URL; or tasks URL, changes URL"
         ),
     }
 }
