@@ -1,7 +1,7 @@
-//! An agent on this machine's GPU, from a fresh node to SIGTERM, and what it cost: `gpu_agent PACK MINUTES`.
+//! Runs an agent on this machine's GPU, from a fresh node to SIGTERM, and measures its cost: `gpu_agent PACK MINUTES`.
 //!
-//! A server on loopback gets the pack, and the agent nothing but the server's address. `diode` and `diode-server` stand
-//! one folder above this program, as cargo puts them. Fails if something that must hold does not.
+//! A server on loopback has the pack. The agent gets only the server's address. `diode` and `diode-server` must lie one
+//! folder above this program, where cargo puts them. Fails if a requirement is not met.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -13,13 +13,13 @@ use anyhow::{Context, ensure};
 use diode_tests::{Server, administrator_token, diode_command, reported};
 use serde_json::Value;
 
-/// The share of its time that a GPU is to spend in kernels.
+/// A GPU must spend at least this share of its time in kernels.
 const LEAST_SHARE: f64 = 0.85;
-/// The share of its time that a GPU may wait between problems, for the server or the agent.
+/// A GPU may wait at most this share of its time between problems, for the server or the agent.
 const MOST_BETWEEN: f64 = 0.03;
-/// What the agent may take of the host's memory, beside the driver: its own process and the measuring one.
+/// The most host memory for the agent, without the driver's: its own process and the measuring process together.
 const MOST_MEGABYTES: f64 = 200.0;
-/// From the start to the first result that the server has accepted.
+/// The most seconds from the start until the server accepts the first result.
 const MOST_SECONDS_TO_FIRST: f64 = 120.0;
 
 fn main() -> ExitCode {
@@ -51,7 +51,8 @@ fn run() -> anyhow::Result<String> {
     let ending = told.elapsed().as_secs_f64();
     let ran = began.elapsed().as_secs_f64();
     ensure!(status.code() == Some(0), "the agent ended with {status}");
-    // Over its whole life: a problem counts once it is done, so a window that ends within one would count too little.
+    // The shares are of the agent's whole life. A problem counts only when it is done, so a shorter window would miss
+    // the work on an unfinished problem.
     let spent = Spent::in_all(folder)?;
     let (problems, leases) = check(&server)?;
     let share = spent.kernel_seconds / ran;
@@ -83,7 +84,7 @@ fn run() -> anyhow::Result<String> {
     Ok(report)
 }
 
-/// With an empty cache, and no flag but the server's address and where it is watched.
+/// Starts the agent with an empty cache. Its flags name only the server, its own folder and its health file.
 fn start(folder: &Path, server: &str) -> anyhow::Result<Child> {
     diode_command(folder, &["agent", "--server", server, "--home", "home", "--health", "health.json"])?
         .env("XDG_CACHE_HOME", folder.join("cache"))
@@ -92,7 +93,7 @@ fn start(folder: &Path, server: &str) -> anyhow::Result<Child> {
         .context("cannot start diode")
 }
 
-/// What a measuring process takes for the driver and its libraries: one that has no kernels and no problem yet.
+/// The memory that the driver and its libraries take in a measuring process, before it has any kernel or problem.
 fn driver_megabytes(folder: &Path) -> anyhow::Result<f64> {
     let mut process = diode_command(folder, &["measure-gpu", "--device", "0", "--backend", "cuda"])?
         .stdin(Stdio::piped())
@@ -103,7 +104,7 @@ fn driver_megabytes(folder: &Path) -> anyhow::Result<f64> {
     BufReader::new(process.stdout.take().context("stdout is piped")?).read_line(&mut ready)?;
     ensure!(ready.contains("ready"), "the measuring process said {ready:?}");
     let megabytes = megabytes(process.id()).context("the measuring process has ended");
-    // It ends with its input.
+    // The process ends when its input ends.
     drop(process.stdin.take());
     process.wait()?;
     megabytes
@@ -127,12 +128,12 @@ fn first_result(server: &Server, agent: &mut Child) -> anyhow::Result<f64> {
 struct Watched {
     /// The mean of the samples, in percent; `None` without nvidia-smi.
     utilisation: Option<f64>,
-    /// The most that was seen.
+    /// The highest values that were seen.
     own_megabytes: f64,
     child_megabytes: f64,
 }
 
-/// Looks at the agent once a second.
+/// Samples the agent once a second.
 fn watch(agent: &mut Child, time: Duration) -> anyhow::Result<Watched> {
     let began = Instant::now();
     let (mut samples, mut own_megabytes, mut child_megabytes) = (Vec::new(), 0.0_f64, 0.0_f64);
@@ -151,14 +152,14 @@ fn watch(agent: &mut Child, time: Duration) -> anyhow::Result<Watched> {
     Ok(Watched { utilisation, own_megabytes, child_megabytes })
 }
 
-/// The share of the last moments in which a kernel ran, in percent, as NVML tells it.
+/// The share of the last moments in which a kernel ran, in percent, as NVML reports it.
 fn utilisation() -> Option<f64> {
     let query = ["--query-gpu=utilization.gpu", "--format=csv,noheader,nounits", "--id=0"];
     let output = Command::new("nvidia-smi").args(query).output().ok()?;
     String::from_utf8_lossy(&output.stdout).trim().parse().ok()
 }
 
-/// What a process has in memory, without files of the driver and its libraries that are mapped into it.
+/// The resident memory of a process, without mapped files of the driver and its libraries.
 fn megabytes(process: u32) -> Option<f64> {
     const OF_THE_DRIVER: [&str; 4] = ["/dev/nvidia", "/libcuda.", "/libcublas", "/libnvidia-"];
     let maps = std::fs::read_to_string(format!("/proc/{process}/smaps")).ok()?;
@@ -168,7 +169,7 @@ fn megabytes(process: u32) -> Option<f64> {
             let resident: f64 = resident.trim().trim_end_matches(" kB").parse().ok()?;
             kilobytes += if counts { resident } else { 0.0 };
         } else if !line.contains(": ") {
-            // The first line of a mapping ends with its file.
+            // The first line of each mapping ends with the name of its file.
             counts = !OF_THE_DRIVER.iter().any(|name| line.contains(name));
         }
     }
@@ -182,7 +183,7 @@ fn children(process: u32) -> Vec<u32> {
     numbers.filter_map(|number| number.parse().ok()).collect()
 }
 
-/// What the agent itself says of its time.
+/// What the agent's health file says about its time.
 struct Spent {
     kernel_seconds: f64,
     measuring_seconds: f64,
@@ -197,7 +198,8 @@ impl Spent {
     }
 }
 
-/// Nothing is leased any more, and what the agent has sent is on the board. Returns the problems and leases.
+/// Checks that no lease is held any more and that every result is on the board. Returns the numbers of problems and
+/// leases.
 fn check(server: &Server) -> anyhow::Result<(u64, usize)> {
     let agent = &server.get("/api/v1/agents")?[0];
     ensure!(agent["lease"].is_null(), "a lease is still held: {agent}");

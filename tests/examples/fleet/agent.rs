@@ -19,13 +19,13 @@ use ureq::http::StatusCode;
 use crate::results::encoded;
 use crate::tally::Tally;
 
-/// What `diode agent` asks for.
+/// The length of lease that `diode agent` asks for.
 const LEASE_SECONDS: f64 = 120.0;
 
 /// How often an agent asks before it gives up.
 const TRIES: usize = 30;
 
-/// How often an agent that waits looks whether it is to stop.
+/// A sleeping agent checks this often whether it must stop.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// One agent with one device.
@@ -62,7 +62,7 @@ impl Agent {
         }
     }
 
-    /// Measures until it is to stop.
+    /// Measures until `stop` is set.
     pub(crate) fn work(&mut self) -> anyhow::Result<()> {
         let known: diode_core::api::Agent = expect(self.post("", &self.registration())?)?;
         let leases = format!("/{}/leases", known.id);
@@ -89,7 +89,7 @@ impl Agent {
         let renew_every = Duration::from_secs(lease.expires_in / 3);
         let (mut due, mut renewed) = (Instant::now(), Instant::now());
         for work in &lease.work {
-            // A device that waits for the server is late for the next problem, too.
+            // A real device that waits for the server starts its next problem late, too.
             due = due.max(Instant::now() - LOOK) + Duration::from_secs_f64(work.seconds);
             while self.sleep_until(due.min(renewed + renew_every)) && Instant::now() < due {
                 expect_status(self.post(&format!("{path}/renewal"), &())?)?;
@@ -101,7 +101,8 @@ impl Agent {
             }
             self.deliver(&path, &lease.id, work)?;
         }
-        // As `diode agent` does: most leases have ended with their last result.
+        // `diode agent` ends every lease, too. Most leases have already ended with their last result: the
+        // answer is a conflict.
         let ended = self.post(&format!("{path}/end"), &GivenBack::default())?;
         if ended.status() != StatusCode::CONFLICT {
             expect_status(ended)?;
@@ -119,7 +120,7 @@ impl Agent {
         Ok(())
     }
 
-    /// `false` if the agent is to stop.
+    /// Returns `false` if the agent must stop.
     fn sleep_until(&self, moment: Instant) -> bool {
         while !self.stopped() {
             let left = moment.saturating_duration_since(Instant::now());
@@ -169,8 +170,8 @@ impl Agent {
         self.insist(|| self.request(path).send_json(body)).with_context(|| path.to_owned())
     }
 
-    /// Tries again while the server is busy or has closed a connection that was idle: every request may be made
-    /// twice.
+    /// Repeats a request while the server is busy or has closed an idle connection. Every request may be
+    /// repeated safely.
     fn insist(&self, ask: impl Fn() -> Result<Answer, ureq::Error>) -> anyhow::Result<Answer> {
         for _ in 0..TRIES {
             match ask() {

@@ -1,10 +1,10 @@
 //! Many agents at once: `fleet AGENTS SERVERS MINUTES [POSTGRES_URL]`.
 //!
-//! As many servers and workers as asked for share an empty database: that of the URL, else SQLite in a folder of
-//! their own. Agents are threads of this program that say what `diode agent` says, as often as devices would that
-//! take as long as the server expects of each problem. Their times are made up; half of the agents have an account, so
-//! that confirmations are due. Fails if a problem was handed out twice, an agent was refused something or a result is
-//! lost; what was slow is only said.
+//! SERVERS servers and as many workers share an empty database: the one at the URL, else SQLite in a folder of their
+//! own. Each agent is a thread of this program. It makes the requests that `diode agent` makes, and takes as long for
+//! each problem as the server expects of a device. The times are made up. Half of the agents have an account, so that
+//! confirmations become due. Fails if a problem was handed out twice, if the server refused a request or if a result is
+//! lost. Slow answers are only reported.
 
 mod agent;
 mod results;
@@ -25,13 +25,13 @@ use diode_tests::{Server, reported, server_command, token};
 use agent::Agent;
 use tally::Tally;
 
-/// The devices of the fleet, as many of each.
+/// The types of device in the fleet. Each type has the same number of agents.
 const HARDWARE: [&str; 4] = ["nvidia-h100", "nvidia-h200", "nvidia-a100", "amd-mi300x"];
 
-/// Agents start one by one over this time, as those of a cluster do.
+/// Agents start one by one over this time, as the agents of a cluster do.
 const STARTING: Duration = Duration::from_secs(30);
 
-/// Waiting for the network needs no deep stack.
+/// The threads mostly wait for the network, so a small stack is enough for each.
 const STACK_BYTES: usize = 512 << 10;
 
 fn main() -> ExitCode {
@@ -98,7 +98,7 @@ fn hardware(number: usize) -> anyhow::Result<Hardware> {
     Ok(find(name).with_context(|| format!("{name} is not in the catalogue"))?.simulated()?)
 }
 
-/// `diode-server worker`; killed when dropped.
+/// A process of `diode-server worker`. It is killed when dropped.
 struct Worker(Child);
 
 impl Worker {

@@ -6,7 +6,8 @@ use diode_core::space::{Space, SpaceName};
 use diode_core::{ConfigDictionary, Dataset, Method, Provenance, Solution, TimeColumn};
 use diode_formats::{Format, encode};
 
-/// About as many configs as agents time on most problems: the best by a model, the default ones and some others.
+/// Agents time about this many configs on most problems: the best by a model, the default configs and some
+/// others.
 const SAMPLE: usize = 300;
 
 const REPEATS: usize = 5;

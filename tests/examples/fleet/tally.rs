@@ -6,10 +6,10 @@ use anyhow::ensure;
 use diode_core::api::{Coverage, LeasedProblem, Purpose};
 use diode_core::ids::{HardwareSlug, ProblemId};
 
-/// A problem of a hardware, and whether it was a confirmation.
+/// The hardware, the problem, and whether it was handed out for confirmation.
 type Handed = (HardwareSlug, ProblemId, bool);
 
-/// What the agents have seen.
+/// What the agents have counted.
 #[derive(Default)]
 pub(crate) struct Tally(Mutex<Counts>);
 
@@ -23,7 +23,7 @@ struct Counts {
     idle_seconds: u64,
     busy: usize,
     broken_off: usize,
-    /// To whom each problem was handed: with an account or without.
+    /// For each problem, its receivers: `true` for an agent with an account, `false` for one without.
     handed: HashMap<Handed, Vec<bool>>,
     accepted: HashSet<Handed>,
     problems: usize,
@@ -47,7 +47,7 @@ impl Tally {
         }
     }
 
-    /// What of a lease has not been measured may be handed to others.
+    /// The unmeasured problems of a lease may be handed out again.
     pub(crate) fn given_back(&self, hardware: &HardwareSlug, work: &[LeasedProblem]) {
         let mut counts = self.counts();
         for work in work {
@@ -58,12 +58,12 @@ impl Tally {
         }
     }
 
-    /// Notes that the server asked for patience.
+    /// Counts an answer that told the agent to try again later.
     pub(crate) fn busy(&self) {
         self.counts().busy += 1;
     }
 
-    /// Notes that a connection ended before an answer.
+    /// Counts a connection that ended before an answer came.
     pub(crate) fn broken_off(&self) {
         self.counts().broken_off += 1;
     }
@@ -82,7 +82,7 @@ impl Tally {
         counts.accepted.insert(handed(hardware, work));
     }
 
-    /// Fails if something was measured twice but by plan, or a result is not there.
+    /// Fails if a problem was measured twice without a confirmation being due, or if a result is missing.
     pub(crate) fn check(&self, coverage: &[Coverage]) -> anyhow::Result<()> {
         let counts = self.counts();
         for (handed, contributors) in &counts.handed {
@@ -125,7 +125,7 @@ impl Tally {
     }
 
     fn counts(&self) -> MutexGuard<'_, Counts> {
-        // Every change is complete when it is made, whatever panics afterwards.
+        // A poisoned lock is safe to use: every change of the counts is complete when it is made.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

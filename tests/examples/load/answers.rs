@@ -6,7 +6,7 @@ use std::time::Duration;
 #[derive(Default)]
 pub(crate) struct Answers {
     times: Vec<Duration>,
-    /// Answers of another status than the expected one, and none at all.
+    /// Answers with an unexpected status, and requests without an answer.
     pub(crate) failed: usize,
 }
 
@@ -30,14 +30,14 @@ impl Answers {
         time.map_or(f64::NAN, |time| 1e3 * time.as_secs_f64())
     }
 
-    /// Sorts, for the figures.
+    /// Sorts the times, as the figures need them.
     pub(crate) fn sorted(mut self) -> Self {
         self.times.sort_unstable();
         self
     }
 }
 
-/// Of sorted times.
+/// Needs sorted times.
 impl fmt::Display for Answers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (p50, p99, longest) = (self.at(0.5), self.at(0.99), self.at(1.0));

@@ -16,7 +16,7 @@ struct Change {
     heading: &'static str,
     /// The link that is pressed. The page before has it.
     link: &'static str,
-    /// An element that the page has when it shows its data.
+    /// An element that the page has once it shows its data.
     shown: &'static str,
 }
 
@@ -30,7 +30,7 @@ const CHANGES: [Change; 7] = [
     named("Predict", ".nav a[href='/predict']", "[data-testid=candidates] [data-config]"),
 ];
 
-/// The change to a page that has its name as its heading.
+/// A change to a page whose heading is its name.
 const fn named(name: &'static str, link: &'static str, shown: &'static str) -> Change {
     Change { to: name, heading: name, link, shown }
 }
@@ -42,7 +42,7 @@ pub(crate) async fn look_at(url: &str) -> anyhow::Result<()> {
     let browser = Browser::start().await?;
     browser.look(Viewport::DESKTOP, Theme::Light).await?;
     let mut times = vec![Vec::new(); CHANGES.len()];
-    // The first round only has the browser compile the pages' code.
+    // The first round is not timed: in it, the browser compiles the pages' code.
     for round in 0..=ROUNDS {
         browser.open(&format!("{url}/"), HARDWARE).await?;
         if round == 1 {
@@ -96,7 +96,7 @@ impl Change {
         browser.script::<serde_json::Value>(&press).await?;
         browser.until("return window.changed !== null").await?;
         let took = browser.script("return window.changed").await?;
-        // The page's other work must not count for the next change.
+        // The page must finish its other work, or that work would count for the next change.
         tokio::time::sleep(AFTERWARDS).await;
         Ok(took)
     }

@@ -1,4 +1,4 @@
-//! What is uploaded: a real collection, measured again and again, and spread over other problems.
+//! The uploaded data: a real collection, either measured again or spread over other problems.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -10,13 +10,13 @@ use diode_formats::read_file;
 /// 320,606 timings of an H200.
 const REAL: &str = "../trained_models/matmul/nvidia-h200/data/h200-mm-bf16.msgpack.zst";
 
-/// The tick of the clock that measured them, in nanoseconds.
+/// The tick of the clock that measured the real collection, in nanoseconds.
 const TICK: u64 = 32;
 
-/// How much longer a timing may take when it is measured again.
+/// A timing that is measured again takes longer by at most this share.
 const NOISE: f64 = 0.02;
 
-/// Makes collections. Those made one after the other are all different.
+/// Makes collections. No two of them are equal.
 pub(crate) struct Collections {
     real: Dataset,
     known: HashSet<Problem>,
@@ -32,7 +32,7 @@ impl Collections {
         Ok(Self { real, known, made: 0 })
     }
 
-    /// Problems of a collection.
+    /// The number of problems in the real collection.
     pub(crate) fn problems(&self) -> usize {
         self.real.solutions.len()
     }
@@ -45,7 +45,7 @@ impl Collections {
         Ok(self.dataset(solutions))
     }
 
-    /// Problems that were never asked for before: as many, each with some more rows than a real one has.
+    /// New problems, as many as asked for. Each is a problem of the real collection with more rows.
     pub(crate) fn others(&mut self, problems: usize) -> anyhow::Result<Dataset> {
         self.made += 1;
         let mut solutions = Vec::with_capacity(problems);
@@ -71,13 +71,14 @@ impl Collections {
     }
 }
 
-/// A solution of another problem, whose times grow as its rows do, with noise that no other has.
+/// A copy of a solution for another problem. Its times are scaled by the number of rows, and get noise that
+/// no other copy has.
 fn noisy(like: &Solution, problem: Problem, number: u64) -> anyhow::Result<Solution> {
     let factor = problem.m as f64 / like.problem.m as f64;
     let times = like.times.iter_nanos().enumerate().map(|(row, time)| {
         let seed = [problem.m, problem.n, problem.k, number, row as u64];
         let noise = NOISE * (mixed(&seed) >> 11) as f64 / (1_u64 << 53) as f64;
-        // Never shorter: the times must stay possible.
+        // Noise only makes times longer: a shorter time could be an impossible one.
         ((time.0 * factor * (1.0 + noise)) as u64).next_multiple_of(TICK)
     });
     Ok(Solution { times: TimeColumn::from_nanos(times.collect())?, problem, ..like.clone() })

@@ -1,20 +1,20 @@
-//! An HTTP client that costs little, since it shares the machine with the server.
+//! An HTTP client that takes little CPU time, because it shares the machine with the server.
 
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 
-/// A connection that is kept, and opened anew where the server has closed it.
+/// A connection that is kept open. It is opened again where the server has closed it.
 pub(crate) struct Connection {
     host: String,
     stream: Option<BufReader<TcpStream>>,
     pub(crate) body: Vec<u8>,
 }
 
-/// What is asked for.
+/// A request.
 #[derive(Clone)]
 pub(crate) struct Request {
     pub(crate) path: String,
-    /// The tag of what the client has already.
+    /// The tag of the answer that the client has already.
     pub(crate) tag: Option<String>,
 }
 
@@ -30,12 +30,12 @@ pub(crate) struct Answer {
 }
 
 impl Connection {
-    /// For a URL without a path.
+    /// `url` has no path.
     pub(crate) fn new(url: &str) -> Self {
         Self { host: url.trim_start_matches("http://").to_owned(), stream: None, body: Vec::new() }
     }
 
-    /// Asks, and waits until the whole answer is in `body`.
+    /// Sends a request, and waits until the whole answer is in `body`.
     pub(crate) fn get(&mut self, request: &Request) -> io::Result<Answer> {
         if let Some(stream) = self.stream.take()
             && let Ok(answer) = self.exchange(stream, request)
@@ -58,7 +58,7 @@ impl Connection {
         stream.get_mut().write_all(text.as_bytes())?;
         let head = Head::read(&mut stream)?;
         self.body.clear();
-        // Nothing but JSON is asked for, which the server sends with its length.
+        // All requests are for JSON, which the server sends with its length.
         stream.by_ref().take(head.length).read_to_end(&mut self.body)?;
         if self.body.len() as u64 != head.length {
             return Err(io::ErrorKind::UnexpectedEof.into());

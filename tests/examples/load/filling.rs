@@ -8,7 +8,7 @@ use anyhow::Context;
 
 use crate::site::Site;
 
-/// As many uploads as a server stores at a time.
+/// The number of uploads that a server stores at the same time.
 pub(crate) const SENDERS: usize = 2;
 
 /// Sends the files that an iterator makes. Each sender sends one file after the other. Returns how long that

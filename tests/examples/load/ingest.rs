@@ -1,4 +1,5 @@
-//! Uploads: how many timings a second, what they take of memory, and what those cost whose problems are known.
+//! Measures uploads: the timings per second, the memory that they take, and the cost of uploads whose problems
+//! are known.
 
 use std::time::Duration;
 
@@ -11,16 +12,16 @@ use crate::filling::{SENDERS, send};
 use crate::machine::load;
 use crate::site::Site;
 
-/// Uploads whose rate is told.
+/// The number of uploads over which the rate is measured.
 const TIMED: usize = 20;
 
-/// Uploads that arrive at the same time, to see what memory they take.
+/// The number of uploads that arrive at the same time when memory is measured.
 const AT_ONCE: usize = 16;
 
-/// Collections in the largest upload that is taken, but for some timings.
+/// The number of collections that fit into the largest allowed upload.
 const LARGEST: usize = 13;
 
-/// The last ones of many uploads: one alone says little.
+/// The median of this many last uploads is compared with the first upload: one upload alone says little.
 const LAST: usize = 5;
 
 pub(crate) fn run(site: &mut Site, collections: usize) -> anyhow::Result<()> {
@@ -83,7 +84,8 @@ fn again(site: &Site, making: &mut Collections, collections: usize) -> anyhow::R
     Ok(())
 }
 
-/// How fast some collections are taken. They are written before, so that only the server's work counts.
+/// How fast a server takes some collections. They are encoded beforehand, so that only the server's work
+/// counts.
 fn rate(site: &Site, senders: usize, format: Format, datasets: Vec<Dataset>) -> anyhow::Result<String> {
     let timings: usize = datasets.iter().map(Dataset::timings).sum();
     let files: Vec<Vec<u8>> =

@@ -1,11 +1,11 @@
-//! What the system says of itself and of the server.
+//! What the system reports about itself and about the server.
 
 use std::fs;
 use std::path::Path;
 
 use anyhow::Context;
 
-/// Megabytes that a process held at most.
+/// The most memory that a process has held, in megabytes.
 pub(crate) fn peak_memory(process: u32) -> anyhow::Result<f64> {
     let status = fs::read_to_string(format!("/proc/{process}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("no VmHWM")?;
@@ -13,13 +13,13 @@ pub(crate) fn peak_memory(process: u32) -> anyhow::Result<f64> {
     Ok(kilobytes.trim().parse::<f64>()? * 1024.0 / 1e6)
 }
 
-/// The load average of the last minute: how many programs wanted a core.
+/// The load average of the last minute: how many processes were ready to run on a core.
 pub(crate) fn load() -> String {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split(' ').next().unwrap_or("unknown").to_owned()
 }
 
-/// Bytes of all files in a folder.
+/// The bytes of all files in a folder.
 pub(crate) fn size(folder: &Path) -> anyhow::Result<u64> {
     let mut sum = 0;
     for entry in fs::read_dir(folder)? {

@@ -1,11 +1,13 @@
-//! How fast a server takes uploads and answers: `load ingest COLLECTIONS [POSTGRES_URL]` or
-//! `load pages TIMINGS SECONDS [POSTGRES_URL]`. How long the dashboard's tasks and changes of page are on a slow
-//! computer: `load tasks PROBLEMS [POSTGRES_URL]`, or `load tasks URL` of a server that runs; the changes alone:
-//! `load changes URL`.
+//! Load tests of a server and of the dashboard:
 //!
-//! Starts a server on an empty database: that of the URL, else SQLite in a folder of its own. All that is uploaded is
-//! shaped like a real collection and made of it: 209 problems, 1,534 configs. Each figure stands beside
-//! its goal and the machine's load; what is slow is only said.
+//! - `load ingest COLLECTIONS [POSTGRES_URL]` and `load pages TIMINGS SECONDS [POSTGRES_URL]`: how fast a server takes
+//!   uploads and answers;
+//! - `load tasks PROBLEMS [POSTGRES_URL]` and `load tasks URL`: how long the dashboard's tasks and changes of page are
+//!   on a slow computer, with a new server or a running one; `load changes URL`: only the changes of page.
+//!
+//! A new server has an empty database: the one at the URL, else SQLite in a folder of its own. All uploads are made from
+//! a real collection: 209 problems, 1,534 configs. Each figure is printed beside its goal and the machine's load. A slow
+//! server is only reported; it is no failure.
 
 mod answers;
 mod changes;

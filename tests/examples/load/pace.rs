@@ -1,4 +1,4 @@
-//! Requests at a fixed rate, or as many as are answered.
+//! Requests at a fixed rate, or as many as the server answers.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -9,14 +9,14 @@ use anyhow::Context;
 use crate::answers::Answers;
 use crate::connection::{Connection, Request};
 
-/// Connections of the fixed rate: more than answers are ever under way.
+/// The number of connections at the fixed rate. Fewer answers than this are ever under way.
 const MANY: usize = 48;
 
-/// Connections that ask without a pause.
+/// The number of connections that send requests without a pause.
 const FEW: usize = 8;
 
-/// Asks at a fixed rate, whether the server keeps up or not. Times count from when a request was due, so a server that
-/// stands still is late with all that waits for it.
+/// Sends requests at a fixed rate, whether the server keeps up or not. A time counts from the moment when the request
+/// was due, so a delay of the server counts for every request that waits.
 pub(crate) fn at_rate(
     url: &str,
     requests: &[Request],
@@ -40,7 +40,7 @@ pub(crate) fn at_rate(
     })
 }
 
-/// Asks as often as there are answers.
+/// Sends the next request of each connection as soon as its last answer is there.
 pub(crate) fn without_pause(
     url: &str,
     requests: &[Request],

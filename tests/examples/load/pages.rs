@@ -1,4 +1,4 @@
-//! A large database: its size, how soon a server on it answers, and how fast boards and problems come.
+//! A large database: its size, how soon a server starts on it, and how fast boards and problems come.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ const POINTS: &str = "/api/v1/hardware/nvidia-h200/problems";
 /// Requests a second at the fixed rate.
 const RATE: f64 = 500.0;
 
-/// Between two uploads while pages are asked for.
+/// The time between two uploads while pages are requested.
 const UPLOAD_EVERY: Duration = Duration::from_secs(2);
 
 pub(crate) fn run(site: &mut Site, timings: usize, time: Duration) -> anyhow::Result<()> {
@@ -105,7 +105,7 @@ fn fill(site: &Site, making: &mut Collections, timings: usize) -> anyhow::Result
     Ok(())
 }
 
-/// Pages of every order and of some filters, and those that follow them.
+/// The first pages of boards in every order and with some filters, and the page after each.
 fn boards(url: &str) -> anyhow::Result<Vec<Request>> {
     let mut firsts = Vec::new();
     for sort in ["tflops", "time", "roofline", "gain", "ratio", "flops"] {
@@ -138,7 +138,7 @@ fn problems(url: &str) -> anyhow::Result<Vec<Request>> {
     Ok(ids.map(|id| Request::new(format!("/api/v1/problems/{id}"))).collect())
 }
 
-/// The same for a client that has all answers.
+/// The same requests with the tag of each answer, as a client sends them that has the answers already.
 fn with_tags(url: &str, requests: &[Request]) -> anyhow::Result<Vec<Request>> {
     let mut connection = Connection::new(url);
     let current = |request: &Request| {

@@ -12,28 +12,28 @@ use tempfile::TempDir;
 
 use crate::machine;
 
-/// How long boards may take to follow what was uploaded.
+/// How long boards may take to show everything that was uploaded.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// A server on a database, and how it is started again.
+/// A server and its database. The server can be started again.
 pub(crate) struct Site {
     folder: TempDir,
     database: Option<String>,
     metrics: String,
     server: Option<Server>,
-    /// How long its start took.
+    /// How long the last start took.
     pub(crate) start: Duration,
 }
 
 impl Site {
-    /// Starts a server on the database of a URL, else on SQLite.
+    /// Starts a server on the database at the URL, else on SQLite.
     pub(crate) fn new(database: Option<&str>) -> anyhow::Result<Self> {
         let mut site = Self::prepared(database)?;
         site.restart()?;
         Ok(site)
     }
 
-    /// The same on a database that has the shipped measurements and models.
+    /// The same, on a database that has the shipped measurements and models.
     pub(crate) fn seeded(database: Option<&str>, trained: &Path) -> anyhow::Result<Self> {
         let mut site = Self::prepared(database)?;
         let status = server_command(site.folder.path(), &["admin", "seed"])?.arg(trained).status()?;
@@ -57,7 +57,7 @@ impl Site {
         })
     }
 
-    /// Ends the server, if one runs, and starts one anew.
+    /// Stops the server, if it runs, and starts it again.
     pub(crate) fn restart(&mut self) -> anyhow::Result<()> {
         self.server.take().map_or(Ok(()), Server::stop)?;
         let flags = ["--no-worker", "--auto-train", "off", "--metrics-listen", &self.metrics];
@@ -83,7 +83,7 @@ impl Site {
         machine::peak_memory(self.server()?.id())
     }
 
-    /// Sends a file; how long until the receipt was there.
+    /// Sends a file. Returns the time until the receipt came.
     pub(crate) fn upload(&self, bytes: &[u8]) -> anyhow::Result<Duration> {
         let start = Instant::now();
         let request = ureq::post(format!("{}/api/v1/uploads", self.url()?));
@@ -94,7 +94,7 @@ impl Site {
         Ok(start.elapsed())
     }
 
-    /// Waits until the boards show everything that was uploaded; how long that took.
+    /// Waits until the boards show everything that was uploaded. Returns how long that took.
     pub(crate) fn settle(&self) -> anyhow::Result<Duration> {
         let start = Instant::now();
         let waiting = ["diode_stale_entries ", "diode_uploads_to_judge "];
@@ -110,7 +110,7 @@ impl Site {
         bail!("boards do not show what was uploaded {PATIENCE:?} ago")
     }
 
-    /// Bytes of the database and of all files. SQLite's log is part of the database.
+    /// The bytes of the database and of all blobs. SQLite's log is part of the database.
     pub(crate) fn size(&self) -> anyhow::Result<(u64, u64)> {
         let files = machine::size(&self.folder.path().join("blobs"))?;
         let Some(url) = &self.database else {

@@ -1,4 +1,5 @@
-//! How long pages keep a slow computer busy in one go: a page that is busy for 100 ms does not answer meanwhile.
+//! The longest tasks of each page on a slow computer. A page does not answer during a task, so a task of 100 ms is
+//! felt.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,25 +15,27 @@ use crate::filling::{SENDERS, send};
 use crate::machine::load;
 use crate::site::Site;
 
-/// How many times slower than this machine the browser's computer is.
+/// The browser is slowed down by this factor.
 pub(crate) const SLOWDOWN: u32 = 4;
 
-/// Each page is opened so often: a task that the machine interrupts lasts longer than its work.
+/// How often each page is opened. One visit is not enough: a task that the machine interrupts lasts longer than its
+/// work.
 const OPENED: usize = 3;
 
-/// What comes after a page has all its data, such as predictions.
+/// The time for work that follows once a page has all its data, such as predictions.
 pub(crate) const AFTERWARDS: Duration = Duration::from_secs(3);
 
 pub(crate) const GOAL_MS: f64 = 100.0;
 
-/// Keeps the length of all tasks of 50 ms and more and how far the page shifts, from before the page's first script.
+/// Records the length of all tasks of 50 ms or more, and how far the page's layout shifts. Runs before the page's
+/// first script.
 const RECORD: &str = "window.long_tasks = []; window.shifted = 0;
     new PerformanceObserver((list) => window.long_tasks.push(...list.getEntries().map((task) => task.duration)))
         .observe({ type: 'longtask', buffered: true });
     new PerformanceObserver((list) => list.getEntries().forEach((shift) => window.shifted += shift.value))
         .observe({ type: 'layout-shift', buffered: true });";
 
-/// What was recorded, and when something was painted for the first time.
+/// Returns what was recorded, and when the browser first painted something.
 const TELL: &str = "return [
     Math.max(0, ...window.long_tasks),
     performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? 0,
@@ -41,11 +44,11 @@ const TELL: &str = "return [
 struct Page {
     name: &'static str,
     path: String,
-    /// What is there once the page has its data.
+    /// An element that the page has once it shows its data.
     ready: &'static str,
 }
 
-/// Opens the largest pages of a site with what is shipped and so many further problems of an H200.
+/// Opens the largest pages of a site that has the shipped data and `problems` more problems of an H200.
 pub(crate) fn run(database: Option<&str>, problems: usize) -> anyhow::Result<()> {
     let trained = Path::new(env!("CARGO_MANIFEST_DIR")).join("../trained_models").canonicalize()?;
     let site = Site::seeded(database, &trained)?;
@@ -66,7 +69,7 @@ fn fill(site: &Site, problems: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Opens the pages of a server, as often as each is opened, and prints their longest tasks.
+/// Opens each page of a server several times, and prints its longest task.
 pub(crate) async fn look_at(url: &str) -> anyhow::Result<()> {
     for page in pages(url)? {
         let before = load();
@@ -102,12 +105,12 @@ pub(crate) async fn look_at(url: &str) -> anyhow::Result<()> {
 struct Visit {
     longest_ms: f64,
     paint_ms: f64,
-    /// What the page is about is there.
+    /// When the page showed its data.
     content_ms: f64,
     shifted: f64,
 }
 
-/// A browser that has shown the dashboard has its code compiled, so each visit is by a new one.
+/// Each visit needs a new browser: one that has shown the dashboard has its code compiled already.
 async fn first_visit(page: &str, ready: &str) -> anyhow::Result<Visit> {
     let browser = Browser::start().await?;
     browser.look(Viewport::DESKTOP, Theme::Light).await?;
