@@ -21,7 +21,7 @@ impl Browser {
         self.until("return location.pathname === '/account'").await
     }
 
-    /// Makes an administrator of a server in a folder, by the link that its operator gets, and signs in.
+    /// Makes an administrator of a server in a folder, opens the link that the operator gets, and signs in.
     pub async fn sign_in_as_administrator(&self, server: &Server, folder: &Path) -> anyhow::Result<()> {
         let created = server_command(folder, &["admin", "create", "root", "--admin"])?.output()?;
         let printed = String::from_utf8(created.stdout)?;

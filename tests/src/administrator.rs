@@ -1,4 +1,4 @@
-//! An administrator of a server, as its operator makes one.
+//! Makes an administrator of a server, in the way its operator does.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,12 +11,13 @@ use crate::programs::{Server, program};
 
 const PASSWORD: &str = "correct horse battery staple";
 
-/// Makes an administrator of a server in a folder, and a token for looking after the server.
+/// Makes an administrator of a server in a folder. Returns the administrator's token for managing the
+/// server.
 pub fn administrator_token(folder: &Path, server: &Server) -> anyhow::Result<String> {
     token(folder, server, &[Scope::Admin])
 }
 
-/// Makes an administrator of a server in a folder, and a token with some scopes.
+/// Makes an administrator of a server in a folder. Returns the administrator's token with some scopes.
 pub fn token(folder: &Path, server: &Server, scopes: &[Scope]) -> anyhow::Result<String> {
     let create = ["admin", "create", "root", "--admin"];
     let made = Command::new(program("diode-server")?)
@@ -41,7 +42,7 @@ pub fn token(folder: &Path, server: &Server, scopes: &[Scope]) -> anyhow::Result
     Ok(issued["secret"].as_str().context("a token has a secret")?.to_owned())
 }
 
-/// Has a snapshot made of what is on the server, and waits for it.
+/// Asks for a snapshot of the server's H100 dataset, and waits for it. Returns its version.
 pub fn snapshot_of_h100(server: &Server, token: &str) -> anyhow::Result<String> {
     let ask = json!({ "hardware": "nvidia-h100", "reason": "for the paper" });
     let mut asked = ureq::post(format!("{}/api/v1/snapshots", server.url()))
@@ -49,7 +50,7 @@ pub fn snapshot_of_h100(server: &Server, token: &str) -> anyhow::Result<String> 
         .send_json(ask)?;
     let job: Value = asked.body_mut().read_json()?;
     let id = job["id"].as_str().context("a job has an id")?;
-    // The stream ends with the job.
+    // The stream ends when the job ends.
     server.bytes(&format!("/api/v1/jobs/{id}/events"))?;
     let job = server.get(&format!("/api/v1/jobs/{id}"))?;
     Ok(job["snapshot"].as_str().with_context(|| job.to_string())?.to_owned())

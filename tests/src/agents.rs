@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::diode_command;
 use crate::programs::program;
 
-/// An agent in a folder of its own; killed when dropped.
+/// An agent in a folder of its own. It is killed when dropped.
 pub struct Agent {
     pub child: Child,
     pub folder: PathBuf,
@@ -29,25 +29,26 @@ impl Agent {
         Ok(Self { child, folder })
     }
 
-    /// One whose times are made up.
+    /// Starts an agent whose times are made up.
     pub fn simulated(folder: &Path, name: &str, server: &str, seed: &str) -> anyhow::Result<Self> {
         Self::start(folder, name, server, &["--backend", "simulated", "--seed", seed])
     }
 
-    /// One that a line of a shell starts, where `diode` is on the path and nobody has used it yet.
+    /// Starts an agent by a line of shell, as a new user does: `diode` is on the path and has no settings
+    /// yet.
     pub fn by_shell(folder: &Path, name: &str, line: &str) -> anyhow::Result<Self> {
         let folder = folder.join(name);
         std::fs::create_dir_all(&folder)?;
         let programs = program("diode")?.parent().context("a folder")?.display().to_string();
         let path = std::env::var("PATH").unwrap_or_default();
         let child = std::process::Command::new("sh")
-            // The shell's process becomes the agent's, so that signals reach it.
+            // `exec` makes the agent replace the shell's process, so that signals reach the agent.
             .args(["-c", &format!("exec {line}")])
             .current_dir(&folder)
             .env_clear()
             .env("PATH", format!("{programs}:{path}"))
             .env("HOME", &folder)
-            // A GPU would lack kernels here; the processor is measured everywhere.
+            // Hides the GPU, which would lack kernels here. Every machine can measure its processor.
             .env("CUDA_VISIBLE_DEVICES", "")
             .stderr(Stdio::inherit())
             .spawn()
@@ -55,14 +56,14 @@ impl Agent {
         Ok(Self { child, folder })
     }
 
-    /// SIGKILL: nothing is given back.
+    /// Sends SIGKILL, so the agent cannot give anything back.
     pub fn kill(mut self) -> anyhow::Result<()> {
         self.child.kill()?;
         self.child.wait()?;
         Ok(())
     }
 
-    /// SIGTERM; returns the exit code.
+    /// Sends SIGTERM. Returns the exit code.
     pub fn terminate(mut self) -> anyhow::Result<Option<i32>> {
         let told = std::process::Command::new("kill").arg(self.child.id().to_string()).status()?;
         ensure!(told.success(), "kill failed");
@@ -76,7 +77,7 @@ impl Agent {
         bail!("the agent has not ended 40 s after SIGTERM")
     }
 
-    /// What it says of itself.
+    /// The contents of the agent's health file.
     pub fn health(&self) -> anyhow::Result<Value> {
         Ok(serde_json::from_slice(&std::fs::read(self.folder.join("health.json"))?)?)
     }
@@ -89,10 +90,10 @@ impl Drop for Agent {
     }
 }
 
-/// Two trainings beside other tests take long on two cores.
+/// Two trainings, run beside other tests, take long on two cores.
 const PATIENCE: Duration = Duration::from_secs(240);
 
-/// Waits for something to be true.
+/// Waits until `is_so` returns true. `what` describes this in the error.
 pub fn until(what: &str, mut is_so: impl FnMut() -> anyhow::Result<bool>) -> anyhow::Result<()> {
     let start = Instant::now();
     while !is_so().unwrap_or_default() {

@@ -1,4 +1,4 @@
-//! What keeps people out who use a keyboard, a screen reader or large text, as axe-core finds it.
+//! Barriers for people who use a keyboard, a screen reader or large text, as axe-core finds them.
 
 use std::path::PathBuf;
 
@@ -6,24 +6,24 @@ use anyhow::{Context, ensure};
 
 use crate::Browser;
 
-/// Where `cargo xtask setup` puts it, below the target folder and below `site-packages`.
+/// Where `cargo xtask setup` puts axe-core, below the target folder and below `site-packages`.
 const ENVIRONMENT: &str = "axe-core/lib";
 const SCRIPT: &str = "site-packages/axe_playwright_python/axe.min.js";
 
-/// One line per rule that the page breaks, with the elements that break it.
+/// Returns one line per rule that the page breaks, with the elements that break it.
 const RUN: &str = "return axe.run(document, { resultTypes: ['violations'] }).then(({ violations }) =>
     violations.map(({ id, nodes }) => id + ': ' + nodes.map(({ target }) => target.join(' ')).slice(0, 5).join(', ')))";
 
 impl Browser {
-    /// The rules of accessibility that the page breaks.
+    /// The accessibility rules that the page breaks.
     pub async fn inaccessible(&self) -> anyhow::Result<Vec<String>> {
-        // What is about to be replaced is pale until then.
+        // Contents that are about to be replaced are pale, and pale text would break the rule on contrast.
         self.until(SETTLED).await?;
         self.driver.execute(source()?, Vec::new()).await?;
         self.script(RUN).await
     }
 
-    /// Fails if the page is wider than the window, keeps somebody out, or has met an error.
+    /// Fails if the page is wider than the window, breaks a rule of accessibility, or has met an error.
     pub async fn sound(&self, name: &str) -> anyhow::Result<()> {
         let barriers = self.inaccessible().await?;
         ensure!(barriers.is_empty(), "{name}: axe: {barriers:?}");

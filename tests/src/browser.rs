@@ -23,7 +23,7 @@ impl Viewport {
     pub const PHONE: Self = Self { width: 390, height: 844 };
 }
 
-/// What the reader's system prefers.
+/// The colours that the reader's system prefers.
 #[derive(Debug, Clone, Copy)]
 pub enum Theme {
     Light,
@@ -39,7 +39,7 @@ impl Theme {
     }
 }
 
-/// Both sizes in both themes, and how a picture of each is called.
+/// Both sizes in both themes, with a name for the pictures of each.
 pub const LOOKS: [(Viewport, Theme, &str); 4] = [
     (Viewport::DESKTOP, Theme::Light, "desktop-light"),
     (Viewport::DESKTOP, Theme::Dark, "desktop-dark"),
@@ -47,19 +47,19 @@ pub const LOOKS: [(Viewport, Theme, &str); 4] = [
     (Viewport::PHONE, Theme::Dark, "phone-dark"),
 ];
 
-/// One browser with a fresh profile; ends when dropped.
+/// A browser with a fresh profile. It ends when dropped.
 pub struct Browser {
     pub driver: WebDriver,
-    /// Where the driver's session is, for ending it.
+    /// The address of the driver's session, with which the session is ended.
     session: String,
     chromedriver: Child,
     _profile: TempDir,
 }
 
-/// How long a page may take on a busy machine until it shows what a test waits for.
+/// How long a page may take on a busy machine to show what a test waits for.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Keeps what a page complains of, from before its first script runs.
+/// Records the page's errors. Runs before the page's first script.
 const RECORD_COMPLAINTS: &str = r"
     window.complaints = [];
     const keep = (kind) => (...what) => window.complaints.push(kind + ': ' + what.map(String).join(' '));
@@ -105,7 +105,8 @@ impl Browser {
         Ok(browser)
     }
 
-    /// Sets window size and preferred colours, also below the window's own minimum width.
+    /// Sets the window size and the preferred colours. The size may be smaller than a window's usual
+    /// minimum.
     pub async fn look(&self, viewport: Viewport, theme: Theme) -> anyhow::Result<()> {
         let Viewport { width, height } = viewport;
         let metrics =
@@ -133,8 +134,8 @@ impl Browser {
         }
     }
 
-    /// Waits until a script's body returns true in the page. A script that fails, say because an element
-    /// is not there yet, is tried again.
+    /// Waits until a script's body returns true in the page. A script that fails is run again: perhaps an
+    /// element was missing.
     pub async fn until(&self, body: &str) -> anyhow::Result<()> {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -153,7 +154,7 @@ impl Browser {
         }
     }
 
-    /// Clicks the element that an expression of the page gives, as soon as it is there and may be clicked.
+    /// Clicks an element as soon as it exists and is enabled. `element` is a JavaScript expression.
     pub async fn press(&self, element: &str) -> anyhow::Result<()> {
         let click = format!(
             "const element = {element};
@@ -164,7 +165,7 @@ impl Browser {
         self.until(&click).await
     }
 
-    /// Errors that the current page met since it was opened.
+    /// Errors that the current page has met since it was opened.
     pub async fn complaints(&self) -> anyhow::Result<Vec<String>> {
         self.script("return window.complaints || ['the recorder did not run']").await
     }
@@ -177,24 +178,24 @@ impl Browser {
         Ok(())
     }
 
-    /// Keeps a picture of a page that is to be quiet.
+    /// Keeps a picture of a page, and fails if the page is not quiet.
     pub async fn looked_at(&self, name: &str) -> anyhow::Result<()> {
         self.picture(name).await?;
         self.quiet(name).await
     }
 
-    /// Runs a script's body in the page and returns what it returns.
+    /// Runs a script's body in the page, and returns its result.
     pub async fn script<T: serde::de::DeserializeOwned>(&self, body: &str) -> anyhow::Result<T> {
         Ok(self.driver.execute(body, Vec::new()).await?.convert()?)
     }
 
-    /// By how many pixels the page is wider than the window.
+    /// The number of pixels by which the page is wider than the window.
     pub async fn overflow(&self) -> anyhow::Result<i64> {
         self.script("return document.documentElement.scrollWidth - document.documentElement.clientWidth")
             .await
     }
 
-    /// Keeps a picture for people, if the variable names a folder for them.
+    /// Keeps a picture for people to look at, if `DIODE_SCREENSHOTS` names a folder.
     pub async fn picture(&self, name: &str) -> anyhow::Result<()> {
         if let Some(folder) = std::env::var_os("DIODE_SCREENSHOTS") {
             std::fs::create_dir_all(&folder)?;
@@ -212,7 +213,8 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // The session's end is the browser's. Helpers that outlive it are in the driver's group.
+        // Ending the session ends the browser. Some of its processes stay; they are in the driver's process
+        // group.
         let _ = ureq::delete(&self.session).call();
         let _ = Command::new("kill").arg("--").arg(format!("-{}", self.chromedriver.id())).status();
         let _ = self.chromedriver.wait();

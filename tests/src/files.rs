@@ -1,4 +1,4 @@
-/// A script that keeps the files that a page gives the reader: as text in `window.files`, as they are in
+/// A script that keeps the files that a page saves: their text in `window.files`, their blobs in
 /// `window.blobs_by_name`.
 pub const CATCH_FILES: &str = "
     window.files = {};

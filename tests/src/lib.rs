@@ -1,4 +1,4 @@
-//! What the whole-system tests share: the built programs, and a browser.
+//! Shared parts of the whole-system tests: the built programs, and a browser.
 #![forbid(unsafe_code)]
 
 mod accounts;

@@ -1,4 +1,4 @@
-//! The page that predicts a list.
+//! Steps on the page that predicts a list.
 
 use crate::{Browser, Server};
 

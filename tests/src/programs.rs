@@ -1,4 +1,4 @@
-//! The programs under test, as cargo built them.
+//! The programs under test, as cargo has built them.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, bail};
 
-/// A program that stands in the target folder beside this test.
+/// The path of a program in the target folder of this test.
 pub(crate) fn program(name: &str) -> anyhow::Result<PathBuf> {
     let test = std::env::current_exe()?;
     let folder = test.parent().and_then(Path::parent).context("a test runs from target/<profile>/deps")?;
@@ -17,7 +17,7 @@ pub(crate) fn program(name: &str) -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
-/// Runs `diode` and returns what it printed; its messages go to the test's output.
+/// Runs `diode` and returns what it printed to stdout. Its messages go to the test's stderr.
 pub fn diode(folder: &Path, arguments: &[&str]) -> anyhow::Result<String> {
     let output =
         diode_command(folder, arguments)?.stderr(Stdio::inherit()).output().context("cannot start diode")?;
@@ -27,44 +27,44 @@ pub fn diode(folder: &Path, arguments: &[&str]) -> anyhow::Result<String> {
     String::from_utf8(output.stdout).context("diode printed something that is not UTF-8")
 }
 
-/// `diode` in a folder, which also holds its settings.
+/// A command that runs `diode` in a folder. The folder also holds its settings.
 pub fn diode_command(folder: &Path, arguments: &[&str]) -> anyhow::Result<Command> {
     let mut command = Command::new(program("diode")?);
     command.current_dir(folder).args(arguments).env("XDG_CONFIG_HOME", folder).env_remove("DIODE_TOKEN");
     Ok(command)
 }
 
-/// `diode-server` in a folder, which also holds its data.
+/// A command that runs `diode-server` in a folder. The folder also holds its data.
 pub fn server_command(folder: &Path, arguments: &[&str]) -> anyhow::Result<Command> {
     let mut command = Command::new(program("diode-server")?);
     command.current_dir(folder).args(arguments).env_remove("DATABASE_URL");
     Ok(command)
 }
 
-/// Runs `diode … --json` and parses its one document.
+/// Runs `diode … --json`, and parses the JSON document that it prints.
 pub fn diode_json(folder: &Path, arguments: &[&str]) -> anyhow::Result<serde_json::Value> {
     let text = diode(folder, arguments)?;
     serde_json::from_str(&text).with_context(|| format!("not one JSON document: {text:.200}"))
 }
 
-/// A `diode-server` on SQLite in a folder of its own; killed when dropped.
+/// A process of `diode-server` on SQLite in a folder of its own. It is killed when dropped.
 pub struct Server {
     child: Child,
     url: String,
 }
 
 impl Server {
-    /// Starts on a free loopback port and waits until it listens.
+    /// Starts a server on a free loopback port, and waits until it listens.
     pub fn start(folder: &Path) -> anyhow::Result<Self> {
         Self::start_with(folder, &[])
     }
 
-    /// The same with further flags.
+    /// The same, with more flags.
     pub fn start_with(folder: &Path, flags: &[&str]) -> anyhow::Result<Self> {
         Self::start_on(folder, "127.0.0.1:0", flags)
     }
 
-    /// The same on an address that is given.
+    /// The same, on a given address.
     pub fn start_on(folder: &Path, address: &str, flags: &[&str]) -> anyhow::Result<Self> {
         let mut child = server_command(folder, &["serve", "--listen", address])?
             .args(flags)
@@ -80,7 +80,7 @@ impl Server {
                 break url.trim().to_owned();
             }
         };
-        // Keep reading, or the server would block on a full pipe.
+        // Goes on reading: the server would block on a full pipe.
         std::thread::spawn(move || lines.for_each(drop));
         Ok(Self { child, url })
     }
@@ -90,12 +90,12 @@ impl Server {
         &self.url
     }
 
-    /// The number of its process.
+    /// The number of the server's process.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Ends it as an operator does, and waits until it has ended.
+    /// Sends SIGTERM, as an operator does, and waits until the server has ended.
     pub fn stop(mut self) -> anyhow::Result<()> {
         let told = Command::new("kill").arg(self.id().to_string()).status().context("cannot start kill")?;
         let ended = self.child.wait()?;
@@ -134,8 +134,8 @@ impl Drop for Server {
     }
 }
 
-/// Times small problems on the CPU, into a file of the folder. Of six up to 160, one is of a size that is kept for judging
-/// models.
+/// Times small problems on the CPU, and writes them to a file in the folder. With six problems of sizes up to 160, one
+/// is kept for judging models.
 pub fn collect_on_cpu(folder: &Path, file: &str, problems: usize, largest: u64) -> anyhow::Result<()> {
     let (problems, largest) = (problems.to_string(), largest.to_string());
     let what = ["--num-shapes", &problems, "--min-size", "32", "--max-size", &largest, "--ops", "mm"];
@@ -143,7 +143,7 @@ pub fn collect_on_cpu(folder: &Path, file: &str, problems: usize, largest: u64) 
     diode(folder, &[&["collect", "--output", file], &what[..], &how[..]].concat()).map(drop)
 }
 
-/// A candidate of `diode predict --json`, named as the dashboard names it.
+/// The name that the dashboard gives to a candidate of `diode predict --json`.
 pub fn config_label(candidate: &serde_json::Value) -> String {
     let [m, n, k, s, w] =
         ["block_m", "block_n", "block_k", "num_stages", "num_warps"].map(|key| candidate[key].to_string());

@@ -10,10 +10,10 @@ use tempfile::TempDir;
 
 use crate::programs::{Server, program};
 
-/// A folder of one's own with what `diode-server admin seed trained_models` makes.
+/// A new folder with the database that `diode-server admin seed trained_models` makes.
 ///
-/// Every test has a process of its own, and seeding takes longer than a test. So the first one
-/// seeds, the others wait for it, and each gets a copy.
+/// Every test has its own process, and seeding takes longer than a test. So the first test seeds a
+/// shared folder, the others wait for it, and each test gets a copy.
 pub fn seeded() -> anyhow::Result<TempDir> {
     let server = program("diode-server")?;
     let shared = server.with_file_name("seeded-for-tests");
@@ -34,17 +34,17 @@ pub fn seeded() -> anyhow::Result<TempDir> {
     Ok(copy)
 }
 
-/// A server on such a folder, which lasts as long as the first of the two.
+/// A server on a seeded folder. The server needs the folder, so keep both.
 pub fn seeded_server() -> anyhow::Result<(TempDir, Server)> {
     let folder = seeded()?;
     let server = Server::start(folder.path())?;
     Ok((folder, server))
 }
 
-/// Made last, so that half a database is not taken for a whole one.
+/// This file is made last: a folder without it holds an incomplete database.
 const DONE: &str = "done";
 
-/// Puts the measurements and models of one folder into the database in another.
+/// Seeds the database in `folder` with the measurements and models in `trained`.
 pub fn seed(trained: &Path, folder: &Path) -> anyhow::Result<()> {
     let mut seed = Command::new(program("diode-server")?);
     seed.current_dir(folder).args(["admin", "seed"]).arg(trained).env_remove("DATABASE_URL");
@@ -56,7 +56,7 @@ fn is_younger(file: &Path, than: SystemTime) -> bool {
     file.metadata().and_then(|about| about.modified()).is_ok_and(|made| made > than)
 }
 
-/// When a file, or the youngest in a folder, was last written.
+/// When a file was last written. For a folder, the latest such time among its files.
 fn newest(path: &Path) -> anyhow::Result<SystemTime> {
     let mut newest = path.metadata()?.modified()?;
     if path.is_dir() {
