@@ -1,4 +1,4 @@
-//! What administrators and contributors see of a server, in the pages that it writes itself, and the jobs on the page
+//! The pages that a server writes itself, as administrators and contributors see them, and the jobs on the page
 //! Models. Set DIODE_SCREENSHOTS to an absolute path to keep pictures.
 
 use anyhow::{Context as _, ensure};
@@ -6,7 +6,7 @@ use diode_tests::{Browser, LOOKS, Server, collect_on_cpu, diode, seeded_server};
 use serde_json::json;
 use thirtyfour::By;
 
-/// Each with what is there once it is read.
+/// Each page, with an element that it has once it is complete.
 const PAGES: [(&str, &str); 7] = [
     ("/admin", "a[href='/admin/uploads']"),
     ("/admin/uploads", "details form[action='/admin/uploads']"),
@@ -35,7 +35,7 @@ async fn administrators_look_after_a_server_in_the_browser() -> anyhow::Result<(
         }
     }
 
-    // What the forms say is done, and written down.
+    // The server does what a form says, and records it.
     browser.open(&format!("{}/admin/uploads", server.url()), "details form").await?;
     browser.press("document.querySelector('details summary')").await?;
     browser.driver.find(By::Css("details input[name=reason]")).await?.send_keys("a bad GPU").await?;

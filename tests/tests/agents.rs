@@ -1,5 +1,5 @@
-//! Server and agents, with the real programs and nothing done by hand: what is missing is measured, whatever is
-//! killed meanwhile.
+//! A server and agents, with the real programs and no manual step. The agents measure what is missing, even if
+//! an agent or the server is killed.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -26,7 +26,7 @@ fn simulated_agents_fill_holes_whatever_is_killed() -> anyhow::Result<()> {
     let folder = folder.path();
     let server_folder = folder.join("server");
     std::fs::create_dir(&server_folder)?;
-    // An address that stays the same when the server is started again.
+    // A fixed address: it must stay the same when the server is started again.
     let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port().to_string();
     let address = format!("127.0.0.1:{port}");
     let start = || Server::start_on(&server_folder, &address, &["--accept-simulated"]);
@@ -42,14 +42,14 @@ fn simulated_agents_fill_holes_whatever_is_killed() -> anyhow::Result<()> {
     let first = measured(&server)?;
     until("coverage grows", || Ok(measured(&server)? > first + 10))?;
 
-    // One agent is killed in the middle, and started again: it is the same agent, and goes on.
+    // One agent is killed and started again. It must register as the same agent, and go on.
     one.kill()?;
     let one = Agent::simulated(folder, "one", &url, "1")?;
     let second = measured(&server)?;
     until("coverage grows with the agent that was killed", || Ok(measured(&server)? > second + 10))?;
     assert_eq!(server.get("/api/v1/agents")?.as_array().map(Vec::len), Some(2));
 
-    // The server is killed, and away for a while; what was measured then arrives later.
+    // The server is killed and stays away for two seconds. Results of that time arrive later.
     let third = measured(&server)?;
     drop(server);
     std::thread::sleep(Duration::from_secs(2));
@@ -57,7 +57,7 @@ fn simulated_agents_fill_holes_whatever_is_killed() -> anyhow::Result<()> {
     ensure!(measured(&server)? >= third, "what was acknowledged is lost");
     until("coverage grows with the server that was killed", || Ok(measured(&server)? > third + 10))?;
 
-    // Both are told to end. They have nothing left to send, and their leases are given back or done.
+    // Both agents are told to end. They must have nothing left to send, and hold no lease.
     ensure!(one.health()?["devices"]["one"]["doing"].is_string());
     assert_eq!([one.terminate()?, two.terminate()?], [Some(0), Some(0)]);
     let ended = coverage(&server)?;
@@ -69,7 +69,8 @@ fn simulated_agents_fill_holes_whatever_is_killed() -> anyhow::Result<()> {
     nothing_was_measured_twice(&server)
 }
 
-/// Each problem has one solution. Agents without an account are one contributor, so nothing is confirmed.
+/// Checks that each problem has one solution. Agents without an account are one contributor, so they confirm
+/// nothing.
 fn nothing_was_measured_twice(server: &Server) -> anyhow::Result<()> {
     let summary = server.get(&format!("/api/v1/hardware/{SIMULATED}"))?;
     let coverage = coverage(server)?;
@@ -102,14 +103,15 @@ fn a_model_comes_of_what_agents_measure() -> anyhow::Result<()> {
     assert_eq!(agent.child.wait()?.code(), Some(0));
     ensure!(measured(&server)? >= 5, "{}", coverage(&server)?);
 
-    // Nobody asks for a training.
+    // The server starts the training by itself.
     let first = trained(&server)?;
     let trainings = trainings(&server)?;
     assert_eq!((&trainings[0]["automatic"], trainings.len()), (&json!(true), 1), "{trainings:?}");
     assert_eq!(published(&server)?, first);
     predicts(folder, &server, &first)?;
 
-    // A model from elsewhere is not published before an administrator says so, who can take it back.
+    // A model from elsewhere is published only when an administrator says so. The administrator can take this
+    // back.
     let second = hardly_trained(folder, &server)?;
     assert_eq!(published(&server)?, first);
     admin(folder, &["publish", &second, "--reason", "tested"])?;
@@ -122,14 +124,14 @@ fn a_model_comes_of_what_agents_measure() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The jobs that train; what a training has published is also kept as a snapshot.
+/// The jobs that train. Other jobs make snapshots of what a training has published.
 fn trainings(server: &Server) -> anyhow::Result<Vec<Value>> {
     let jobs = server.get("/api/v1/jobs")?;
     let trains = |job: &&Value| job["request"]["kind"] == json!("train");
     Ok(jobs.as_array().context("jobs")?.iter().filter(trains).cloned().collect())
 }
 
-/// Waits for the model of the one training.
+/// Waits for the model of the first training.
 fn trained(server: &Server) -> anyhow::Result<String> {
     let start = Instant::now();
     loop {
@@ -155,7 +157,7 @@ fn published(server: &Server) -> anyhow::Result<String> {
     Ok(model["id"].as_str().context("an id")?.to_owned())
 }
 
-/// Imports a model that saw each problem once.
+/// Imports a model that was trained for one epoch only.
 fn hardly_trained(folder: &Path, server: &Server) -> anyhow::Result<String> {
     let dataset = format!("{SIMULATED}.msgpack.zst");
     std::fs::write(folder.join(&dataset), server.bytes(&format!("/api/v1/datasets/{dataset}"))?)?;
@@ -229,7 +231,7 @@ fn made_up_times_are_refused_by_servers_that_do_not_want_them() -> anyhow::Resul
 fn an_agent_waits_for_its_hours() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let server = Server::start_with(folder.path(), &["--accept-simulated"])?;
-    // By the same clock that the agent goes by.
+    // The hour by the agent's own clock.
     let date = std::process::Command::new("date").arg("+%H").output()?;
     let hour: u32 = String::from_utf8(date.stdout)?.trim().parse()?;
     let later = format!("{:02}:00-{:02}:00", (hour + 6) % 24, (hour + 7) % 24);

@@ -1,4 +1,4 @@
-//! What a page needs is asked for early, and made in the order in which it is read.
+//! Pages request early what they need, and build their parts in reading order.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use anyhow::Context;
 use diode_tests::{Browser, Server, Theme, Viewport, seeded};
 use serde_json::json;
 
-/// Notes the order in which the chart and the board of a hardware come.
+/// Records the order in which the chart and the board of a hardware appear.
 const NOTE_ORDER: &str = "window.order = [];
     const note = (selector) => {
         if (!window.order.includes(selector) && document.querySelector(selector)) window.order.push(selector);
@@ -15,12 +15,12 @@ const NOTE_ORDER: &str = "window.order = [];
     new MutationObserver(() => ['.chart path.marks', '#board-title'].forEach(note))
         .observe(document, { subtree: true, childList: true });";
 
-/// Keeps the app's program back until `window.run_app()`.
+/// Holds the app's program back until a test calls `window.run_app()`.
 const HOLD_APP: &str = "const stream = WebAssembly.instantiateStreaming;
     const held = new Promise((resolve) => { window.run_app = resolve; });
     WebAssembly.instantiateStreaming = async (...what) => { await held; return stream.apply(WebAssembly, what); }";
 
-/// How long a page may take to ask.
+/// How long a page may take to send its requests.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[tokio::test(flavor = "multi_thread")]
@@ -53,7 +53,8 @@ async fn a_page_asks_early_and_once_for_what_it_needs() -> anyhow::Result<()> {
         let browser = Browser::start().await?;
         browser.look(Viewport::DESKTOP, Theme::Light).await?;
         browser.devtools("Page.addScriptToEvaluateOnNewDocument", json!({ "source": HOLD_APP })).await?;
-        // Asked for while the app is kept from running, and not again once it runs.
+        // The page must send its requests while the app is held back, and must not repeat them once the app
+        // runs.
         browser.driver.goto(format!("{}{page}", server.url())).await?;
         let requests = "return performance.getEntriesByType('resource').map((one) => one.name)
             .filter((name) => name.includes('/api/v1/')).map((name) => name.split('/api/v1')[1])";
@@ -68,7 +69,7 @@ async fn a_page_asks_early_and_once_for_what_it_needs() -> anyhow::Result<()> {
         browser.wait_for(ready).await?;
         let all: Vec<String> = browser.script(requests).await?;
         for path in &asked {
-            // The app adds an `&` to the queries that it asks for itself.
+            // The app ends its own queries with an `&`.
             let times = all.iter().filter(|one| one.trim_end_matches('&') == path).count();
             assert_eq!(times, 1, "{page}: {path}: {all:?}");
         }
@@ -87,7 +88,7 @@ async fn the_chart_of_a_hardware_comes_before_its_boards() -> anyhow::Result<()>
     browser.open(&format!("{}/hardware/nvidia-h200", server.url()), "#board-title").await?;
     let order: Vec<String> = browser.script("return window.order").await?;
     assert_eq!(order, [".chart path.marks", "#board-title"]);
-    // Where there is no chart to wait for, the boards are there all the same.
+    // Where there is no chart to wait for, the board must appear all the same.
     browser.open(&format!("{}/hardware/nvidia-h200?min_m=wrong", server.url()), "#board-title").await?;
     Ok(())
 }

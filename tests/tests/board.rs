@@ -1,4 +1,4 @@
-//! The leaderboard says which kernels it shows, and how Triton does against the library. Set
+//! The leaderboard says which kernels it shows, and how Triton compares with the library. Set
 //! DIODE_SCREENSHOTS to an absolute path to keep pictures.
 
 use anyhow::{Context as _, ensure};
@@ -8,14 +8,14 @@ use serde_json::Value;
 const BOARD: &str = "[aria-labelledby=board-title]";
 const API: &str = "/api/v1/hardware/nvidia-h100/leaderboard?method=median-cold-event";
 
-/// The texts of a column, from the first row on.
+/// Returns the text of each cell in a column, without the header.
 fn column(place: usize) -> String {
     format!(
         "return [...document.querySelectorAll('{BOARD} tbody tr')].map((row) => row.cells[{place}].innerText.trim())"
     )
 }
 
-/// Presses one of the switch's chips, and waits for the rows of the answer.
+/// Presses a chip of the switch, and waits for the new rows.
 async fn press(browser: &Browser, chip: &str, first_config: &str) -> anyhow::Result<()> {
     let press = format!(
         "[...document.querySelectorAll('[aria-label=\"Show the best of\"] button')]
@@ -63,7 +63,7 @@ async fn the_board_shows_triton_first_and_how_often_it_wins() -> anyhow::Result<
         };
         let expected = format!("Triton wins {} of {} problems", count(wins), count(problems));
         ensure!(verdict.starts_with(&expected), "{verdict}");
-        // The pick of each row arrives after the rows; not every pick was timed.
+        // The picks arrive after the rows. Some picks were never timed.
         browser
             .until(
                 "const cells = [...document.querySelectorAll('[data-testid=pick]')];
@@ -105,7 +105,8 @@ async fn the_switch_and_the_order_are_in_the_address() -> anyhow::Result<()> {
     browser.until("return location.search.includes('kernels=everything')").await?;
     press(&browser, "library", "library").await?;
     browser.until("return location.search.includes('kernels=library')").await?;
-    // The library leads the board of everything, too: only all rows tell that they are the new ones.
+    // The library is also first on the board of all kernels. So only a check of all rows shows that the new
+    // rows are there.
     browser
         .until(&format!(
             "const cells = [...document.querySelectorAll('{BOARD} tbody td:nth-child(4)')];
@@ -115,7 +116,7 @@ async fn the_switch_and_the_order_are_in_the_address() -> anyhow::Result<()> {
     browser.driver.back().await?;
     browser.until("return location.search.includes('kernels=everything')").await?;
 
-    // Sorted by the ratio, the rows are the server's, on the second page, too.
+    // Sorted by the ratio, the rows come from the server in the same order, also on the second page.
     let page = format!("{}/hardware/nvidia-h100?sort=ratio&order=asc", server.url());
     browser.open(&page, &format!("{BOARD} tbody tr")).await?;
     let more = format!("document.querySelector('{BOARD} .table-foot button')");
@@ -133,7 +134,7 @@ async fn the_switch_and_the_order_are_in_the_address() -> anyhow::Result<()> {
     assert_eq!(shown.iter().map(|id| Some(id.as_str())).collect::<Vec<_>>(), expected);
     let ratios: Vec<f64> = rows.iter().filter_map(|row| row["triton_over_library"].as_f64()).collect();
     ensure!(ratios.len() == 100 && ratios.is_sorted() && ratios[0] < 1.0, "{ratios:?}");
-    // Where the library is faster, the bar goes left from the middle.
+    // Where the library is faster, the bar points left from the middle.
     let bars = "return document.querySelectorAll('.diverging .slower').length";
     ensure!(browser.script::<usize>(bars).await? == 100, "100 bars to the left");
     assert_eq!(browser.complaints().await?, Vec::<String>::new());

@@ -1,10 +1,11 @@
-//! The boards of a hardware beside the leaderboard: configs, sizes, coverage, contributors, models. Set
-//! DIODE_SCREENSHOTS to an absolute path to keep pictures.
+//! The other boards of a hardware: configs, sizes, coverage, contributors, models. Set DIODE_SCREENSHOTS to
+//! an absolute path to keep pictures.
 
 use anyhow::{Context as _, ensure};
 use diode_tests::{Browser, LOOKS, Server, Theme, Viewport, seeded};
 
-/// A board: what is there once it has its data, and what it then says.
+/// A board: its name in the address, an element that it has once it has its data, and a text that it then
+/// shows.
 const BOARDS: [(&str, &str, &str); 6] = [
     ("configs", "[data-testid=cover]", "triton.Config({"),
     ("sizes", "[data-testid=size-map] td", "Triton is faster"),
@@ -25,7 +26,7 @@ async fn every_board_shows_its_data_fits_and_is_quiet() -> anyhow::Result<()> {
         for (board, ready, says) in BOARDS {
             let shown = format!("{}-{look}", board.replace("&cells=", "-"));
             let page = format!("{}/hardware/nvidia-h100?board={board}", server.url());
-            // Configs of all problems are chosen from all timings the first time.
+            // The first visit takes long: the server chooses the configs from all timings.
             if let Err(error) = browser.open(&page, ready).await {
                 faults.push(format!("{shown}: {error:#}"));
                 continue;
@@ -64,7 +65,7 @@ async fn the_map_of_sizes_is_the_servers_and_follows_k() -> anyhow::Result<()> {
         .filter((cell) => cell.innerText.trim() !== '').length";
     let cells = sizes["cells"].as_array().context("cells")?.len();
     ensure!(browser.script::<usize>(SHOWN).await? == cells, "a cell for each of {cells}");
-    // Another K is another address, whose filter is that of the ranges.
+    // Another K gives another address. Its filter covers the range of K that the chip stands for.
     let press = "[...document.querySelectorAll('[aria-label=\"K about\"] button')]
         .find((button) => button.innerText === '4,096')";
     browser.press(press).await?;
@@ -106,7 +107,7 @@ async fn the_configs_are_the_servers_and_follow_the_filters() -> anyhow::Result<
     );
     let rows = "return document.querySelectorAll('[aria-labelledby=board-title] tbody tr').length";
     ensure!(browser.script::<usize>(rows).await? == steps.len(), "a row for each config");
-    // Another length is another address, and as many lines to copy.
+    // Another length gives another address, and as many lines to copy.
     let press = "[...document.querySelectorAll('[aria-label=\"Copy the first\"] button')]
         .find((button) => button.innerText === '4')";
     browser.press(press).await?;
@@ -116,7 +117,7 @@ async fn the_configs_are_the_servers_and_follow_the_filters() -> anyhow::Result<
             return location.search.includes('take=4') && code.split('\\n').length === 6 && code.startsWith('configs = [')",
         )
         .await?;
-    // Nothing matches: said in words, without a list.
+    // Where nothing matches, the page says so in words and shows no list.
     let page = format!("{}/hardware/nvidia-h100?board=configs&min_m=2000000000", server.url());
     browser.open(&page, "[aria-labelledby=board-title] .empty").await?;
     assert_eq!(browser.complaints().await?, Vec::<String>::new());

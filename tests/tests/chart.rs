@@ -1,5 +1,5 @@
-//! The chart of a hardware's problems: it follows the filters, zooms, and is used by pointer, finger and keys.
-//! Set DIODE_SCREENSHOTS to an absolute path to keep pictures.
+//! The chart of a hardware's problems follows the filters, zooms, and works by pointer, finger and keys. Set
+//! DIODE_SCREENSHOTS to an absolute path to keep pictures.
 
 use anyhow::{Context as _, ensure};
 use diode_tests::{Browser, Server, Theme, Viewport, seeded};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 const CHART: &str = "[aria-label='Chart of the problems']";
 const MARKS: &str = "[aria-label='Chart of the problems'] .chart .marks";
 
-/// How many dots are drawn: each begins with a move.
+/// Returns the number of dots. The outline of each dot begins with an `M`.
 fn dots() -> String {
     format!(
         "return [...document.querySelectorAll(\"{MARKS}\")].map((path) => path.getAttribute('d').split('M').length - 1)
@@ -21,7 +21,7 @@ async fn settled(browser: &Browser, expected: usize) -> anyhow::Result<()> {
     browser.until(&format!("{drawn}; return drawn === {expected}")).await
 }
 
-/// The points of the server that the chart can draw.
+/// The server's points that the chart can draw.
 fn drawable(server: &Server, query: &str) -> anyhow::Result<Vec<Value>> {
     let points = server.get(&format!("/api/v1/hardware/nvidia-h100/problems{query}"))?;
     let points = points.as_array().context("points")?.clone();
@@ -63,7 +63,7 @@ async fn the_chart_follows_the_filters_and_the_keys() -> anyhow::Result<()> {
     ensure!(tones.iter().any(|tone| tone.starts_with("triton")), "{tones:?}");
     ensure!(tones.iter().any(|tone| tone.starts_with("library")), "{tones:?}");
 
-    // By keys: the first dot, closer to it, and back.
+    // Keys choose the first dot, zoom in on it, and zoom out again.
     key(&browser, "ArrowRight").await?;
     let first: String = browser.script(TOOLTIP).await?;
     ensure!(first.contains("float16") && first.contains("of the roofline"), "{first}");
@@ -85,7 +85,7 @@ async fn the_chart_follows_the_filters_and_the_keys() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Where the dot nearest to the middle lies in the window.
+/// Returns where in the window the dot nearest to the middle of the chart lies.
 const SOME_DOT: &str = "
     const chart = document.querySelector(\"[aria-label='Chart of the problems'] .chart\");
     chart.scrollIntoView({ block: 'center' });
@@ -114,7 +114,7 @@ async fn pointers_preview_and_choose_a_part_and_fingers_preview_first() -> anyho
     browser.until("return !!document.querySelector('.tooltip')").await?;
     browser.sound("chart-desktop-dark").await?;
     browser.picture("chart-desktop-dark").await?;
-    // A part around the dot.
+    // Zooms into the area around the dot.
     browser.devtools("Input.dispatchMouseEvent", mouse("mousePressed", x - 60.0, y - 40.0, 1)).await?;
     browser.devtools("Input.dispatchMouseEvent", mouse("mouseMoved", x + 60.0, y + 40.0, 1)).await?;
     browser.devtools("Input.dispatchMouseEvent", mouse("mouseReleased", x + 60.0, y + 40.0, 0)).await?;

@@ -1,5 +1,5 @@
-//! Every chart of the dashboard: beside it stands a table that speaks of each of its marks, it is saved as SVG and as
-//! PNG, and the keyboard reaches it and reads it. Set DIODE_SCREENSHOTS to an absolute path to keep pictures.
+//! Every chart of the dashboard has a table that names each of its marks, can be saved as SVG and as PNG, and can be
+//! read by keyboard. Set DIODE_SCREENSHOTS to an absolute path to keep pictures.
 
 use anyhow::{Context as _, ensure};
 use diode_tests::{
@@ -10,19 +10,19 @@ use serde_json::json;
 struct Chart {
     name: &'static str,
     path: String,
-    /// What has to be pressed before the chart and its table are whole.
+    /// What must be pressed before the chart and its table are complete.
     opened_by: Option<&'static str>,
     /// The element around the chart and its buttons.
     place: &'static str,
-    /// The rows of the table beside it.
+    /// The rows of the table beside the chart.
     rows: &'static str,
-    /// Of how many marks these speak: a script.
+    /// A script that returns how many marks the rows name.
     told: &'static str,
-    /// The cells of a row that the chart says, too.
+    /// The cells of a row whose text the chart says, too.
     cells: &'static [usize],
 }
 
-/// A mark for each row.
+/// Each row names one mark.
 const ONE_EACH: &str = "return rows.length";
 
 fn of_measurements() -> [Chart; 3] {
@@ -75,7 +75,7 @@ fn of_predictions(problem: &str, model: &str) -> [Chart; 3] {
             opened_by: Some("[data-testid=further] > summary"),
             place: "[data-testid=along]",
             rows: "[data-testid=along] tbody tr",
-            // One for Triton, and one for the library where its time is known.
+            // Each row names the mark of Triton, and the mark of the library if its time is known.
             told: "return rows.length + rows.filter((row) => row.cells[4].textContent !== '–').length",
             cells: &[0, 1],
         },
@@ -142,7 +142,7 @@ async fn look_at(server: &Server, charts: &[Chart]) -> anyhow::Result<()> {
 }
 
 impl Chart {
-    /// A script with the chart, its marks and its rows at hand.
+    /// A script in which `chart`, `said`, `press`, `marks` and `rows` are defined.
     fn script(&self, body: &str) -> String {
         let Self { place, rows, told, .. } = self;
         format!(
@@ -203,10 +203,10 @@ impl Chart {
         let label: String = browser.script(&self.script("return chart.getAttribute('aria-label')")).await?;
         ensure!(label.contains("Arrow keys"), "its name is `{label}`");
         key(browser, "ArrowRight", 39).await?;
-        // What is said is shown, too.
+        // The tooltip shows the same text that a screen reader says.
         let shown = "return !!said() && chart.querySelector('.tooltip').textContent.trim().replaceAll('\\n', ', ') === said()";
         browser.until(&self.script(shown)).await?;
-        // The keys come to what the last row of the table says. The page takes up each in a turn of its own.
+        // The keys must reach the mark of the table's last row. The page handles each key in a turn of its own.
         let walk = format!(
             "return (async () => {{
                 const row = {:?}.map((cell) => rows.at(-1).cells[cell].textContent.trim());
@@ -227,7 +227,7 @@ impl Chart {
     }
 }
 
-/// Presses a key as the reader does.
+/// Presses a key as a reader does, through the browser.
 async fn key(browser: &Browser, name: &str, code: u32) -> anyhow::Result<()> {
     for kind in ["rawKeyDown", "keyUp"] {
         let event = json!({ "type": kind, "key": name, "code": name, "windowsVirtualKeyCode": code });

@@ -16,7 +16,7 @@ use thirtyfour::By;
 const SENT: &str = "return performance.getEntriesByType('resource')
     .filter((one) => one.initiatorType === 'xmlhttprequest').length";
 
-/// Keeps what is said of a file while it is sent.
+/// Keeps what the page says about a file while the file is sent.
 const WATCH: &str = "window.described = '';
     new MutationObserver(() => {
         const card = document.querySelector('[data-testid=contents]')?.parentElement;
@@ -26,7 +26,7 @@ const WATCH: &str = "window.described = '';
 const REFUSALS: &str = "return [...document.querySelectorAll('.failure')]
     .map((one) => [one.querySelector('strong').innerText, one.querySelector('p').innerText])";
 
-/// A columnar file of one product of 4096³ on an H200, which takes 128 µs at least.
+/// A columnar file with times of one product of 4096³ on an H200. The least possible time is 128 µs.
 fn file(micros: &[u64]) -> anyhow::Result<Vec<u8>> {
     let configs: ConfigDictionary = [Config::Mm(Tile::new(128, 128, 64, 3, 8))].into_iter().collect();
     let solution = Solution {
@@ -48,7 +48,7 @@ fn file(micros: &[u64]) -> anyhow::Result<Vec<u8>> {
     Ok(encode(Format::Columnar, &[dataset])?)
 }
 
-/// What the server says of a file that it refuses.
+/// The message with which the server refuses a file.
 fn refusal(server: &Server, bytes: &[u8]) -> anyhow::Result<String> {
     let request = ureq::post(format!("{}/api/v1/uploads", server.url()));
     let request = request.config().http_status_as_error(false).build();
@@ -74,7 +74,7 @@ async fn what_the_server_would_refuse_is_not_sent() -> anyhow::Result<()> {
         ("broken-off.msgpack.zst", good[..good.len() / 2].to_vec()),
         ("table.csv", b"M,N,K\n16,16,16\n".to_vec()),
         ("impossible.msgpack.zst", file(&[1, 2])?),
-        // The frame's checksum is wrong, which only the server describes.
+        // The checksum of the frame is wrong. Only the server can say so.
         ("damaged.msgpack.zst", damaged),
     ];
     let names = files.each_ref().map(|(name, _)| *name);

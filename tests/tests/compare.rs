@@ -1,5 +1,5 @@
-//! Comparing: one shape on all hardware in one paste, two kinds of hardware, two uploads; and what the overview says
-//! of what happens. Set DIODE_SCREENSHOTS to an absolute path to keep pictures.
+//! Comparisons: one pasted shape on all hardware, two kinds of hardware, and two uploads. Also the activity that the
+//! overview lists. Set DIODE_SCREENSHOTS to an absolute path to keep pictures.
 
 use anyhow::{Context as _, ensure};
 use diode_core::{Dataset, Method, TimeColumn};
@@ -7,7 +7,7 @@ use diode_formats::{Format, decode, encode};
 use diode_tests::{Browser, LOOKS, Server, Theme, Viewport, seeded};
 use serde_json::Value;
 
-/// As a paste reaches the page: the whole text at once, and why it came.
+/// Pastes a text: the whole text arrives in one event, which says that it was pasted.
 const PASTE: &str = "const field = document.querySelector('.paste textarea');
     field.value = TEXT;
     field.dispatchEvent(new InputEvent('input', { bubbles: true, inputType: 'insertFromPaste' }));";
@@ -47,14 +47,14 @@ async fn a_shape_is_side_by_side_in_one_paste() -> anyhow::Result<()> {
         browser.sound(look).await?;
         browser.picture(&format!("compare-shape-{look}")).await?;
     }
-    // What nobody measured shows its nearest, and nonsense says what is wrong with it.
+    // For an unmeasured shape the page shows the nearest shape. For nonsense it says what is wrong.
     let shape = |text: &str| format!("{}/compare?shape={text}", server.url());
     browser.open(&shape("3x28672x4096"), "[data-testid=side-by-side] tbody tr").await?;
     browser.until("return document.body.innerText.includes('nearest:')").await?;
     browser.open(&shape("4096"), "#one-shape[aria-invalid=true]").await?;
     browser.until("return document.querySelector('#one-shape-fault').innerText.includes('expected')").await?;
     browser.open(&shape(""), ".empty").await?;
-    // A list is another page's.
+    // A pasted list opens the page for lists.
     browser.open(server.url(), ".paste textarea").await?;
     browser.script::<()>(&paste("1x28672x4096\n16x4096x4096 fp16")).await?;
     browser.wait_for("#shapes").await?;
@@ -77,7 +77,7 @@ async fn two_gpus_are_compared_and_the_address_says_how() -> anyhow::Result<()> 
     );
     for (viewport, theme, look) in LOOKS {
         browser.look(viewport, theme).await?;
-        // Without anything chosen, the two with most problems are compared.
+        // Without a choice, the page compares the two types of hardware with the most problems.
         browser.open(&format!("{}/compare?what=hardware", server.url()), ROWS).await?;
         let ratios = server.get(&format!("/api/v1/comparisons/hardware?{PAIR}"))?;
         ensure!(
@@ -91,7 +91,7 @@ async fn two_gpus_are_compared_and_the_address_says_how() -> anyhow::Result<()> 
         browser.sound(look).await?;
         browser.picture(&format!("compare-hardware-{look}")).await?;
     }
-    // Every choice is in the address, and an address gives the same again.
+    // Every choice is in the address, so the address shows the same comparison again.
     let choices = format!("{PAIR}&kernels=library&noise=5&order=desc&op=mm&dtype=bfloat16");
     browser.open(&format!("{}/compare?what=hardware&{choices}", server.url()), ROWS).await?;
     let ratios = server.get(&format!("/api/v1/comparisons/hardware?{choices}"))?;
@@ -105,7 +105,7 @@ async fn two_gpus_are_compared_and_the_address_says_how() -> anyhow::Result<()> 
             Value::from(rows_of(&ratios)?)
         ))
         .await?;
-    // Nothing in common, and hardware that is not there.
+    // Two cases without a result: no problem in common, and unknown hardware.
     let none = format!("{}/compare?what=hardware&{PAIR}&min_m=2000000000", server.url());
     browser.open(&none, ".empty").await?;
     let unknown = format!("{}/compare?what=hardware&a=nvidia-h100&b=no-such", server.url());
@@ -133,7 +133,7 @@ async fn two_uploads_are_compared_from_the_overview_on() -> anyhow::Result<()> {
     browser.press("document.querySelector('[data-testid=newest] tbody a')").await?;
     browser.wait_for("#upload-b").await?;
     browser.until(&format!("return document.querySelector('#upload-a').value === '{newest}'")).await?;
-    // The same one is the same everywhere.
+    // An upload compared with itself has no difference.
     let set = format!(
         "const field = document.querySelector('#upload-b');
         field.value = '{newest}';
@@ -151,7 +151,7 @@ async fn two_uploads_are_compared_from_the_overview_on() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Twelve problems of the shipped data with times changed by their place.
+/// Twelve problems of the shipped data. `changed` gives the factor for the times of each, by its place.
 fn twelve(server: &Server, changed: impl Fn(usize) -> f64) -> anyhow::Result<Dataset> {
     let mut dataset = decode(&server.bytes("/api/v1/datasets/nvidia-h100.msgpack.zst")?)?.datasets.remove(0);
     let Dataset { configs, solutions, .. } = &mut dataset;
@@ -175,7 +175,7 @@ fn send(server: &Server, dataset: Dataset) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Sends some of what was measured again, as if beside a version of cuBLAS.
+/// Sends measurements of the twelve problems again, as if taken with another version of cuBLAS.
 fn send_beside(server: &Server, version: &str, changed: impl Fn(usize) -> f64) -> anyhow::Result<()> {
     let mut dataset = twelve(server, changed)?;
     dataset.provenance.node.insert("cublas".to_owned(), version.to_owned());
@@ -194,7 +194,7 @@ async fn two_ways_of_timing_are_compared_like_two_uploads() -> anyhow::Result<()
     send(&server, warm)?;
     for (viewport, theme, look) in LOOKS {
         browser.look(viewport, theme).await?;
-        // Whatever the address does not say is chosen.
+        // The page chooses whatever the address leaves open.
         browser.open(&page, "[aria-label=Comparison] :is(.empty, [data-testid=ratio])").await?;
         browser.open(&format!("{page}&{PAIR}"), "[data-testid=compared] tbody tr").await?;
         let verdict: String =
@@ -218,9 +218,9 @@ async fn two_library_versions_are_compared_like_two_uploads() -> anyhow::Result<
     let server = Server::start(folder.path())?;
     let browser = Browser::start().await?;
     let page = format!("{}/compare?what=libraries", server.url());
-    // The shipped data names other versions.
+    // The shipped data has other versions of cuBLAS.
     send_beside(&server, "110101", |_| 1.05)?;
-    // One got slower by far, one faster, the others by less than the noise.
+    // One problem got much slower, one got faster, and the others changed by less than the noise.
     send_beside(&server, "110202", |place| [1.3, 1.02, 1.06].get(place).copied().unwrap_or(1.055))?;
     const PAIR: &str = "a=nvidia-h100@cublas-110101&b=nvidia-h100@cublas-110202";
     let ratios = server.get(&format!("/api/v1/comparisons/libraries?{PAIR}"))?;
@@ -246,7 +246,7 @@ async fn two_library_versions_are_compared_like_two_uploads() -> anyhow::Result<
         browser.sound(look).await?;
         browser.picture(&format!("compare-libraries-{look}")).await?;
     }
-    // The address says which, and a row leads to the problem on the hardware.
+    // The address names both versions. A row leads to the page of its problem on the hardware.
     browser
         .open(
             &format!("{page}&{}", PAIR.replace("a=", "x=").replace("b=", "a=").replace("x=", "b=")),

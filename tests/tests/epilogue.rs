@@ -1,5 +1,5 @@
-//! What follows a multiplication: in Predict, in a list and on the command line. Set DIODE_SCREENSHOTS to an
-//! absolute path to keep pictures.
+//! Epilogues in Predict, in a list and on the command line. Set DIODE_SCREENSHOTS to an absolute path to
+//! keep pictures.
 
 use anyhow::{Context as _, ensure};
 use diode_tests::{Browser, CATCH_FILES, LOOKS, Server, Theme, Viewport, config_label, diode_json, seeded};
@@ -8,7 +8,7 @@ use serde_json::Value;
 const CANDIDATES: &str = "[data-testid=candidates] [data-config]";
 const VERDICT: &str = "return document.querySelector('[data-testid=verdict]')?.innerText ?? ''";
 
-/// Each row's config, time alone and what the epilogue adds.
+/// Returns for each row the config, its predicted time alone, and what the epilogue adds to it.
 const ROWS: &str = "return [...document.querySelectorAll('[data-testid=candidates] [data-config]')]
     .map((row) => [row.dataset.config, Number(row.dataset.predictedUs), Number(row.dataset.epilogueUs)])";
 
@@ -20,7 +20,7 @@ fn choose(epilogue: &str) -> String {
     )
 }
 
-/// What the command line says in the words of [`ROWS`].
+/// The command line's answer, in the form of [`ROWS`].
 fn candidates(prediction: &Value) -> anyhow::Result<Vec<(String, f64, f64)>> {
     let list = prediction["candidates"].as_array().context("candidates")?;
     list.iter()
@@ -43,7 +43,7 @@ async fn an_epilogue_decides_between_a_tile_and_the_library() -> anyhow::Result<
         browser.look(viewport, theme).await?;
         browser.open(&page(8192, 4096, 256, ""), CANDIDATES).await?;
         ensure!(browser.script::<String>(VERDICT).await?.is_empty(), "{look}: nothing follows at first");
-        // What was measured is asked for apart.
+        // Requests for measured problems come separately, so they are not counted.
         let requests = "return performance.getEntriesByType('resource')
             .filter((entry) => !/\\/(nearest|wanted)\\?/.test(entry.name)).length";
         browser
@@ -66,7 +66,7 @@ async fn an_epilogue_decides_between_a_tile_and_the_library() -> anyhow::Result<
         browser.sound(look).await?;
         browser.picture(&format!("predict-epilogue-{look}")).await?;
 
-        // A long multiplication hides the kernel that follows it.
+        // Beside a long multiplication, the kernel that follows takes little time.
         browser.open(&page(8192, 8192, 8192, "&epilogue=gelu"), CANDIDATES).await?;
         let said: String = browser.script(VERDICT).await?;
         ensure!(said.starts_with("Better: the library and a kernel for the GELU. "), "{look}: {said}");
@@ -165,7 +165,7 @@ async fn a_list_has_an_epilogue() -> anyhow::Result<()> {
         ensure!(lines[1][epilogue] == "relu" && lines[1].len() == lines[0].len(), "{csv}");
         let added: Vec<f64> = added.iter().filter_map(|place| lines[1][*place].parse().ok()).collect();
         ensure!(added.len() == 2 && added[0] < added[1], "{look}: the tile does it for less: {csv}");
-        // The way to Predict keeps it.
+        // The link to Predict keeps the epilogue.
         browser.press("document.querySelector('[data-testid=list] tbody a')").await?;
         browser.until("return location.search.includes('epilogue=relu')").await?;
         browser.wait_for("[data-testid=candidates] [data-epilogue-us]").await?;
@@ -180,7 +180,7 @@ async fn the_time_along_a_size_follows_the_epilogue() -> anyhow::Result<()> {
     let browser = Browser::start().await?;
     browser.look(Viewport::DESKTOP, Theme::Light).await?;
     let page = format!("{}/predict?m=8192&n=4096&k=256&dtype=bfloat16&hardware=nvidia-h200", server.url());
-    // The library needs a kernel of its own for what follows.
+    // After the library kernel, an epilogue needs a kernel of its own.
     let library =
         "return document.querySelector('[data-testid=along] tr.is-best td:last-child')?.textContent ?? ''";
     browser.open(&page, "[data-testid=further] summary").await?;

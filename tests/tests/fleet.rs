@@ -1,5 +1,5 @@
-//! The agents of a server, on the page where people start them. Set DIODE_SCREENSHOTS to an absolute path to keep
-//! pictures.
+//! The page that lists a server's agents, and from which people start them. Set DIODE_SCREENSHOTS to an absolute path
+//! to keep pictures.
 
 use std::time::Instant;
 
@@ -53,7 +53,7 @@ async fn the_fleet_shows_its_agents_and_what_they_have_done() -> anyhow::Result<
         browser.sound(look).await?;
         browser.script::<()>("document.querySelector('[data-testid=fleet]').scrollIntoView()").await?;
         browser.picture(&format!("fleet-{look}")).await?;
-        // The same button closes it.
+        // The same button closes the list again.
         browser.press("document.querySelector('[data-testid=fleet] tbody button')").await?;
         browser.until("return !document.querySelector('[data-testid=doings]')").await?;
     }
@@ -101,8 +101,8 @@ fn count(text: &str) -> Option<u64> {
     text.replace(',', "").parse().ok()
 }
 
-/// The line as it stands on the page, run by a shell on a node that has nothing but the program and shows no GPU, so its
-/// processor is measured.
+/// A shell runs the line that the page shows. Its node has only the program and no visible GPU, so the agent measures
+/// the processor.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_line_on_the_page_starts_an_agent_whose_results_arrive() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;

@@ -1,5 +1,5 @@
-//! What Predict shows beyond the answer: float32 rounded to TF32, how the time follows a size, other models, and
-//! charts as files. Set DIODE_SCREENSHOTS to an absolute path to keep pictures.
+//! The further parts of Predict: float32 rounded to TF32, the time along one size, other models, and charts as
+//! files. Set DIODE_SCREENSHOTS to an absolute path to keep pictures.
 
 use anyhow::{Context as _, ensure};
 use diode_tests::{Browser, CATCH_FILES, LOOKS, Server, Theme, Viewport, seeded};
@@ -29,12 +29,12 @@ async fn a_size_varies_beside_other_models() -> anyhow::Result<()> {
         browser.press("document.querySelector('[data-testid=further] > summary')").await?;
         browser.wait_for("[data-testid=along] .chart .marks").await?;
         ensure!(browser.script::<u64>(pieces).await? > before, "{look}: it comes with the second piece");
-        // Powers of two, the middles between them, and the size that was asked about.
+        // The sizes are the powers of two, the middles between them, and the size of the problem itself.
         browser.until(&format!("return document.querySelectorAll('{ALONG_ROWS}').length === 33")).await?;
         let own: String = browser
             .script(&format!("return document.querySelector('{ALONG_ROWS}.is-best').textContent"))
             .await?;
-        // The headline of the page may be the library; the best Triton config stands in the table.
+        // The headline may name the library, so the best Triton config is read from the table.
         let (config, time): (String, String) = browser
             .script(
                 "const row = [...document.querySelectorAll('[data-testid=candidates] [data-config]')]
@@ -46,7 +46,7 @@ async fn a_size_varies_beside_other_models() -> anyhow::Result<()> {
             own.starts_with("100") && own.contains(&config) && own.contains(&time),
             "{look}: {own}; {config} {time}"
         );
-        // The own model and that of the other GPU.
+        // One row for the model of this hardware, and one for the model of the other GPU.
         let models = "[data-testid=side-by-side-models] tbody tr";
         browser.until(&format!("return [...document.querySelectorAll('{models}')].filter((row) => /[µm]s/.test(row.innerText)).length === 2")).await?;
         let models: Vec<String> = browser
@@ -58,7 +58,7 @@ async fn a_size_varies_beside_other_models() -> anyhow::Result<()> {
         browser.script::<()>("document.querySelector('[data-testid=further]').scrollIntoView()").await?;
         browser.picture(&format!("further-{look}")).await?;
     }
-    // Another size, and times in the place of rates.
+    // Another size varies, and the chart shows times instead of rates.
     browser.press(&chip("Size that varies", "K")).await?;
     browser
         .until(&format!(
@@ -69,7 +69,7 @@ async fn a_size_varies_beside_other_models() -> anyhow::Result<()> {
     browser
         .until("return [...document.querySelectorAll('[data-testid=along] .axis-title')].some((one) => one.textContent === 'Predicted time')")
         .await?;
-    // It follows the form, and the keys go from dot to dot.
+    // The chart follows the form, and the keys go from dot to dot.
     browser
         .script::<()>(
             "const field = document.querySelector('input[name=k]');
@@ -90,7 +90,7 @@ async fn a_size_varies_beside_other_models() -> anyhow::Result<()> {
             "return document.querySelector('[data-testid=along] .tooltip')?.innerText.startsWith('K = 1\\n') === true",
         )
         .await?;
-    // It does so also after it was closed and opened again.
+    // The chart still follows after it was closed and opened again.
     let summary = "document.querySelector('[data-testid=further] > summary')";
     browser.press(summary).await?;
     browser.until("return !document.querySelector('[data-testid=along] .chart')").await?;
@@ -122,13 +122,13 @@ async fn float32_may_be_rounded() -> anyhow::Result<()> {
         browser.press(&chip("Float32 is computed", "as TF32")).await?;
         browser.until("return document.body.innerText.includes('round float32 to TF32')").await?;
         let rounded: f64 = browser.script(best).await?;
-        // An H200 computes 495 TFLOP/s in TF32 and 67 in full.
+        // An H200 reaches 495 TFLOP/s in TF32 and 67 TFLOP/s in full float32.
         ensure!(rounded < full / 3.0, "{rounded} µs rounded, {full} µs in full");
         browser.until("return location.search.includes('tf32=1')").await?;
         ensure!(browser.script::<bool>("return !document.querySelector('[data-config=library]')").await?);
         browser.sound(look).await?;
         browser.picture(&format!("predict-tf32-{look}")).await?;
-        // An address says it, too; other types have no such choice.
+        // The address sets the choice, too. Other types do not have this choice.
         browser.open(&page("float32&tf32=1"), CANDIDATES).await?;
         let again: f64 = browser.script(best).await?;
         ensure!((again / rounded - 1.0).abs() < 1e-9, "{again} µs by the address");
@@ -177,7 +177,7 @@ async fn charts_are_saved_as_they_look() -> anyhow::Result<()> {
                     "return document.querySelector(\"{chart} svg\").querySelectorAll('path, rect').length"
                 ))
                 .await?;
-            // What the colours mean goes with it.
+            // The saved file contains the legend, too.
             let legend: Vec<String> = browser
                 .script(&format!(
                     "return [...document.querySelectorAll(\"{chart} .legend li\")].map((one) => one.innerText.trim())"
@@ -188,10 +188,10 @@ async fn charts_are_saved_as_they_look() -> anyhow::Result<()> {
                 let words = words.replace('&', "&amp;");
                 ensure!(svg.contains(&format!(">{words}</text>")), "{name}: `{words}` is not in the legend");
             }
-            // Its own paper is one more.
+            // The saved file has one more rectangle: its background.
             let saved = svg.matches("<path").count() + svg.matches("<rect").count();
             ensure!(saved == drawn + legend.len() + 1, "{name}: {drawn} are drawn, {saved} are saved");
-            // A picture that a browser can show, twice as large as on the page.
+            // The PNG must be a picture that a browser can show, twice as large as on the page.
             let png: u64 = browser.script(&format!("return window.blobs_by_name['{name}.png'].size")).await?;
             ensure!(png > 2000, "a picture of {png} bytes");
             let wide = format!(
@@ -205,7 +205,7 @@ async fn charts_are_saved_as_they_look() -> anyhow::Result<()> {
             );
             ensure!(browser.script::<bool>(&wide).await?, "{name}.png has another size");
             assert_eq!(browser.complaints().await?, Vec::<String>::new());
-            // For people: the saved file in the place of the page.
+            // For the kept pictures: shows the saved file instead of the page.
             let show = format!(
                 "const image = new Image();
                  image.src = 'data:image/svg+xml;charset=utf-8,' + encodeURIComponent(window.files['{name}.svg']);

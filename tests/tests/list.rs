@@ -1,4 +1,4 @@
-//! A list of shapes, predicted in the browser and taken home.
+//! A list of shapes: predicted in the browser, and saved as a file.
 
 use diode_tests::{Browser, CATCH_FILES, Theme, Viewport, seeded_server};
 use serde_json::Value;
@@ -84,7 +84,7 @@ async fn the_list_and_predict_give_one_time() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What torch 2.11 prints while it tunes.
+/// A log that torch 2.11 prints while it tunes.
 const LOG: &str = "Autotune Choices Stats:
 {\"num_choices\": 2, \"best_kernel\": \"bias_addmm\", \"best_time\": 0.016383999958634377}
 AUTOTUNE addmm(2048x14336, 2048x4096, 4096x14336)

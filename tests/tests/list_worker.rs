@@ -1,4 +1,4 @@
-//! Lists are ranked in a worker of the browser: the page answers meanwhile, also without a network.
+//! A worker of the browser ranks lists. Meanwhile the page still answers, also without a network.
 
 use std::time::{Duration, Instant};
 
@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 const ROWS: &str = "[data-testid=list] tbody tr";
 const STATUS: &str = "document.querySelector('[data-testid=list-progress] [role=status]').innerText";
 
-/// A page that is busy for longer feels frozen.
+/// A page feels frozen if it is busy for longer.
 const LONGEST_TASK_MS: f64 = 100.0;
 
-/// The scripts of workers that the page has asked for.
+/// Returns the worker scripts that the page has fetched.
 const WORKERS: &str =
     "return performance.getEntriesByType('resource').map((one) => new URL(one.name).pathname)
     .filter((path) => path.endsWith('/worker.js'))";
@@ -43,7 +43,7 @@ fn shapes(count: u32) -> Vec<String> {
 async fn a_list_of_a_thousand_shapes_does_not_freeze_the_page() -> anyhow::Result<()> {
     let (_folder, server) = seeded_server()?;
     let list = shapes(1000).join("\n");
-    // A frame is drawn only between tasks.
+    // The browser draws frames only between tasks.
     let count = "window.frames_drawn = 0;
         (function next() { window.frames_drawn += 1; requestAnimationFrame(next); })();
         window.long = [];
@@ -53,7 +53,8 @@ async fn a_list_of_a_thousand_shapes_does_not_freeze_the_page() -> anyhow::Resul
         let browser = look_at(viewport, theme).await?;
         browser.open_list(&server).await?;
         browser.script::<()>(count).await?;
-        // A task that the machine interrupts lasts longer than its work: one quiet run of three is enough.
+        // A task that the machine interrupts lasts longer than its work. So one quiet run of three is
+        // enough.
         let mut longest = f64::INFINITY;
         for _ in 0..3 {
             browser.script::<()>("window.long = []").await?;
@@ -117,7 +118,7 @@ async fn a_list_can_be_stopped() -> anyhow::Result<()> {
             browser.script::<String>(&format!("return {STATUS}")).await? == said,
             "{look}: the list goes on"
         );
-        // What there is can be taken, and another list begins anew.
+        // The rows so far can be saved. Another list starts from the beginning.
         let enabled = "return [...document.querySelectorAll('[data-testid=list-progress] button')]
             .some((one) => one.innerText === 'CSV' && !one.disabled)";
         ensure!(browser.script::<bool>(enabled).await?, "{look}");
@@ -125,7 +126,7 @@ async fn a_list_can_be_stopped() -> anyhow::Result<()> {
         browser.until(&format!("return {STATUS} === '2 of 2 shapes ranked'")).await?;
         ensure!(browser.script::<u32>("return window.ended").await? == 1, "{look}: an idle worker was ended");
 
-        // A list that comes while another is at work ends it, too.
+        // A new list ends the worker that still ranks another list.
         browser.rank_list(&list).await?;
         browser.until(&format!("return document.querySelectorAll('{ROWS}').length > 20")).await?;
         browser.rank_list("64x64x64").await?;
@@ -136,7 +137,7 @@ async fn a_list_can_be_stopped() -> anyhow::Result<()> {
                 == 1
         );
 
-        // And so does leaving the page.
+        // Leaving the page ends the worker, too.
         browser.rank_list(&list).await?;
         browser.press("document.querySelector('.crumbs a')").await?;
         browser.wait_for("[data-testid=candidates]").await?;
@@ -149,7 +150,7 @@ async fn a_list_can_be_stopped() -> anyhow::Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_list_that_cannot_be_ranked_says_what_to_do() -> anyhow::Result<()> {
     let (_folder, server) = seeded_server()?;
-    // A script that is not there, and a browser that allows no worker.
+    // Two hindrances: the script of the worker is missing, and the browser forbids workers.
     let hinder = "if (location.search === '?gone') {
             let addresses;
             const gone = (real) => { addresses = { ...real, real: real.ranker, ranker: '/ranker-000000000000/worker.js' }; };
@@ -194,7 +195,7 @@ async fn a_list_is_ranked_without_a_network() -> anyhow::Result<()> {
         let (_folder, server) = seeded_server()?;
         let browser = look_at(viewport, theme).await?;
         browser.open_list(&server).await?;
-        // The worker's files come while the page waits for a list.
+        // The page fetches the worker's files before there is a list to rank.
         let is_kept = "const file = (name) => window.workers.ranker.replace('worker.js', name);
             const kept = (name) => fetch(file(name), { cache: 'only-if-cached', mode: 'same-origin' }).then(({ ok }) => ok);
             return Promise.all(['worker.js', 'ranker.js', 'ranker_bg.wasm'].map(kept))
@@ -204,7 +205,7 @@ async fn a_list_is_ranked_without_a_network() -> anyhow::Result<()> {
         ensure!(browser.script::<bool>("return fetch('/healthz').then(() => false, () => true)").await?);
         browser.rank_list(&long_list()).await?;
         browser.until(&format!("return document.querySelectorAll('{ROWS}').length > 20")).await?;
-        // The next list has another worker.
+        // The next list gets a new worker.
         browser.press_in_list("Stop").await?;
         browser.rank_list("64x64x64\n128x64x64").await?;
         browser.until(&format!("return {STATUS} === '2 of 2 shapes ranked'")).await?;
@@ -236,7 +237,7 @@ async fn a_list_and_the_command_line_say_the_same() -> anyhow::Result<()> {
         let there = &told["candidates"][0];
         let here: f64 = row[time].parse()?;
         let us = there["predicted_us"].as_f64().context("a time")?;
-        // CSV has three digits after the point.
+        // The CSV file has three digits after the point, so rounding may change a time by 0.0005.
         let apart = ((here - us).abs() - 0.000_5).max(0.0) / us;
         ensure!(
             row[config] == config_label(there) && apart < 1e-5,
@@ -248,7 +249,7 @@ async fn a_list_and_the_command_line_say_the_same() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What the command line says of each shape.
+/// The command line's prediction for each shape.
 fn told_by_command(folder: &std::path::Path, list: &[String]) -> anyhow::Result<Vec<Value>> {
     std::fs::write(folder.join("sizes.txt"), list.join("\n"))?;
     let ask = ["predict", "--list", "sizes.txt", "--hardware", "nvidia-h200", "--top", "1", "--json"];

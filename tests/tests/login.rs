@@ -1,5 +1,5 @@
-//! `diode login` with a real browser: the page is allowed there, and the command goes on.
-//! Set DIODE_SCREENSHOTS to an absolute folder for pictures of the pages.
+//! `diode login` with a real browser: the user allows the login on a page, and the command goes on. Set
+//! DIODE_SCREENSHOTS to an absolute path to keep pictures.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
@@ -56,7 +56,7 @@ async fn a_program_is_allowed_in_the_browser() -> anyhow::Result<()> {
         browser.open(&format!("{}/account", server.url()), "form[action='/account/tokens/revoke']").await?;
         browser.looked_at(name).await?;
     }
-    // Revoked on the page, the token does not work any more.
+    // After the page has revoked the token, the token no longer works.
     browser.driver.find(By::Css("form[action='/account/tokens/revoke'] button")).await?.click().await?;
     browser.until("return !document.querySelector('form[action=\"/account/tokens/revoke\"]')").await?;
     assert!(diode(folder, &upload).is_err());

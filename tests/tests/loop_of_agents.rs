@@ -1,4 +1,5 @@
-//! The whole loop with nothing done by hand: a server, agents of two GPUs, one of which is killed, and a liar.
+//! The whole loop without a manual step: a server, agents of two GPUs, one of which is killed, and an agent
+//! that sends false times.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,7 +11,7 @@ use serde_json::{Value, json};
 
 const GPUS: [&str; 2] = ["nvidia-h200", "nvidia-h100"];
 
-/// Few kinds, so that what is measured teaches a model something.
+/// With few kinds of problem, a model can learn from few measurements.
 const FEW: [&str; 4] = ["--ops", "mm", "--dtypes", "bfloat16"];
 
 fn agent(folder: &Path, name: &str, server: &str, gpu: &str, odd: &str) -> anyhow::Result<Agent> {
@@ -24,7 +25,7 @@ fn agents_of_two_gpus_make_models_whatever_is_killed_and_whoever_lies() -> anyho
     let folder = folder.path();
     let server_folder = folder.join("server");
     std::fs::create_dir(&server_folder)?;
-    // An address that stays the same when the server is started again.
+    // A fixed address: it must stay the same when the server is started again.
     let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port().to_string();
     let address = format!("127.0.0.1:{port}");
     let flags = ["--accept-simulated", "--auto-train-problems", "40"];
@@ -38,7 +39,7 @@ fn agents_of_two_gpus_make_models_whatever_is_killed_and_whoever_lies() -> anyho
         until(&format!("{gpu} is measured"), || Ok(problems(&server, gpu)? > 5))?;
     }
 
-    // One is killed in the middle and started again, then the server.
+    // One agent is killed and started again, then the server.
     one.kill()?;
     let one = agent(folder, "one", &url, GPUS[0], "times=1")?;
     let before = problems(&server, GPUS[0])?;
@@ -52,14 +53,14 @@ fn agents_of_two_gpus_make_models_whatever_is_killed_and_whoever_lies() -> anyho
         until(&format!("{gpu} goes on"), || Ok(problems(&server, gpu)? > acknowledged + 5))?;
     }
 
-    // The liar is put aside, and nothing of it is on a board.
+    // The server puts the liar aside, and no board shows its results.
     until("the liar is put aside", || Ok(known(&server, "liar")?["put_aside"].is_string()))?;
     assert_eq!(known(&server, "liar")?["measured"], 0);
-    // It is told, so it ends by itself; nothing that it has measured is thrown away.
+    // The server tells the liar, which then ends by itself. It must keep what it has measured.
     let mut liar = liar;
     until("the liar ends", || Ok(liar.child.try_wait()?.is_some()))?;
 
-    // Nobody asks for a training, and each GPU has a model that predicts for it.
+    // The server trains by itself, and each GPU gets a model.
     for gpu in GPUS {
         let path = format!("/api/v1/models?hardware=simulated-{gpu}");
         let published = || -> anyhow::Result<Option<Value>> {
@@ -97,7 +98,8 @@ fn known(server: &Server, name: &str) -> anyhow::Result<Value> {
     agents.find(|agent| agent["name"] == name).cloned().with_context(|| format!("an agent {name}"))
 }
 
-/// Each problem has one solution: agents without an account are one contributor, so nothing is to be confirmed.
+/// Checks that each problem has one solution. Agents without an account are one contributor, so they confirm
+/// nothing.
 fn nothing_was_measured_twice(server: &Server, gpu: &str) -> anyhow::Result<()> {
     let slug = format!("simulated-{gpu}");
     let summary = server.get(&format!("/api/v1/hardware/{slug}"))?;

@@ -1,4 +1,4 @@
-//! Asking the agents for a measurement, from the pages where somebody misses one. Set DIODE_SCREENSHOTS to an
+//! Asking the agents for a measurement, from each page that can miss one. Set DIODE_SCREENSHOTS to an
 //! absolute path to keep pictures.
 
 use anyhow::{Context as _, ensure};
@@ -15,7 +15,7 @@ fn says(text: &str) -> String {
     format!("return document.body.innerText.includes('{text}')")
 }
 
-/// Presses the button once it can be pressed.
+/// Presses the button as soon as it is visible and enabled.
 async fn press(browser: &Browser) -> anyhow::Result<()> {
     browser
         .until(&format!("const one = {BUTTON}; return !!one && !one.disabled && !!one.offsetParent"))
@@ -46,7 +46,7 @@ async fn a_shape_that_nobody_measured_is_asked_for() -> anyhow::Result<()> {
         browser.sound(look).await?;
         browser.picture(&format!("measure-asked-{look}")).await?;
 
-        // On its own page it waits, too, and the plan has it.
+        // The problem's own page says that it waits, too, and the plan contains it.
         browser.until("return !!document.querySelector('a[href^=\"/problems/\"]')").await?;
         browser
             .script::<()>("[...document.querySelectorAll('main a')].find((a) => a.innerText === 'What was measured for this problem').click()")
@@ -60,7 +60,7 @@ async fn a_shape_that_nobody_measured_is_asked_for() -> anyhow::Result<()> {
     let next = map["next"].as_array().context("what comes next")?;
     let wanted = next.iter().filter(|next| next["purpose"] == "wanted" && next["problem"]["n"] == 5672);
     assert_eq!(wanted.count(), LOOKS.len());
-    // What is measured is not asked for.
+    // For a measured problem, the button is hidden.
     browser.open(&format!("{}/predict?hardware=nvidia-h200", server.url()), "[data-shape]").await?;
     browser.until(&state("measured")).await?;
     browser.until(&format!("return !{BUTTON}.offsetParent")).await?;
@@ -84,7 +84,7 @@ async fn what_no_device_can_hold_is_not_offered() -> anyhow::Result<()> {
         browser.sound(look).await?;
         browser.picture(&format!("measure-too-large-{look}")).await?;
     }
-    // A smaller one is offered again.
+    // For a smaller problem, the button is there again.
     browser
         .script::<()>(
             "const field = document.querySelector('input[name=m]');
@@ -127,7 +127,7 @@ async fn a_server_for_people_it_knows_asks_who_wants_it() -> anyhow::Result<()> 
          document.querySelector('button.primary').click()"
     );
     browser.script::<()>(&fill).await?;
-    // Back where the wish was, with a session.
+    // After signing in, the page is the one on which the wish was made.
     browser.until("return location.pathname === '/predict' && location.search.includes('m=1239')").await?;
     browser.until(&state("unasked")).await?;
     press(&browser).await?;
@@ -135,7 +135,7 @@ async fn a_server_for_people_it_knows_asks_who_wants_it() -> anyhow::Result<()> 
     Ok(())
 }
 
-/// Keeps what is asked of the agents back until `window.send_wishes()`.
+/// Holds requests to the agents back until a test calls `window.send_wishes()`.
 const HOLD_WISHES: &str = "const fetch = window.fetch;
     const held = new Promise((resolve) => { window.send_wishes = resolve; });
     window.fetch = (what, ...more) =>
@@ -161,7 +161,7 @@ async fn of_another_list_nothing_is_said_beside_the_next_one() -> anyhow::Result
         browser.script("return document.querySelector('#select-model').selectedOptions[0].text").await?;
     let hardware = model.split([' ', ',']).next().context("a model's hardware")?;
     browser.script::<()>("window.send_wishes()").await?;
-    // They are all asked for, as they were to be; the next list is another wish.
+    // All shapes of the first list are requested. The next list needs a request of its own.
     let planned = || {
         let map = server.get(&format!("/api/v1/hardware/{hardware}/coverage/map"))?;
         let next = map["next"].as_array().context("what comes next")?;
@@ -185,7 +185,7 @@ fn button(text: &str) -> String {
     format!("[...document.querySelectorAll('button')].find((one) => one.innerText === '{text}')")
 }
 
-/// Predicts a list and waits until it can be asked for.
+/// Ranks a list, and waits until its measurement can be requested.
 async fn rank_list(browser: &Browser, shapes: &[&str]) -> anyhow::Result<()> {
     let fill = format!(
         "const field = document.querySelector('#shapes');

@@ -1,4 +1,4 @@
-//! Ways through the dashboard: by keyboard, back again, and where there is nothing.
+//! Navigation in the dashboard: by keyboard, with the back button, and to addresses that lead nowhere.
 
 use anyhow::Context as _;
 use diode_tests::{Browser, Theme, Viewport, seeded_server};
@@ -53,7 +53,7 @@ async fn going_back_shows_a_board_as_it_was() -> anyhow::Result<()> {
         browser.script::<()>(&format!("{link}.scrollIntoView({{ block: 'center' }})")).await?;
         let scrolled: f64 = browser.script("return window.scrollY").await?;
         anyhow::ensure!(scrolled > 500.0, "the page scrolled to {scrolled}");
-        // What comes in above moves the page, and what is seen stays.
+        // Contents that appear above must not move what the reader sees.
         let top = format!("{link}.getBoundingClientRect().top");
         let before: f64 = browser.script(&format!("return {top}")).await?;
         browser.press(&link).await?;
@@ -137,7 +137,7 @@ async fn the_keyboard_reaches_the_content_and_stays_there() -> anyhow::Result<()
         browser.driver.active_element().await?.send_keys(Key::Enter + "").await?;
         assert_eq!(browser.script::<String>(focus).await?, "MAIN");
 
-        // Enter opens another page; the field that had the focus is gone.
+        // Enter opens another page. The focus must move there, because the field that had it is gone.
         element(&browser, "input[name=m]").await?.send_keys(Key::Enter + "").await?;
         browser.wait_for("[data-testid=candidates] [data-config]").await?;
         browser.until("return document.activeElement.tagName === 'MAIN'").await?;

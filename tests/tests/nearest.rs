@@ -1,5 +1,5 @@
-//! Predict starts from measured shapes, and the nearest measured problems are in sight wherever a shape is asked
-//! about. Set DIODE_SCREENSHOTS to an absolute path to keep pictures.
+//! Predict starts with measured shapes. Wherever a page asks about a shape, it shows the nearest measured
+//! problems. Set DIODE_SCREENSHOTS to an absolute path to keep pictures.
 
 use anyhow::{Context as _, ensure};
 use diode_tests::{Browser, Server, Theme, Viewport, seeded};
@@ -33,7 +33,7 @@ async fn predict_starts_from_measured_shapes() -> anyhow::Result<()> {
             .await?;
         server.get(&format!("/api/v1{path}")).with_context(|| format!("{dims} was measured"))?;
     }
-    // A shape that the address names stays, measured or not.
+    // A shape in the address stays as it is, measured or not.
     let page =
         format!("{}/predict?hardware=nvidia-h100&op=mm&m=4099&n=4096&k=4096&dtype=bfloat16", server.url());
     browser.open(&page, FIRST).await?;
@@ -62,7 +62,7 @@ async fn a_shape_is_found_on_its_hardware_or_what_is_nearest() -> anyhow::Result
     let board =
         server.get("/api/v1/hardware/nvidia-h100/leaderboard?op=mm&dtype=bfloat16&b_layout=row&limit=50")?;
     let rows = board["items"].as_array().context("items")?;
-    // What is searched for is row-major.
+    // The search looks for row-major problems only.
     let row = rows.iter().find(|row| row["problem"]["a_layout"] == "row").context("a row-major problem")?;
     let problem = &row["problem"];
     let shape = format!("{}x{}x{}", problem["m"], problem["n"], problem["k"]);

@@ -1,5 +1,5 @@
-//! What a newcomer looks for is found from the overview in a paste or in two clicks. Set DIODE_SCREENSHOTS to an
-//! absolute path to keep pictures.
+//! A newcomer reaches each of these things from the overview by one paste or two clicks. Set DIODE_SCREENSHOTS
+//! to an absolute path to keep pictures.
 
 use anyhow::ensure;
 use diode_tests::{Browser, LOOKS, Server, administrator_token, seeded, snapshot_of_h100};
@@ -28,7 +28,7 @@ async fn the_best_configs_of_a_shape_on_two_gpus_are_one_paste_away() -> anyhow:
             .await?;
         for name in ["NVIDIA H100", "NVIDIA H200"] {
             let row = rows.iter().find(|row| row[0] == name);
-            // A Triton config, its time and that of the library.
+            // The row must have a Triton config, its time and the library's time.
             let is_whole = row.is_some_and(|row| {
                 row[2].contains('×') && [3, 4].into_iter().all(|cell| row[cell].contains("µs"))
             });
@@ -52,7 +52,7 @@ async fn a_dataset_as_parquet_and_an_agents_command_are_two_clicks_away() -> any
         browser.press("document.querySelector(\"a.card-link[href='/hardware/nvidia-h100']\")").await?;
         let chip = format!("a.chip[download][href$='{name}.parquet']");
         browser.wait_for(&chip).await?;
-        // The second click: the link's file is what it says.
+        // The second click opens the link, whose file must be Parquet.
         let file = format!(
             "return fetch(document.querySelector(\"{chip}\").href).then((reply) => reply.arrayBuffer())
                 .then((bytes) => new TextDecoder().decode(bytes.slice(0, 4)))"

@@ -1,6 +1,5 @@
-//! Every page, at desktop and phone width, light and dark: it shows its data,
-//! fits the window, keeps nobody out, and meets no error. Set DIODE_SCREENSHOTS to an absolute
-//! path to keep a picture of each.
+//! Every page, at desktop and phone width, light and dark: it shows its data, fits the window, is
+//! accessible, and meets no error. Set DIODE_SCREENSHOTS to an absolute path to keep a picture of each.
 
 use anyhow::Context as _;
 use diode_tests::{Browser, Server, Theme, Viewport, seeded_server};
@@ -11,9 +10,9 @@ const H200_PROBLEMS: &str = "2,134";
 struct Page {
     name: &'static str,
     path: String,
-    /// What is there once the page has its data.
+    /// An element that the page has once it shows its data.
     ready: &'static str,
-    /// What it then says.
+    /// A text that the page then shows.
     says: &'static str,
 }
 
@@ -108,7 +107,8 @@ async fn predicting_sends_no_request() -> anyhow::Result<()> {
     let page =
         format!("{}/predict?hardware=nvidia-h200&op=mm&m=512&n=512&k=512&dtype=bfloat16", server.url());
     browser.open(&page, "[data-testid=candidates] [data-config]").await?;
-    // What was measured, here and nearby, is asked for once the shape has rested.
+    // Requests about measured problems are not counted: the page sends them once the shape has stayed the
+    // same for a moment.
     let requests = "return performance.getEntriesByType('resource')
         .filter((entry) => !/\\/(nearest|wanted)\\?/.test(entry.name)).length";
     let before: u64 = browser.script(requests).await?;

@@ -1,4 +1,4 @@
-//! Predict and the problem page say the same, and nothing impossible.
+//! Predict and the problem page predict the same times, and no impossible ones.
 
 use diode_tests::{Browser, Theme, Viewport, seeded_server};
 
@@ -33,7 +33,7 @@ async fn impossible_problems_are_refused_in_words() -> anyhow::Result<()> {
         browser.sound(&format!("predict-range-{name}")).await?;
         browser.picture(&format!("predict-range-{name}")).await?;
 
-        // It fits into the memory, but the model predicts more than the hardware's peak.
+        // The problem fits into the memory, but the model predicts a rate above the hardware's peak.
         browser.open(&page(131_072, 131_072, 131_072), CANDIDATES).await?;
         browser.until(&says("the least possible time stands in their place")).await?;
         let floor = 2.0 * 131_072_f64.powi(3) / (990e6 * 1980.0 / 1830.0);
@@ -116,11 +116,11 @@ async fn a_config_has_one_prediction_on_both_pages() -> anyhow::Result<()> {
                     .map((row) => [row.dataset.config, Number(row.dataset.predictedUs)])"
             )
         };
-        // Every row, not only the first hundred.
+        // Shows every row, not only the first hundred.
         browser.press("document.querySelector('.table-foot button')").await?;
         browser.until("return document.querySelectorAll('tr[data-predicted-us]').length > 1000").await?;
         let there: Vec<(String, f64)> = browser.script(&table("[aria-labelledby=configs-title]")).await?;
-        // The ring is around the dot of the first row: its place is that of the leftmost dot.
+        // The first row's dot is the leftmost, and the ring must be around it.
         let first = "const ring = document.querySelector('.chart circle.ring').cx.baseVal.value;
                      const dots = document.querySelector('.chart path.dots').getAttribute('d');
                      const xs = [...dots.matchAll(/M([\\d.]+)/g)].map((dot) => Number(dot[1]));

@@ -1,4 +1,5 @@
-//! Predictions in the browser are those of the command line, and need no server once they are there.
+//! The browser predicts the same times as the command line. It needs no server once it has loaded the
+//! model.
 
 use anyhow::{Context as _, ensure};
 use diode_tests::{Browser, Server, Theme, Viewport, config_label, diode_json, seeded};
@@ -6,14 +7,15 @@ use serde_json::json;
 
 const CANDIDATES: &str = "[data-testid=candidates] [data-config]";
 
-/// Each row's config and predicted time.
+/// Returns each row's config and predicted time.
 const ROWS: &str = "return [...document.querySelectorAll('[data-testid=candidates] [data-config]')]
     .map((row) => [row.dataset.config, Number(row.dataset.predictedUs)])";
 
-/// Of each kind so many shapes.
+/// The number of shapes of each kind.
 const SHAPES: u64 = 50;
 
-/// A kind of problem: its flags, the same as parameters of the address, and whether it has a batch.
+/// A kind of problem: its flags on the command line, its parameters in the address, and whether it has a
+/// batch.
 const KINDS: [(&[&str], &str, bool); 4] = [
     (&["--dtype", "bfloat16"], "op=mm&dtype=bfloat16", false),
     (
@@ -25,7 +27,7 @@ const KINDS: [(&[&str], &str, bool); 4] = [
     (&["--dtype", "float32"], "op=mm&dtype=float32", false),
 ];
 
-/// Sizes of all magnitudes, round and odd ones.
+/// Sizes from small to large, some round and some odd.
 fn sizes(kind: u64, number: u64) -> [u64; 4] {
     let mut state = 1 + kind * SHAPES + number;
     let mut next = |least: u64, bits: u64| {

@@ -1,4 +1,4 @@
-//! An administrator decides which model is published, and everybody reads it on the pages of the models. Set
+//! An administrator chooses which model is published. Everybody can read this on the models' pages. Set
 //! DIODE_SCREENSHOTS to an absolute path to keep pictures.
 
 use anyhow::ensure;
@@ -7,7 +7,7 @@ use thirtyfour::By;
 
 const STEPS: &str = "[data-testid=publications] tbody tr";
 
-/// What an administrator does to a model, and why.
+/// Does one thing to a model as an administrator, with a reason.
 async fn act(
     browser: &Browser,
     server: &Server,
@@ -22,7 +22,7 @@ async fn act(
     browser.until("return document.body.innerText.includes('is published')").await
 }
 
-/// The tags of a model, on its page.
+/// The tags on a model's page.
 async fn tags(browser: &Browser, server: &Server, model: &str) -> anyhow::Result<Vec<String>> {
     browser.open(&format!("{}/models/{model}", server.url()), STEPS).await?;
     browser.script("return [...document.querySelectorAll('.tag')].map((tag) => tag.textContent)").await
@@ -40,13 +40,13 @@ async fn a_model_is_rolled_back_and_its_page_says_when_why_and_by_whom() -> anyh
 
     let first = trained_on_server(&server, 0)?;
     act(&browser, &server, (&first, "pin", "the paper names it")).await?;
-    // So the second is not published by the server itself, however good it is.
+    // The first model is pinned, so the server does not publish the second, however good it is.
     let second = trained_on_server(&server, 1)?;
     act(&browser, &server, (&second, "publish", "it is better for us")).await?;
     ensure!(tags(&browser, &server, &second).await?.contains(&"published".to_owned()));
     act(&browser, &server, (&second, "roll-back", "it fails on our machines")).await?;
 
-    // Newest first: step, model, by whom and why.
+    // The history, newest first: step, model, who did it and why.
     let expected = [
         ("roll-back", &second, "root", "it fails on our machines"),
         ("publish", &second, "root", "it is better for us"),

@@ -9,7 +9,7 @@ const DROP: &str = "const dropped = new DataTransfer();
     document.querySelector('.drop').dispatchEvent(
         new DragEvent('drop', { bubbles: true, cancelable: true, dataTransfer: dropped }))";
 
-/// Marks the refusals that are shown by now.
+/// Marks the refusals that the page shows now.
 const MARK: &str = "document.querySelectorAll('.failure').forEach((one) => one.dataset.before = '')";
 
 const REFUSED_ANEW: &str = "return [...document.querySelectorAll('.failure:not([data-before])')]
@@ -43,7 +43,7 @@ async fn files_are_sent_one_after_the_other_whatever_becomes_of_each() -> anyhow
         assert!(refused.iter().any(|text| text.contains("the file is empty")), "{refused:?}");
         assert_eq!(server.get("/api/v1/uploads")?.as_array().map(Vec::len), Some(2));
 
-        // What is dropped later is listed below, and a second try stands in the place of the first.
+        // A file that is dropped later is listed below the others. A second try replaces the first.
         for _ in 0..2 {
             browser.script::<()>(MARK).await?;
             browser.script::<()>(DROP).await?;

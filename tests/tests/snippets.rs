@@ -1,4 +1,4 @@
-//! What a problem's page has to copy.
+//! The snippets that a problem's page offers to copy.
 
 use anyhow::{Context as _, ensure};
 use diode_tests::{Browser, LOOKS, Server, seeded};
@@ -41,7 +41,7 @@ async fn a_problem_has_its_configs_and_its_answer_to_copy() -> anyhow::Result<()
         ensure!(config.contains(&block), "the first of {table} is not {config}");
         ensure!(compile.contains("lookup_table.table") && compile.contains("torch.compile("), "{compile}");
         ensure!(command.starts_with("diode predict --hardware nvidia-h200 --op mm --m "), "{command}");
-        // What is copied answers.
+        // The copied command must get an answer.
         let path =
             curl.strip_prefix(&format!("curl '{}", server.url())).and_then(|rest| rest.strip_suffix('\''));
         let told = server.get(path.context("an address of this server")?)?;
@@ -94,7 +94,7 @@ async fn a_problem_says_who_measured_it_and_how_far_apart_its_repeats_lay() -> a
         browser.sound(look).await?;
         browser.picture(&format!("sources-{look}")).await?;
     }
-    // An upload leads to its comparison with others.
+    // An upload links to its comparison with others.
     browser.press("document.querySelector('[data-testid=sources] a')").await?;
     browser.until("return location.pathname === '/compare' && location.search.includes('what=uploads')").await
 }

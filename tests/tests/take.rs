@@ -1,4 +1,4 @@
-//! Models and datasets: their cards, what they are judged by, and taking them. Set DIODE_SCREENSHOTS to an absolute
+//! Models and datasets: their cards, their figures, and how to download them. Set DIODE_SCREENSHOTS to an absolute
 //! path to keep pictures.
 
 use anyhow::{Context as _, ensure};
@@ -29,7 +29,7 @@ async fn a_model_is_judged_problem_by_problem_in_the_browser() -> anyhow::Result
         for part in ["all", "600", "unaligned", "mm bfloat16", "100 GFLOP and more"] {
             ensure!(errors.contains(part), "{look}: `{part}` is not in {errors}");
         }
-        // The shipped model was trained on these problems: it is not far off.
+        // The shipped model was trained on these problems, so its predictions must be close.
         let row: String = browser
             .script("return document.querySelector('[data-testid=errors] tbody tr:nth-child(2) td:nth-child(3)').innerText")
             .await?;
@@ -49,7 +49,7 @@ async fn a_model_is_judged_problem_by_problem_in_the_browser() -> anyhow::Result
         browser.script::<()>("document.querySelector('[data-testid=judged]').scrollIntoView()").await?;
         browser.picture(&format!("model-judged-{look}")).await?;
     }
-    // The worst problem's page is there.
+    // The link to the worst problem must work.
     browser.press("document.querySelector('[data-testid=worst] a')").await?;
     browser.wait_for("[aria-labelledby=configs-title] tbody tr").await?;
     Ok(())
@@ -110,7 +110,7 @@ async fn a_dataset_has_a_card_and_is_taken_in_two_clicks() -> anyhow::Result<()>
     let saved: u64 = browser.script("return window.blobs_by_name['nvidia-h100.msgpack.zst'].size").await?;
     let there = server.bytes("/api/v1/datasets/nvidia-h100.msgpack.zst")?;
     assert_eq!(saved, there.len() as u64);
-    // What cannot be had is said in the server's words.
+    // For a missing dataset the page shows the server's message.
     browser.open(&format!("{}/datasets/no-such", server.url()), "main h1").await?;
     browser.until("return document.body.innerText.includes('There is no such dataset')").await?;
     Ok(())
@@ -143,7 +143,7 @@ async fn two_models_are_side_by_side() -> anyhow::Result<()> {
         browser.sound(look).await?;
         browser.picture(&format!("compare-models-{look}")).await?;
     }
-    // A model beside itself is the same in everything, and an unknown one is said to be.
+    // A model compared with itself is the same in everything. For an unknown model the page says so.
     let same = format!("{}/compare?what=models&a={first}&b={first}", server.url());
     browser.open(&same, "[data-testid=two-models] tbody tr").await?;
     let verdicts: Vec<String> = browser
@@ -151,7 +151,7 @@ async fn two_models_are_side_by_side() -> anyhow::Result<()> {
         .await?;
     ensure!(verdicts.iter().all(|one| one.is_empty() || one == "the same"), "{verdicts:?}");
     ensure!(verdicts.iter().any(|one| one == "the same"));
-    // Their first picks are compared by what was measured.
+    // The first picks of both models are compared by their measured times.
     browser.wait_for("[data-testid=compared] tbody tr").await?;
     let ratio = text(&browser, "[data-testid=ratio]").await?;
     ensure!(ratio.contains("1.00×") && ratio.contains("Faster on 0, slower on 0"), "{ratio}");

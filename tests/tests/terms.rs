@@ -1,4 +1,5 @@
-//! Agreeing to the terms of contributing in a real browser, before a file is sent and when an account is made.
+//! In a real browser, people agree to the terms of contributing before they send a file or when they make an
+//! account.
 
 use diode_tests::{Browser, Server, Theme, Viewport, collect_on_cpu, diode};
 use thirtyfour::By;
@@ -16,7 +17,7 @@ async fn a_visitor_agrees_before_a_file_is_sent() -> anyhow::Result<()> {
     browser.look(Viewport::PHONE, Theme::Light).await?;
     browser.open(&format!("{}/contribute", server.url()), "[data-testid=terms] input").await?;
     browser.looked_at("contribute-terms-phone-light").await?;
-    // All of the text is there to be read.
+    // The whole text can be read.
     browser.driver.find(By::Css("[data-testid=terms] summary")).await?.click().await?;
     browser.until("return document.body.innerText.includes('6. No promises.')").await?;
 
@@ -35,7 +36,7 @@ async fn a_visitor_agrees_before_a_file_is_sent() -> anyhow::Result<()> {
     assert_eq!(server.get("/api/v1/uploads")?[0]["licence"]["terms"], 1);
     browser.looked_at("contribute-agreed-phone-light").await?;
 
-    // The command line says the same, and sends nothing before somebody agrees.
+    // The command line asks for the agreement, too, and sends nothing before somebody agrees.
     let upload = ["upload", "a.msgpack.zst", "--server", server.url()];
     assert!(diode(folder, &upload).is_err(), "nobody has agreed");
     diode(folder, &[&upload[..], &["--agree", "1"]].concat())?;
@@ -68,7 +69,7 @@ async fn an_account_can_agree_when_it_is_made_or_later() -> anyhow::Result<()> {
     browser.looked_at("account-terms-desktop-dark").await?;
     browser.driver.find(By::Css("form[action='/account/terms'] button")).await?.click().await?;
     browser.until("return document.body.innerText.includes('You agreed to version 1')").await?;
-    // Whoever has agreed is not asked again.
+    // An account that has agreed is not asked again.
     browser.open(&format!("{}/contribute", server.url()), "[data-testid=terms]").await?;
     let asks: bool = browser.script("return !!document.querySelector('[data-testid=terms] input')").await?;
     assert!(!asks);

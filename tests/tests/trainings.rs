@@ -1,4 +1,4 @@
-//! Somebody with an account has a model trained, follows it on the page of models, and cancels it there. Set
+//! A person with an account starts a training, follows it on the page of models, and cancels it there. Set
 //! DIODE_SCREENSHOTS to an absolute path to keep pictures.
 
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context as _, ensure};
 use diode_tests::{Browser, LOOKS, Server, diode};
 
-/// Measurements that take minutes to learn.
+/// With this much data, a training takes minutes.
 const DATA: &str = "../trained_models/matmul/nvidia-h100/data";
 const FILES: [&str; 3] =
     ["h100-mm-bf16-nn.msgpack.zst", "h100-mm-bf16-nt.msgpack.zst", "h100-bmm-bf16.msgpack.zst"];
@@ -34,7 +34,7 @@ async fn a_training_tells_its_loss_and_its_end_and_whoever_asked_cancels_it() ->
     let page = ada.driver.current_url().await?.to_string();
     for (viewport, theme, look) in LOOKS {
         ada.look(viewport, theme).await?;
-        // The address is that of the job, so a page that is opened again goes on.
+        // The address names the job, so the page shows the job again after a reload.
         ada.open(&page, JOB).await?;
         let says = "const said = document.querySelector(\"#train [data-testid=job]\").innerText;
             return /: epoch \\d+ of \\d+, loss \\d/.test(said) && / · about \\d+ (s|min) left/.test(said)";
@@ -46,7 +46,7 @@ async fn a_training_tells_its_loss_and_its_end_and_whoever_asked_cancels_it() ->
     let so_far: u32 = ada.script(&format!("return {}", share())).await?;
     ada.until(&format!("return {} > {so_far}", share())).await?;
 
-    // Nobody else may cancel it.
+    // Other accounts may not cancel it.
     let job = ada.script::<String>(&format!("return document.querySelector('{JOB}').dataset.job")).await?;
     let state = || Ok::<_, anyhow::Error>(server.get(&format!("/api/v1/jobs/{job}"))?["state"].clone());
     let bob = Browser::start().await?;
@@ -64,7 +64,7 @@ async fn a_training_tells_its_loss_and_its_end_and_whoever_asked_cancels_it() ->
     ada.press(&format!("document.querySelector('{JOB} button')")).await?;
     ada.until(&format!("return document.querySelector('{JOB}').innerText.includes('Cancelled.')")).await?;
     ensure!(state()? == "cancelled", "{}", state()?);
-    // Whoever watches sees it, too.
+    // Everybody who watches the job sees that it was cancelled.
     bob.until("return document.querySelector('[data-testid=jobs] tbody tr').innerText.includes('cancelled')")
         .await?;
     ada.sound("a training that was cancelled").await?;

@@ -1,5 +1,5 @@
-//! What the page of a problem says of a released model: with the networks of its cross-validation, and without them.
-//! Set DIODE_SCREENSHOTS to an absolute path to keep pictures.
+//! What a problem's page says about a released model, with and without the networks of its cross-validation. Set
+//! DIODE_SCREENSHOTS to an absolute path to keep pictures.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 const CHART: &str = "[aria-label='Measured and predicted'] .chart .dots";
 
-/// What the page says below its chart, and what the best config is predicted to take.
+/// Returns the text below the page's chart, and the predicted time of the best config.
 const SHOWN: &str = "return [document.querySelector(\"[aria-label='Measured and predicted']\").textContent,
     Number(document.querySelector('[aria-labelledby=configs-title] [data-predicted-us]').dataset.predictedUs)]";
 
@@ -20,7 +20,7 @@ const SHOWN: &str = "return [document.querySelector(\"[aria-label='Measured and 
 const ANSWERS: &str = "return performance.getEntriesByType('resource')
     .filter((one) => one.name.includes('/unseen/')).map((one) => one.responseStatus)";
 
-/// The model of the H100 and a part of its measurements, as a release has them, and a database with both.
+/// A release with the model of the H100 and a part of its measurements, and a database with both.
 struct Release {
     folder: TempDir,
     own: PathBuf,
@@ -43,7 +43,8 @@ impl Release {
         seed(&self.folder.path().join("released"), self.folder.path())
     }
 
-    /// Adds a network that was trained without one problem. It is the other GPU's, so that its times are others.
+    /// Adds a network that stands for one trained without the problem. It is the other GPU's model, so it predicts
+    /// other times.
     fn add_network_without(&self, problem: &Problem) -> anyhow::Result<()> {
         let mut unseen = UnseenModels::default();
         unseen.add(fs::read(model_of("nvidia-h200"))?, [hash_of_size(problem)])?;
@@ -60,7 +61,7 @@ fn model_of(hardware: &str) -> PathBuf {
     shipped(hardware).join(format!("matmul-{hardware}.safetensors"))
 }
 
-/// Two problems of different sizes that the model has learnt.
+/// Two problems of different sizes on which the model was trained.
 fn learnt(server: &Server) -> anyhow::Result<[Problem; 2]> {
     let board = server.get("/api/v1/hardware/nvidia-h100/leaderboard?sort=flops")?;
     let rows = board["items"].as_array().context("rows")?;
@@ -72,8 +73,8 @@ fn learnt(server: &Server) -> anyhow::Result<[Problem; 2]> {
     Ok([one, other])
 }
 
-/// Opens the page of a problem. Returns what it says below its chart, the predicted time of the best config, and how
-/// requests for a network were answered.
+/// Opens the page of a problem. Returns the text below its chart, the predicted time of the best config, and the
+/// statuses of requests for a network.
 async fn shown(
     browser: &Browser,
     server: &Server,
@@ -97,7 +98,7 @@ async fn without_networks_a_problem_may_be_in_the_training_data() -> anyhow::Res
         let (said, _, answers) = shown(&browser, &server, &problem).await?;
         ensure!(said.contains("Predicted by model"), "{look}: {said}");
         ensure!(said.contains("This problem may be in its training data."), "{look}: {said}");
-        // The page cannot know, so it asks once.
+        // The page cannot tell beforehand that there is no network, so it requests one once.
         assert_eq!(answers, [404], "{look}");
         browser.sound(look).await?;
         browser.picture(&format!("without-networks-{look}")).await?;
@@ -129,7 +130,7 @@ async fn with_networks_one_predicts_that_was_trained_without_the_problem() -> an
         browser.sound(look).await?;
         browser.picture(&format!("with-networks-{look}")).await?;
     }
-    // The networks name no other size, so the model has not learnt it.
+    // The networks' file names no other size, so the page says that the model has not learnt this problem.
     let (said, ..) = shown(&browser, &server, &other).await?;
     ensure!(said.contains("It has not learnt this problem."), "{said}");
     browser.quiet("another size").await

@@ -1,5 +1,5 @@
-//! Collect → upload → leaderboard → train → download → predict, on one machine,
-//! with the real programs and a real browser.
+//! Collect → upload → leaderboard → train → download → predict, on one machine, with the real programs and
+//! a real browser.
 
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,7 @@ async fn the_loop_closes() -> anyhow::Result<()> {
         server.bytes(&format!("/api/v1/models/{model}/download"))?,
     )?;
     the_command_line_trains_the_same_bytes(folder, &server, &hardware, ("ranking", &model))?;
-    // torch-diode's network for comparison; it takes no place of the published one.
+    // Trains torch-diode's network for comparison. It must not replace the published model.
     let base = train(&server, &hardware, "base")?;
     the_command_line_trains_the_same_bytes(folder, &server, &hardware, ("base", &base))?;
     let summary = server.get(&format!("/api/v1/models/{base}"))?;
@@ -67,8 +67,8 @@ async fn the_loop_closes() -> anyhow::Result<()> {
     the_model_page_shows_how_it_learnt(&browser, &server, &model).await
 }
 
-/// Beside what was measured of a problem stands what a network predicts that has not learnt it: one of the
-/// cross-validation, or the model itself where the problem is kept.
+/// Beside a problem's measurements, the page shows predictions of a network that was not trained on the
+/// problem: a network of the cross-validation, or the model itself if the problem is kept.
 async fn no_prediction_comes_from_training_on_the_problem(
     browser: &Browser,
     server: &Server,
@@ -100,7 +100,7 @@ async fn no_prediction_comes_from_training_on_the_problem(
     Ok(())
 }
 
-/// The losses that the training's events named, as a chart and as a table.
+/// Checks that the page shows the losses of the training's events as a chart and as a table.
 async fn the_model_page_shows_how_it_learnt(
     browser: &Browser,
     server: &Server,
@@ -174,7 +174,7 @@ fn the_leaderboard_shows_what_was_collected(server: &Server) -> anyhow::Result<S
     Ok(slug)
 }
 
-/// Orders a training and waits for its model.
+/// Starts a training and waits for its model.
 fn train(server: &Server, hardware: &str, model_type: &str) -> anyhow::Result<String> {
     let request =
         json!({ "kind": "train", "heuristic": "matmul", "hardware": hardware, "model_type": model_type });
@@ -185,7 +185,7 @@ fn train(server: &Server, hardware: &str, model_type: &str) -> anyhow::Result<St
         let job = server.get(&format!("/api/v1/jobs/{id}"))?;
         match job["state"].as_str() {
             Some("done") => {
-                // The stream gives the whole job again to a client that comes late.
+                // A client that comes late still gets all events of the job.
                 let events = String::from_utf8(server.bytes(&format!("/api/v1/jobs/{id}/events"))?)?;
                 assert!(events.contains("\"state\":\"running\""), "{events}");
                 assert!(events.contains("\"state\":\"done\""), "{events}");
@@ -198,7 +198,7 @@ fn train(server: &Server, hardware: &str, model_type: &str) -> anyhow::Result<St
     }
 }
 
-/// The server's data, seed and date give the server's file.
+/// Training on the command line with the server's data, seed and date must give the server's file.
 fn the_command_line_trains_the_same_bytes(
     folder: &std::path::Path,
     server: &Server,
@@ -219,7 +219,7 @@ fn the_command_line_trains_the_same_bytes(
     Ok(())
 }
 
-/// Label and predicted time of each candidate, in order.
+/// The label and the predicted time of each candidate, in order.
 fn candidates(prediction: &Value) -> anyhow::Result<Vec<(String, f64)>> {
     let list = prediction["candidates"].as_array().context("candidates")?;
     list.iter()

@@ -12,7 +12,8 @@ use crate::running::Running;
 fn a_gpu_that_does_not_start_is_left_out_and_told_in_the_end() -> anyhow::Result<()> {
     let node = Node::new()?;
     let server = node.server()?;
-    // The agent's own process is the first that starts the driver, that of the first GPU the second.
+    // The first process to start the driver is the agent itself, the second is the measuring process of the
+    // first GPU.
     node.change_script(|script| {
         script.gpus.push(script.gpus[0].clone());
         script.rules.push(Rule::new("context", Effect::Return(46)).in_process(2));
@@ -27,7 +28,7 @@ fn a_gpu_that_does_not_start_is_left_out_and_told_in_the_end() -> anyhow::Result
     ensure!(agents[0]["name"].as_str().is_some_and(|name| name.ends_with(", device 1")), "{agents}");
     assert_eq!(agents[0]["lease"], json!(null), "{agents}");
 
-    // With none left there is nothing to go on with.
+    // Without any GPU the agent cannot go on.
     node.change_script(|script| script.rules.push(Rule::new("context", Effect::Return(46))))?;
     let output = node.agent("one", &server, &[])?;
     assert_eq!(output.status.code(), Some(1), "{}", says(&output));
@@ -42,7 +43,7 @@ fn a_lease_whose_pack_was_withdrawn_goes_back_before_the_agent_waits() -> anyhow
     let flags = ["agent", "--server", server.url(), "--home", "home", "--lease", "20s", "--idle-only"];
     let tenant = Tenant::new(&node)?;
     let mut agent = Running::start(&node, node.command("one", &flags)?)?;
-    // It has listed the packs, and has pulled none.
+    // The agent has listed the packs, but has pulled none yet.
     agent.until_doing("waiting for others to leave the GPU")?;
     let path = format!("{}/api/v1/packs/{}", server.url(), node.digest);
     ureq::delete(path).header("authorization", format!("Bearer {token}")).call()?;
@@ -66,7 +67,7 @@ fn a_gpu_that_is_not_back_yet_is_tried_again() -> anyhow::Result<()> {
     let tenant = Tenant::new(&node)?;
     let mut agent = Running::start(&node, node.command("one", &flags)?)?;
     agent.until_doing("waiting for others to leave the GPU")?;
-    // As while the driver is updated.
+    // The driver fails, as it does during an update.
     node.change_script(|script| script.rules.push(Rule::new("context", Effect::Return(46))))?;
     drop(tenant);
     agent.until_doing("waiting for the device")?;

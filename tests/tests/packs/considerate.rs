@@ -1,4 +1,5 @@
-//! Agents that leave the GPU to others, that build their kernels themselves, and that are told to end meanwhile.
+//! Agents that leave the GPU to others, agents that build their kernels themselves, and agents that are told to
+//! end meanwhile.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -33,7 +34,7 @@ impl Drop for Tenant {
     }
 }
 
-/// The file in which processes on the stand-in say so.
+/// The file in which processes on the stand-in declare that they compute.
 fn holders(node: &Node) -> PathBuf {
     node.path().join(format!("script.json{}", Script::HOLDERS))
 }
@@ -65,7 +66,7 @@ fn an_agent_leaves_the_gpu_to_others() -> anyhow::Result<()> {
     drop(tenant);
     agent.until("it measures once the GPU is idle", |_| Ok(measured(&server)? > 0))?;
 
-    // The rest of the lease goes back to the server, and the agent holds nothing of the GPU.
+    // The rest of the lease must go back to the server, and the agent must release the GPU.
     let tenant = Tenant::new(&node)?;
     agent.until_doing("waiting for others to leave the GPU")?;
     let agents = server.get("/api/v1/agents")?;
@@ -78,7 +79,7 @@ fn an_agent_leaves_the_gpu_to_others() -> anyhow::Result<()> {
     is_for_supervisors(&agent.said()?)
 }
 
-/// Each line is a document; what matters is there as facts.
+/// Checks that each line is a JSON document and that the important facts are fields of it.
 fn is_for_supervisors(said: &str) -> anyhow::Result<()> {
     let lines: Vec<Value> = said
         .lines()
@@ -103,7 +104,7 @@ fn is_for_supervisors(said: &str) -> anyhow::Result<()> {
 fn an_agent_waits_for_a_hot_gpu() -> anyhow::Result<()> {
     let node = Node::new()?;
     let server = node.server()?;
-    // The stand-in is at 41 °C.
+    // The stand-in reports 41 °C.
     let flags = ["agent", "--server", server.url(), "--home", "home", "--max-celsius", "40"];
     let mut agent = Running::start(&node, node.command("one", &flags)?)?;
     agent.until_doing("cooling down")?;
@@ -112,10 +113,11 @@ fn an_agent_waits_for_a_hot_gpu() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Read by the stand-in of a compiler: else it has built all before it can be interrupted.
+/// A variable that slows the stand-in compiler down. Without it, the build would be done before the test can
+/// interrupt it.
 const SECONDS_PER_KERNEL: &str = "STANDIN_SECONDS_PER_KERNEL";
 
-/// A folder with a `python3` that seems to have Triton.
+/// Makes a folder with a `python3` that acts as if it had Triton.
 fn folder_of_python(node: &Node) -> anyhow::Result<PathBuf> {
     let folder = node.path().join("bin");
     std::fs::create_dir(&folder)?;
@@ -164,7 +166,7 @@ fn an_agent_builds_what_no_pack_has_and_may_be_told_to_end_meanwhile() -> anyhow
     ensure!(!said.contains("error:"), "{said}");
     assert_eq!(server.get("/api/v1/agents")?, json!([]), "it had nothing to give back");
 
-    // The stand-in would compute the first of these problems for minutes, so it is dropped.
+    // The stand-in would need minutes for the first of these problems, so a short grace lets the agent drop it.
     let mut again = node.command("one", &[&usual[..], &["--grace", "1s"]].concat())?;
     again.env("PATH", &python);
     let mut agent = Running::start(&node, again)?;

@@ -1,4 +1,4 @@
-//! Kernel packs on their way from an administrator through the server to a GPU, which is a stand-in.
+//! Kernel packs go from an administrator through the server to a GPU. The GPU is a stand-in.
 
 mod broken;
 mod considerate;
@@ -32,11 +32,11 @@ fn an_agent_with_nothing_gets_a_pack_and_its_results_are_accepted() -> anyhow::R
     let table = server.get("/api/v1/tables/nvidia-h100.json")?.to_string();
     ensure!(table.contains("triton::mm"), "{table:.300}");
 
-    // The pack is here now, so it is not pulled again.
+    // The pack is in the cache now, so the agent does not pull it again.
     let again = node.agent("one", &server, &[])?;
     ensure!(again.status.success() && !says(&again).contains("pulling"), "{}", says(&again));
 
-    // An agent runs packs of its server only where it may.
+    // With this flag, an agent must not run the server's packs.
     let forbidden = node.agent("two", &server, &["--no-server-packs"])?;
     assert_eq!(forbidden.status.code(), Some(1));
     ensure!(says(&forbidden).contains("no kernels for sm_90"), "{}", says(&forbidden));
@@ -44,7 +44,7 @@ fn an_agent_with_nothing_gets_a_pack_and_its_results_are_accepted() -> anyhow::R
     people_get_it_too(&node, &server)
 }
 
-/// `collect` takes the pack of the cache, else that of the server, and says which.
+/// `collect` takes the pack from the cache, else from the server, and says which.
 fn people_get_it_too(node: &Node, server: &Server) -> anyhow::Result<()> {
     let problems = r#"[{"op": "mm", "b": 1, "m": 16, "n": 32, "k": 32, "dtype": "bfloat16"}]"#;
     std::fs::write(node.path().join("problems.json"), problems)?;

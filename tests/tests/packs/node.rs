@@ -1,4 +1,4 @@
-//! A node whose GPU is a stand-in, and a pack for it.
+//! A node whose GPU is a stand-in, with a pack for this GPU.
 
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ const COMPILER: &str = include_str!("../../../collector/tests/cli/standin/compil
 /// The names under which `diode` looks for NVIDIA's libraries.
 const LIBRARIES: [&str; 4] = ["libcuda.so.1", "libnvidia-ml.so.1", "libcublas.so.13", "libcublasLt.so.13"];
 
-/// A folder with a pack of the full space, and what makes a GPU of it.
+/// A folder with a pack of the full space, and the files that make a stand-in GPU.
 pub(crate) struct Node {
     folder: tempfile::TempDir,
     pub(crate) digest: String,
@@ -23,7 +23,7 @@ impl Node {
         Self::with_layouts("nn")
     }
 
-    /// The same with a pack for some layouts of both matrices.
+    /// The same, with a pack for certain layouts of both matrices.
     pub(crate) fn with_layouts(layouts: &str) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir()?;
         let path = folder.path();
@@ -35,7 +35,7 @@ impl Node {
         diode(path, &[&build[..], &more].concat())?;
         let info = diode_json(path, &["kernels", "info", "full.pack", "--json"])?;
         let digest = info["digest"].as_str().context("a digest")?.to_owned();
-        // A GPU with room for the smallest problems only: the stand-in computes them on the CPU.
+        // The GPU has memory for the smallest problems only, because the stand-in computes them on the CPU.
         let gpu = Gpu { memory: (1 << 30) + (69 << 20), l2_bytes: 16 << 10, ..Gpu::h100() };
         let script = Script { pack: path.join("full.pack"), gpus: vec![gpu], rules: Vec::new() };
         std::fs::write(path.join("script.json"), serde_json::to_vec(&script)?)?;
@@ -55,7 +55,7 @@ impl Node {
         self.path().join("server")
     }
 
-    /// What the GPU's libraries do.
+    /// Changes the script of the stand-in GPU.
     pub(crate) fn change_script(&self, change: impl FnOnce(&mut Script)) -> anyhow::Result<()> {
         let path = self.path().join("script.json");
         let mut script = serde_json::from_slice(&std::fs::read(&path)?)?;
@@ -63,12 +63,12 @@ impl Node {
         Ok(std::fs::write(path, serde_json::to_vec(&script)?)?)
     }
 
-    /// A server that has the pack.
+    /// Starts a server that has the pack.
     pub(crate) fn server(&self) -> anyhow::Result<Server> {
         Ok(self.server_and_token()?.0)
     }
 
-    /// The same with an administrator's token.
+    /// The same, and an administrator's token.
     pub(crate) fn server_and_token(&self) -> anyhow::Result<(Server, String)> {
         let server = Server::start_with(&self.server_folder(), &["--no-worker"])?;
         let publish = ["kernels", "publish", "full.pack", "--server", server.url()];
@@ -84,7 +84,7 @@ impl Node {
         Ok((server, token))
     }
 
-    /// `diode` on the GPU, with a cache of its own and nothing that could compile.
+    /// A command that runs `diode` on the GPU, with a cache of its own and without a compiler.
     pub(crate) fn command(&self, cache: &str, arguments: &[&str]) -> anyhow::Result<Command> {
         let mut command = diode_command(self.path(), arguments)?;
         command
@@ -110,7 +110,7 @@ pub(crate) fn says(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// The stand-in lies beside the tests that depend on it.
+/// Cargo puts the stand-in beside the tests that depend on it.
 fn standin() -> anyhow::Result<PathBuf> {
     let library = std::env::current_exe()?.with_file_name("libdiode_standin.so");
     ensure!(library.exists(), "{} was not built", library.display());

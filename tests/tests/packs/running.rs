@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::node::Node;
 
-/// Killed when dropped.
+/// An agent's process. It is killed when dropped.
 pub(crate) struct Running {
     child: Child,
     said: PathBuf,
@@ -24,12 +24,12 @@ impl Running {
         Ok(Self { child, said, health })
     }
 
-    /// What it has written to stderr so far.
+    /// What the agent has written to stderr so far.
     pub(crate) fn said(&self) -> anyhow::Result<String> {
         Ok(std::fs::read_to_string(&self.said)?)
     }
 
-    /// What the GPU does, as supervisors are told.
+    /// What the GPU is doing, according to the agent's health file.
     fn doing(&self) -> anyhow::Result<String> {
         let health: Value = serde_json::from_slice(&std::fs::read(&self.health)?)?;
         let devices = health["devices"].as_object().context("devices")?;
@@ -41,7 +41,7 @@ impl Running {
         self.until(what, |agent| Ok(agent.doing()? == what))
     }
 
-    /// Waits for something to be true.
+    /// Waits until `is_so` returns true. `what` describes this in the error.
     pub(crate) fn until(
         &mut self,
         what: &str,
@@ -58,7 +58,7 @@ impl Running {
         Ok(())
     }
 
-    /// SIGTERM; returns the exit code.
+    /// Sends SIGTERM. Returns the exit code.
     pub(crate) fn terminate(&mut self) -> anyhow::Result<Option<i32>> {
         let told = Command::new("kill").arg(self.child.id().to_string()).status()?;
         ensure!(told.success(), "kill failed");
