@@ -1,35 +1,35 @@
-// Runs before the first paint: applies the stored theme, asks for what the page needs next, then starts the app.
-// The app is imported dynamically so that the theme does not wait for it.
+// Runs before the first paint: applies the stored theme, requests what the page needs next, then starts the app. The
+// dynamic import of the app keeps the theme from waiting for it.
 try {
   const theme = localStorage.getItem("diode-theme");
   if (theme === "light" || theme === "dark") document.documentElement.dataset.theme = theme;
 } catch {
-  // Storage may be forbidden; the system's theme stands.
+  // A browser may forbid storage. Then the system's theme applies.
 }
 
 const [, part, name] = location.pathname.split("/");
 
-// These pages are in the second piece of the app.
+// These pages need the second piece of the app.
 const second = ["hardware", "problems", "models", "datasets", "compare", "contribute"];
 if (second.includes(part) || name === "list") {
   const link = document.createElement("link");
   document.head.append(Object.assign(link, { rel: "preload", as: "fetch", crossOrigin: "anonymous", href: "{{SECOND_WASM}}" }));
 }
 
-// What pages run in workers (`web/src/worker.rs`).
+// The programs that pages run in workers (`web/src/worker.rs`).
 window.workers = { checker: "{{CHECKER}}", ranker: "{{RANKER}}" };
 
-// The app asks for these only once it runs, which is late. It takes the answers from here (`web/src/api.rs`), each once,
-// if their addresses are its own to the letter.
+// The app starts late, so its first requests are sent here. The app takes each answer from here once
+// (`web/src/api.rs`), if the address is exactly the one that it would request.
 const ahead = (window.ahead = {});
 const ask = (path) => {
   const answer = fetch(`/api/v1${path}`);
-  // The app says what went wrong.
+  // The app reports the failure, so the promise must not report it, too.
   answer.catch(() => {});
   ahead[`/api/v1${path}`] = answer;
   return answer;
 };
-// Both the app and this read the answer.
+// The app reads the answer, too, so this function reads a copy.
 const read = async (path) => (await ask(path)).clone().json();
 const asked = new URLSearchParams(location.search);
 const address = (path, values) => {
@@ -37,7 +37,7 @@ const address = (path, values) => {
   return `${path}${given.length ? "?" : ""}${given.map(([key, value]) => `${key}=${encodeURIComponent(value)}`).join("&")}`;
 };
 const given = (...keys) => Object.fromEntries(keys.map((key) => [key, asked.get(key)]));
-// By the rules of `default_method` and of `best_for`.
+// These requests follow the rules of `default_method` and `best_for` in the app.
 const points = async () => {
   const { method, methods } = await read(`/hardware/${name}`);
   const filters = given("op", "dtype", "b_layout", "method", "min_m", "max_m", "min_n", "max_n", "min_k", "max_k");
@@ -54,7 +54,7 @@ if (part === "") ["/hardware", "/models"].forEach(ask);
 if (part === "hardware") points().catch(nothing);
 if (part === "problems") ask(address(`/problems/${name}`, given("hardware", "method")));
 if (part === "problems" || part === "predict") model().catch(nothing);
-// What the app has not taken by then would be too old for it later.
+// After ten seconds an answer is too old for the app.
 setTimeout(() => Object.keys(ahead).forEach((path) => delete ahead[path]), 10_000);
 
 import("{{APP_JS}}")

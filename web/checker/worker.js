@@ -1,8 +1,8 @@
-// Checks the file that it is told of, and says what is in it or why it would be refused; null if it cannot say.
+// Checks a file. Posts its contents or why the server would refuse it, or null if only the server can tell.
 import start, { check } from "./checker.js";
 
 const started = start({ module_or_path: new URL("checker_bg.wasm", import.meta.url) });
-// Told where it is awaited.
+// The failure is reported where `started` is awaited.
 started.catch(() => {});
 
 onmessage = async ({ data: file }) => {

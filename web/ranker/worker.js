@@ -1,9 +1,9 @@
-// Is told of a model and what is asked of it, then of a list in portions; says the rows of each, or null if it cannot.
+// Gets a model with its settings, then the portions of a list. Posts the rows of each portion, or null if it fails.
 import start, { Ranker } from "./ranker.js";
 
 const cannot = () => postMessage(null);
 const started = start({ module_or_path: new URL("ranker_bg.wasm", import.meta.url) });
-// Said at once: the page may say so before there is a list.
+// Posted at once, so that the page can report the failure before there is a list.
 started.catch(cannot);
 
 let ranker;

@@ -1,5 +1,5 @@
-//! Checks a file before it is sent, by the code that the server checks it with. `worker.js` runs it in a thread of its
-//! own.
+//! Checks a file before it is sent, with the code that the server checks it with. `worker.js` runs this in a thread of
+//! its own.
 
 use diode_core::api::MAX_UPLOAD_TIMINGS;
 use diode_core::upload_check::{Contents, UploadCheck, check_problems};
@@ -7,7 +7,8 @@ use diode_core::{Dataset, Invalid};
 use diode_formats::{decode_within, is_sound};
 use wasm_bindgen::prelude::wasm_bindgen;
 
-/// What is in a file or why a server would refuse it, as the JSON of a `Result`; `null` if only the server can say.
+/// The contents of a file, or why a server would refuse it, as the JSON of a `Result`. `null` if only the server can
+/// tell.
 #[wasm_bindgen]
 pub fn check(bytes: &[u8]) -> String {
     serde_json::to_string(&checked(bytes)).unwrap_or_else(|_| "null".to_owned())
@@ -16,12 +17,12 @@ pub fn check(bytes: &[u8]) -> String {
 fn checked(bytes: &[u8]) -> Option<Result<Vec<Contents>, String>> {
     let decoded = match decode_within(bytes, MAX_UPLOAD_TIMINGS) {
         Ok(decoded) => decoded,
-        // The server's decoder may notice the damage at another place, and then says something else.
+        // The server's decoder may find the damage at another place, and then its message differs.
         Err(_) if !is_sound(bytes) => return None,
         Err(error) => return Some(Err(error.to_string())),
     };
     let contents = contents(&decoded.datasets);
-    // Most servers refuse made-up times, whatever else is wrong with them.
+    // Most servers refuse all simulated times with a message of their own.
     let is_simulated = decoded.datasets.iter().any(|dataset| dataset.hardware.is_simulated());
     if contents.is_err() && is_simulated {
         return None;
@@ -34,7 +35,7 @@ fn contents(datasets: &[Dataset]) -> Result<Vec<Contents>, Invalid> {
     let mut check = UploadCheck::default();
     let mut contents = Vec::with_capacity(datasets.len());
     for dataset in datasets {
-        // A server may have more hardware whose facts somebody vouches for.
+        // A server may also have facts about hardware that is not listed here.
         let facts = dataset.hardware.listed().and_then(|listed| listed.facts);
         contents.push(check.dataset(dataset, facts.as_ref(), drop)?);
     }
@@ -77,7 +78,7 @@ mod tests {
         let contents = checked(file("NVIDIA H200", &[0.2, 0.001]).as_bytes()).unwrap().unwrap();
         let [of] = &contents[..] else { panic!("{contents:?}") };
         assert_eq!((of.name.as_str(), of.problems, of.timings, of.set_apart.len()), ("NVIDIA H200", 1, 1, 1));
-        // Nobody vouches for facts that a server alone may have.
+        // Only a server may have facts about this hardware, so no time is too short here.
         let contents = checked(file("Some GPU", &[0.2, 0.001]).as_bytes()).unwrap().unwrap();
         assert_eq!((contents[0].timings, contents[0].set_apart.len()), (2, 0));
     }
@@ -92,7 +93,7 @@ mod tests {
 
     #[test]
     fn what_only_the_server_can_say_is_left_to_it() {
-        // The type of the block is one that there is not.
+        // The frame has a type of block that does not exist.
         let frame = [0x28, 0xb5, 0x2f, 0xfd, 0, 0, 7, 0, 0, 0];
         assert_eq!(checked(&frame), None);
         assert!(refusal(&frame[..6]).starts_with("truncated"));

@@ -1,4 +1,5 @@
-//! Ranks a list by the code that pages rank a shape with. `worker.js` runs it in a thread of its own.
+//! Ranks a list with the code with which pages rank one shape. `worker.js` runs this in a thread of its
+//! own.
 
 use std::sync::Arc;
 
@@ -6,14 +7,14 @@ use diode_model::Model;
 use diode_ranking::{Line, Ranking, Row};
 use wasm_bindgen::prelude::wasm_bindgen;
 
-/// A model, and what is asked of it beside the shapes.
+/// A model, and the settings that hold for all shapes.
 #[wasm_bindgen]
 #[derive(Debug)]
 pub struct Ranker(Ranking);
 
 #[wasm_bindgen]
 impl Ranker {
-    /// Reads a model file. `epilogue` is the name of one.
+    /// Reads a model file. `epilogue` is the name of an epilogue.
     #[wasm_bindgen(constructor)]
     pub fn new(model: &[u8], tf32: bool, epilogue: &str) -> Result<Self, String> {
         let model = Model::from_bytes(model).map_err(|error| error.to_string())?;
@@ -21,7 +22,7 @@ impl Ranker {
         Ok(Self(Ranking::new(Arc::new(model), tf32, epilogue)))
     }
 
-    /// The rows of some lines; both are JSON.
+    /// Returns the rows for some lines. Lines and rows are JSON.
     pub fn rank(&mut self, lines: &str) -> Result<String, String> {
         let lines: Vec<Line> = serde_json::from_str(lines).map_err(|error| error.to_string())?;
         let rows: Vec<Row> = lines.into_iter().map(|line| self.0.row(line)).collect();
@@ -52,7 +53,7 @@ mod tests {
     fn rows_are_those_that_a_page_would_make() {
         let json = serde_json::to_string(&lines()).unwrap();
         for (tf32, epilogue) in [(false, Epilogue::None), (true, Epilogue::Gelu)] {
-            // The page has read the file and writes it again.
+            // The page passes a model on by writing it to bytes again.
             let model = Arc::new(Model::from_bytes(MODEL).unwrap());
             let mut ranker = Ranker::new(&model.to_bytes().unwrap(), tf32, epilogue.as_str()).unwrap();
             let rows: Vec<Row> = serde_json::from_str(&ranker.rank(&json).unwrap()).unwrap();

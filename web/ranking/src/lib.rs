@@ -1,5 +1,5 @@
-//! The best configs of a shape by a model, as the dashboard shows them. Pages rank a shape or a few with it, the ranker
-//! (`web/ranker`) a list.
+//! The best configs of a shape by a model, as the dashboard shows them. Pages use this for a few shapes, the ranker
+//! (`web/ranker`) for a list.
 #![forbid(unsafe_code)]
 
 mod line;

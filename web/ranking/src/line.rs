@@ -1,40 +1,40 @@
-//! What a list asks, and what is said of it.
+//! The lines of a list, and the results for them.
 
 use diode_core::{Config, Problem};
 use diode_model::epilogue::{Verdict, Weighed};
 use serde::{Deserialize, Serialize};
 
-/// What one line of a list says.
+/// One line of a list.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Line {
-    /// From 1, as editors count.
+    /// Counted from 1, as in editors.
     pub number: usize,
-    /// The problem, or what is wrong with the line.
+    /// The problem, or why the line is invalid.
     pub problem: Result<Problem, String>,
 }
 
-/// What is predicted for one shape.
+/// The prediction for one shape.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Ranked {
     pub problem: Problem,
     /// The picks, the best first.
     pub picks: Vec<Weighed>,
     pub library: Option<Weighed>,
-    /// With an epilogue that is counted.
+    /// `None` without an epilogue, or if its costs are unknown.
     pub verdict: Option<Verdict>,
-    /// What is wrong with the times.
+    /// A reason to doubt the predicted times.
     pub caveat: Option<String>,
 }
 
 impl Ranked {
-    /// The first pick that is no library kernel, and its predicted time in microseconds.
+    /// The first pick other than the library kernel, and its predicted time in microseconds.
     pub fn triton(&self) -> Option<(Config, f64)> {
         let first = self.picks.iter().find(|pick| !pick.config.is_library())?;
         Some((first.config, first.total().0))
     }
 }
 
-/// The outcome of one line.
+/// The result for one line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     pub number: usize,

@@ -1,4 +1,4 @@
-//! Line after line by one model.
+//! Ranks lines one after the other by one model.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use diode_model::{Model, Ranker};
 
 use crate::{Line, Ranked, Row, TF32_CAVEAT, followed, rounds, shortlist};
 
-/// How many configs of each shape are kept, as in the server's tables.
+/// How many picks of each shape are kept: as many as in the server's tables.
 const PICKS: usize = 5;
 
-/// A model, and what is asked of it beside the shapes.
+/// A model, and the settings that hold for all shapes.
 #[derive(Debug)]
 pub struct Ranking {
     model: Arc<Model>,
@@ -21,7 +21,7 @@ pub struct Ranking {
 }
 
 impl Ranking {
-    /// With `tf32`, configs of float32 round to TF32.
+    /// With `tf32`, configs round float32 inputs to TF32.
     pub fn new(model: Arc<Model>, tf32: bool, epilogue: Epilogue) -> Self {
         Self { ranker: Ranker::new(Arc::clone(&model)), model, tf32, epilogue }
     }

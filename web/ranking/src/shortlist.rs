@@ -1,4 +1,4 @@
-//! The best configs of one shape, also where they round to TF32 or something follows them.
+//! The best configs of one shape, also with rounding to TF32 and with an epilogue.
 
 use std::sync::Arc;
 
@@ -8,15 +8,15 @@ use diode_core::{Config, DType, Epilogue, Micros, Problem, Tile};
 use diode_model::epilogue::{Decision, Verdict, Weighed};
 use diode_model::{Model, ModelError, RankedSpace, Ranker};
 
-/// What is said of times of configs that round to TF32.
+/// The caveat of predicted times for configs that round to TF32.
 pub const TF32_CAVEAT: &str = "These configs round float32 to TF32. The model does not know the library's time there, and its file does not say how good its picks are.";
 
-/// Whether configs round a problem's inputs to TF32, where the reader allows it.
+/// Whether configs round a problem's inputs to TF32. `tf32` says whether the reader allows this.
 pub fn rounds(problem: &Problem, tf32: bool) -> bool {
     tf32 && problem.a_dtype == DType::Float32
 }
 
-/// The best configs of a model's own space; with `tf32`, those of float32 round to TF32.
+/// The best configs of the model's own space. With `tf32`, configs round float32 inputs to TF32.
 pub fn shortlist(
     model: &Model,
     ranker: &mut Ranker<Arc<Model>>,
@@ -30,13 +30,13 @@ pub fn shortlist(
     let rounding = configs.into_iter().map(|config| rounding(config).for_k(1)).collect();
     let ranked = ranker.shortlist(problem, &Space::List(rounding))?;
     let configs = ranked.configs.into_iter().map(|(config, time)| (config.for_k(problem.k), time)).collect();
-    // The library's predicted time is that of float32 in full.
+    // The model predicts the library's time for full float32 only, so the library is left out.
     let mut rounded = RankedSpace::new(configs, None, 1.0);
     (rounded.considered, rounded.bounded) = (ranked.considered, ranked.bounded);
     Ok(rounded)
 }
 
-/// The first `count` of a ranking and the library, with an epilogue where its costs are known.
+/// The first `count` picks and the library. The epilogue is added if its costs are known.
 pub fn followed(
     ranked: &RankedSpace,
     hardware: &Hardware,
