@@ -7,17 +7,18 @@ use super::plot::{Axis, Line, Mark, Plot};
 use super::scatter::Scatter;
 use crate::format;
 
-/// From here on dots are small, so that they do not hide each other.
+/// With this many dots or more, dots are small so that they do not hide each other.
 const MANY: usize = 200;
 
-/// One config: its name, its measured and its predicted time in microseconds.
+/// A config with its measured and predicted times in microseconds.
 pub(crate) struct Agreement {
     pub(crate) label: String,
     pub(crate) measured: f64,
     pub(crate) predicted: f64,
 }
 
-/// Predicted against measured, with the line where they are equal, and a ring around one of the configs.
+/// A plot of predicted against measured times, with the line on which both are equal and a ring around one
+/// config.
 pub(crate) fn agreement(configs: Vec<Agreement>, ring: Option<usize>) -> impl IntoView {
     let marks = configs.iter().map(|config| Mark {
         x: config.measured,

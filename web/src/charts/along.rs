@@ -9,19 +9,19 @@ use super::plot::{Axis, Line, Mark, Plot};
 use super::scatter::Scatter;
 use crate::format;
 
-/// What is predicted for one value of the size.
+/// The prediction for one value of the size.
 pub(crate) struct SizePoint {
     pub(crate) size: u64,
-    /// Whether it is the size of the problem that is looked at.
+    /// Whether this is the size in the problem itself.
     pub(crate) is_own: bool,
     pub(crate) flops: f64,
     pub(crate) config: String,
-    /// In microseconds.
+    /// Predicted time in microseconds.
     pub(crate) triton_us: f64,
     pub(crate) library_us: Option<f64>,
 }
 
-/// The rate or the time of the best Triton config and of the library against a size.
+/// A plot of the best Triton config and of the library against a size. It shows rates or times.
 pub(crate) fn along_size(points: &[SizePoint], size: &'static str, rate: bool) -> impl IntoView + use<> {
     let value = |point: &SizePoint, us: f64| {
         if rate { Tflops::from_work(point.flops, Micros(us)).0 } else { us }

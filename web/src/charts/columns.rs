@@ -1,5 +1,5 @@
-//! A row of columns, each with what it says when pointed at or reached by arrow keys. The table beside it has the
-//! same numbers.
+//! A row of columns. Each column has a tooltip for the pointer and the arrow keys. The table beside the chart has
+//! the same numbers.
 
 use leptos::ev::KeyboardEvent;
 use leptos::html::Div;
@@ -7,14 +7,14 @@ use leptos::prelude::*;
 
 use super::save::SaveChart;
 
-/// The part of a column's place that the column fills.
+/// The share of its place that a column fills.
 const FILLED: f64 = 0.86;
 
-/// One column; its height is a share of the chart's.
+/// One column. Its height is a share of the chart's height.
 pub(crate) struct Column {
     pub(crate) share: f64,
     pub(crate) class: &'static str,
-    /// The height of a mark, as a share, too.
+    /// The height of a mark, also as a share of the chart's height.
     pub(crate) mark: Option<f64>,
     pub(crate) text: String,
 }
@@ -22,9 +22,9 @@ pub(crate) struct Column {
 #[component]
 pub(crate) fn Columns(
     columns: Vec<Column>,
-    /// What a screen reader says of it.
+    /// What a screen reader says about the chart.
     description: String,
-    /// What stands below the first and below the last column.
+    /// The labels below the first and the last column.
     ends: [String; 2],
 ) -> impl IntoView {
     let chart = NodeRef::<Div>::new();
@@ -33,7 +33,7 @@ pub(crate) fn Columns(
     let chosen = RwSignal::new(None::<usize>);
     let last = columns.len().saturating_sub(1);
     let keys = move |event: KeyboardEvent| {
-        // Those are the browser's.
+        // Keys with these modifiers belong to the browser.
         if event.ctrl_key() || event.meta_key() || event.alt_key() {
             return;
         }
@@ -51,7 +51,7 @@ pub(crate) fn Columns(
     let texts: StoredValue<Vec<String>> =
         StoredValue::new(columns.iter().map(|column| column.text.clone()).collect());
     let said = move || chosen.get().and_then(|index| texts.with_value(|texts| texts.get(index).cloned()));
-    // Beside its column, on the side where there is room.
+    // The tooltip stands beside its column, on the side with more room.
     let tooltip = move || {
         let (index, text) = chosen.get().zip(said())?;
         let (left, right) = (place * index as f64, place * (index + 1) as f64);

@@ -1,4 +1,4 @@
-//! A plot at its size on the page: where its axes lie and which part of them is shown.
+//! A plot at its size on the page: where its axes lie, and which part of it is shown.
 
 use super::plot::{Mark, Plot};
 use super::scale::LogScale;
@@ -8,14 +8,14 @@ pub(super) const LEFT: f64 = 58.0;
 pub(super) const RIGHT: f64 = 14.0;
 pub(super) const TOP: f64 = 24.0;
 pub(super) const BOTTOM: f64 = 40.0;
-/// How near the pointer must come to a dot, in pixels.
+/// A dot is chosen only if the pointer is at most this many pixels away.
 const REACH: f64 = 28.0;
-/// How much one step of zooming shows of each axis, as a share of its decades.
+/// One step of zooming in shows this share of the decades of each axis.
 const STEP: f64 = 0.6;
-/// A part that is smaller than this many pixels of the whole plot is not zoomed into.
+/// A marked area smaller than this many pixels on either side is not zoomed into.
 const LEAST: f64 = 12.0;
 
-/// The values between which both axes are shown.
+/// The part of a plot that is shown: the lowest and highest values on both axes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Part {
     pub(super) x: (f64, f64),
@@ -31,7 +31,7 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    /// `None` if there is nothing to show.
+    /// `None` if the plot has nothing to show.
     pub(super) fn new(plot: &Plot, part: Option<Part>, (width, height): (f64, f64)) -> Option<Self> {
         let (right, bottom) = (width - RIGHT, height - BOTTOM);
         let ys = plot.marks.iter().map(|mark| mark.y).chain(plot.y_reach.iter().copied());
@@ -60,7 +60,8 @@ impl Frame {
         nearest.filter(|(_, distance)| *distance < REACH).map(|(index, _)| index)
     }
 
-    /// The part between two pixels; `None` if they are too near to each other to be meant.
+    /// The part between two pixels. `None` if they are too near to each other: the reader then meant a
+    /// click.
     pub(super) fn between(&self, a: (f64, f64), b: (f64, f64)) -> Option<Part> {
         let within = |value: f64, low: f64, high: f64| value.clamp(low, high);
         let (right, bottom) = (self.width - RIGHT, self.height - BOTTOM);
@@ -72,7 +73,7 @@ impl Frame {
         })
     }
 
-    /// One step nearer to a pixel, or further from it.
+    /// The part after one step of zooming in or out around a pixel.
     pub(super) fn stepped(&self, (x, y): (f64, f64), nearer: bool) -> Part {
         let share = if nearer { STEP } else { 1.0 / STEP };
         let ends = |scale: &LogScale, at: f64, from: f64, to: f64| {

@@ -9,19 +9,19 @@ use super::plot::{Axis, Line, Mark, Plot};
 use super::scatter::Scatter;
 use crate::format;
 
-/// With so many problems or more, dots are small, so that they do not hide each other.
+/// With this many problems or more, dots are small so that they do not hide each other.
 const MANY: usize = 200;
 
-/// The best Triton config of one problem: its measured time and the predicted one, in microseconds.
+/// The best Triton config of one problem, with its measured and predicted times in microseconds.
 pub(crate) struct JudgedProblem {
     pub(crate) name: String,
     pub(crate) measured: f64,
     pub(crate) predicted: f64,
-    /// The problem's page.
+    /// The address of the problem's page.
     pub(crate) href: String,
 }
 
-/// Predicted against measured, with the line where they are equal.
+/// A plot of predicted against measured times, with the line on which both are equal.
 pub(crate) fn judged(problems: Arc<Vec<JudgedProblem>>) -> impl IntoView {
     let marks = problems.iter().map(|one| Mark {
         x: one.measured,

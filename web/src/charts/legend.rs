@@ -4,7 +4,7 @@ use leptos::prelude::*;
 
 use super::look::{Shape, Tone};
 
-/// One line per look, below the chart.
+/// A line below the chart for each kind of dot.
 pub(crate) fn legend(entries: Vec<(Shape, Tone, String)>) -> impl IntoView {
     let entry = |(shape, tone, words): (Shape, Tone, String)| {
         view! {

@@ -1,17 +1,17 @@
-//! How a dot looks: its colour says one thing, its shape another.
+//! The look of a dot. Its colour and its shape have separate meanings.
 
 use std::fmt::Write as _;
 
 use diode_core::DType;
 use diode_core::comparison::TIE;
 
-/// Beyond this ratio a colour is full.
+/// From this ratio on, a colour has full strength.
 const FAR: f64 = 1.25;
 
 /// Whether Triton or the library is faster, and how clearly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Tone {
-    /// The plain colour: nothing is compared.
+    /// The plain colour, for dots without a comparison.
     Plain,
     LibraryFar,
     Library,
@@ -21,7 +21,7 @@ pub(crate) enum Tone {
 }
 
 impl Tone {
-    /// Of library time / Triton time.
+    /// The tone for a ratio of library time to Triton time.
     pub(crate) fn of(ratio: Option<f64>) -> Self {
         match ratio {
             None => Self::Plain,
@@ -56,7 +56,7 @@ impl Tone {
     }
 }
 
-/// What a dot is drawn as.
+/// The shape of a dot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Shape {
     Circle,
@@ -75,7 +75,7 @@ impl Shape {
         }
     }
 
-    /// Appends the outline around a point.
+    /// Appends the outline of a dot around a point.
     pub(super) fn draw(self, path: &mut String, (x, y): (f64, f64)) {
         // Writing to a String cannot fail.
         let _ = match self {
@@ -86,7 +86,7 @@ impl Shape {
         };
     }
 
-    /// The outline alone, in a box of 10 by 10.
+    /// The outline of one dot, in a box of 10 by 10.
     pub(crate) fn outline(self) -> String {
         let mut path = String::new();
         self.draw(&mut path, (5.0, 5.0));

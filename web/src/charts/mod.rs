@@ -1,4 +1,4 @@
-//! Small charts of our own: log scales, a scatter plot, and the plots made of it.
+//! Small charts: log scales, a scatter plot, and the plots made of it.
 
 mod agreement;
 mod along;

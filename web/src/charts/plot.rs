@@ -1,4 +1,4 @@
-//! What a scatter plot shows.
+//! The contents of a scatter plot.
 
 use super::look::{Shape, Tone};
 
@@ -14,38 +14,39 @@ pub(super) struct Mark {
 pub(super) struct Line {
     pub(super) points: Vec<(f64, f64)>,
     pub(super) dashed: bool,
-    /// Written above the line's last point.
+    /// A text above the line's last point.
     pub(super) label: Option<String>,
 }
 
-/// An axis: its title and how its ticks are written.
+/// An axis: its title, and how its ticks are written.
 pub(super) struct Axis {
     pub(super) title: &'static str,
     pub(super) tick: fn(f64) -> String,
 }
 
-/// Makes lines that cross the plot, from the ends of its x axis.
+/// Makes the lines that cross the plot, given the two ends of the x axis.
 pub(super) type Lines = Box<dyn Fn((f64, f64)) -> Vec<Line> + Send + Sync>;
 
-/// Says something of the mark at a place. Of thousands of marks, few are ever asked about.
+/// Makes a text about the mark with this index. It is made on demand: a plot has thousands of marks, and a
+/// reader looks at few.
 pub(super) type Say = Box<dyn Fn(usize) -> String + Send + Sync>;
 
-/// Everything one plot shows.
+/// All contents of one plot.
 pub(super) struct Plot {
     pub(super) marks: Vec<Mark>,
-    /// What the tooltip says, its first line a heading.
+    /// The text of a mark's tooltip. Its first line is a heading.
     pub(super) text: Say,
-    /// Where a click leads, if it does.
+    /// The address to which a click on a mark leads, if any.
     pub(super) href: Option<Say>,
     pub(super) lines: Lines,
-    /// Values of y that the plot must show although no dot reaches them.
+    /// Values of y that the plot must include although no dot reaches them.
     pub(super) y_reach: Vec<f64>,
     /// The mark to put a ring around.
     pub(super) ring: Option<usize>,
     pub(super) x: Axis,
     pub(super) y: Axis,
-    /// Smaller dots, for a thousand and more.
+    /// Whether dots are drawn smaller, for plots with a thousand dots or more.
     pub(super) fine: bool,
-    /// What a screen reader says of it.
+    /// What a screen reader says about the plot.
     pub(super) description: String,
 }

@@ -1,4 +1,4 @@
-//! How near to the roofline every problem comes, and who is faster there.
+//! How near to the roofline each problem comes, and whether Triton or the library is faster.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use super::plot::{Axis, Line, Mark, Plot};
 use super::scatter::Scatter;
 use crate::format;
 
-/// What the chart takes of `diode_core::api::ProblemPoint`: there are thousands, and what is not
-/// named here is only skipped.
+/// The fields of `diode_core::api::ProblemPoint` that the chart needs. There are thousands of points, so the other
+/// fields are skipped.
 #[derive(Deserialize)]
 pub(crate) struct Point {
     pub(crate) problem_id: ProblemId,
@@ -36,10 +36,11 @@ pub(crate) struct PointProblem {
     pub(crate) a_dtype: DType,
 }
 
-/// Where the page of a problem is.
+/// Gives the address of a problem's page.
 pub(crate) type PageOf = Box<dyn Fn(&Point) -> String + Send + Sync>;
 
-/// Roofline share of the kernels against intensity; the colour is Triton against the library, the shape the dtype.
+/// A plot of the kernels' roofline share against intensity. The colour compares Triton with the library, the shape
+/// shows the dtype.
 pub(crate) fn roofline(points: &Arc<Vec<Point>>, kernels: Kernels, page_of: PageOf) -> impl IntoView + use<> {
     let drawn = points.iter().enumerate().filter_map(|(place, point)| Some((place, mark(point, kernels)?)));
     let (places, marks): (Vec<usize>, Vec<Mark>) = drawn.unzip();
@@ -76,7 +77,7 @@ fn share(point: &Point, kernels: Kernels) -> Option<f64> {
     }
 }
 
-/// `None` if the kernels have no time or no roofline there.
+/// `None` if the problem has no time of the kernels or no roofline.
 fn mark(point: &Point, kernels: Kernels) -> Option<Mark> {
     Some(Mark {
         x: point.intensity,

@@ -1,4 +1,4 @@
-//! Buttons that give a chart as a file.
+//! Buttons that save a chart as a file.
 
 use js_sys::{Array, JsString};
 use leptos::html::Div;
@@ -10,14 +10,14 @@ use web_sys::{Blob, CanvasRenderingContext2d, Element, HtmlCanvasElement, HtmlIm
 use super::written::Written;
 use crate::files::give;
 
-/// Pixels of a picture for each of the page.
+/// The number of pixels in a saved picture for each pixel on the page.
 const SCALE: f64 = 2.0;
 
-/// Buttons that save the drawing inside of an element.
+/// Buttons that save the drawing inside an element.
 #[component]
 pub(crate) fn SaveChart(chart: NodeRef<Div>) -> impl IntoView {
     let drawing = move || chart.get_untracked()?.query_selector("svg").ok().flatten();
-    // If the browser cannot make the file, nothing happens.
+    // If the browser cannot make the file, the button does nothing.
     let svg = move |_| {
         if let Some(Ok(written)) = drawing().map(|drawing| Written::of(&drawing)) {
             let _ = blob(&written.text).and_then(|blob| give(&file_name("svg"), &blob));
@@ -34,7 +34,7 @@ pub(crate) fn SaveChart(chart: NodeRef<Div>) -> impl IntoView {
     }
 }
 
-/// The page's title as the name of a file: `nvidia-h200.svg`.
+/// The name of a file, made from the page's title: `nvidia-h200.svg`.
 fn file_name(ending: &str) -> String {
     let title = document().title();
     let title = title.strip_suffix(" · Diode").unwrap_or(&title).to_lowercase();
@@ -63,7 +63,7 @@ fn give_picture(drawing: &Element) -> Result<(), JsValue> {
     };
     image.set_onload(Some(draw.unchecked_ref()));
     let address = String::from(js_sys::encode_uri_component(&text));
-    // The dashboard's rules allow pictures from such addresses, not from blobs.
+    // The dashboard's content policy allows pictures from data addresses, but not from blobs.
     image.set_src(&format!("data:image/svg+xml;charset=utf-8,{address}"));
     Ok(())
 }

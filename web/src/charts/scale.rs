@@ -1,20 +1,20 @@
 //! Logarithmic scales and their ticks.
 
-/// Narrower data is shown in the middle of this many decades, so that noise
-/// does not fill the picture and at least two ticks are in sight.
+/// Data that spans less is shown in the middle of this many decades: noise must not fill the plot, and at
+/// least two ticks must be in sight.
 const MIN_DECADES: f64 = 0.9;
-/// Narrower ranges are not magnified further: their ticks could not be told apart.
+/// A range is not magnified beyond this, because the labels of its ticks would look the same.
 const LEAST_DECADES: f64 = 4e-5;
-/// Room around the data, as a share of its extent.
+/// Room around the data, as a share of the range that the data spans.
 const MARGIN: f64 = 0.06;
 
 /// Places positive values on a line of pixels by their logarithm.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct LogScale {
-    /// Decimal logarithms of the ends.
+    /// The decimal logarithms of the values at both ends.
     low: f64,
     high: f64,
-    /// Pixels of the ends; `from > to` on an upward axis.
+    /// The pixels of both ends. `from > to` on an upward axis.
     from: f64,
     to: f64,
 }
@@ -24,12 +24,12 @@ pub(super) struct LogScale {
 pub(super) struct Tick {
     pub(super) value: f64,
     pub(super) place: f64,
-    /// Lines between labels carry none.
+    /// Some lines between the labelled ones have no label.
     pub(super) labelled: bool,
 }
 
 impl LogScale {
-    /// The scale that shows all values; `None` if none is positive and finite.
+    /// The scale that shows all values. `None` if no value is positive and finite.
     pub(super) fn covering(values: impl Iterator<Item = f64>, from: f64, to: f64) -> Option<Self> {
         let (low, high) = values
             .filter(|value| *value > 0.0 && value.is_finite())
@@ -42,7 +42,7 @@ impl LogScale {
         Some(Self { low: low - margin, high: high + margin, from, to })
     }
 
-    /// The scale between two values as far as this one shows them; all of it if next to nothing is left.
+    /// The part of this scale between two values. If the part is too small, the whole scale.
     pub(super) fn part(&self, (low, high): (f64, f64)) -> Self {
         let end = |value: f64| value.log10().clamp(self.low, self.high);
         let (low, high) = (end(low), end(high));
@@ -55,7 +55,7 @@ impl LogScale {
         10_f64.powf(self.low + (place - self.from) / (self.to - self.from) * (self.high - self.low))
     }
 
-    /// Whether a value lies between the ends.
+    /// Whether a value lies within the scale.
     pub(super) fn shows(&self, value: f64) -> bool {
         (self.low..=self.high).contains(&value.log10())
     }
@@ -70,10 +70,10 @@ impl LogScale {
         (10_f64.powf(self.low), 10_f64.powf(self.high))
     }
 
-    /// Grid lines at 1, 2 and 5 of every decade; labels at all of them if they
-    /// are `spacing` pixels apart, else at whole decades, else at every n-th.
+    /// Grid lines at 1, 2 and 5 of every decade. All of them have labels if labels are then `spacing`
+    /// pixels apart. Otherwise only whole decades have labels, or every n-th decade.
     ///
-    /// Where less than one decade is shown, at round numbers in even steps.
+    /// If fewer than `MIN_DECADES` are shown, lines stand at round numbers in even steps.
     pub(super) fn ticks(&self, spacing: f64) -> Vec<Tick> {
         if self.high - self.low < MIN_DECADES - 1e-9 {
             return self.even_ticks();
@@ -84,7 +84,7 @@ impl LogScale {
         let mut ticks = Vec::new();
         for exponent in self.low.floor() as i32..=self.high.ceil() as i32 {
             for step in [1.0, 2.0, 5.0] {
-                // Dividing is exact where multiplying by 0.1 would not be.
+                // Division gives the exact value. Multiplication by 0.1 would not.
                 let value =
                     if exponent < 0 { step / 10_f64.powi(-exponent) } else { step * 10_f64.powi(exponent) };
                 if (self.low..=self.high).contains(&value.log10()) {
@@ -102,7 +102,7 @@ impl LogScale {
         let exponent = rough.log10().floor() as i32;
         let decade = 10_f64.powi(exponent);
         let step = [1, 2, 5, 10].into_iter().find(|step| f64::from(*step) * decade >= rough).unwrap_or(10);
-        // Whole steps are counted, so that no rounding is seen in the labels.
+        // Each value is computed from a whole number of steps, so that labels show no rounding errors.
         let value = |count: i64| {
             let steps = (count * i64::from(step)) as f64;
             if exponent < 0 { steps / 10_f64.powi(-exponent) } else { steps * decade }

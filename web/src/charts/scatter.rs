@@ -1,5 +1,5 @@
-//! A scatter plot on logarithmic axes: one path for all dots of a look, one listener for the tooltip. A part
-//! can be looked at closer, by pointer, buttons or keys.
+//! A scatter plot on logarithmic axes. One path draws all dots of a look, and one listener moves the tooltip.
+//! The reader can zoom by pointer, buttons or keys.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -16,10 +16,11 @@ use super::save::SaveChart;
 use super::scale::Tick;
 use super::size::use_size;
 
-/// A pointer that moves further than this between press and release, in pixels, chooses a part of the plot.
+/// If the pointer moves further than this many pixels between press and release, the reader has marked an
+/// area to zoom into.
 const DRAG: f64 = 6.0;
 
-/// Draws a plot as wide as its place on the page.
+/// Draws a plot that is as wide as its place on the page.
 #[component]
 pub(super) fn Scatter(plot: Plot) -> impl IntoView {
     let linked = plot.href.is_some();
@@ -36,7 +37,7 @@ pub(super) fn Scatter(plot: Plot) -> impl IntoView {
         size.get().and_then(|size| plot.with_value(|plot| Frame::new(plot, part.get(), size)))
     });
     let chosen = RwSignal::new(None::<usize>);
-    // A finger has no place to hover: what it taps is shown, and opened by the link there.
+    // A finger cannot hover. So a tap only shows the tooltip, which then has a link.
     let by_finger = RwSignal::new(false);
     let pressed_at = StoredValue::new(None::<(f64, f64)>);
     let dragged = RwSignal::new(None::<((f64, f64), (f64, f64))>);
@@ -110,7 +111,7 @@ pub(super) fn Scatter(plot: Plot) -> impl IntoView {
         let around = chosen.get_untracked().and_then(shown).unwrap_or(frame.middle());
         part.set(Some(frame.stepped(around, nearer)));
     };
-    // The dots in the order of x that are in sight.
+    // Steps through the visible dots in the order of x.
     let step = move |by: isize| {
         let Some(frame) = frame.get_untracked() else { return };
         let next = plot.with_value(|plot| {
@@ -130,7 +131,7 @@ pub(super) fn Scatter(plot: Plot) -> impl IntoView {
         chosen.set(next);
     };
     let keys = move |event: KeyboardEvent| {
-        // Those are the browser's.
+        // Keys with these modifiers belong to the browser.
         if event.ctrl_key() || event.meta_key() || event.alt_key() {
             return;
         }
@@ -272,7 +273,7 @@ fn drawn_line(line: Line, frame: &Frame) -> impl IntoView + use<> {
         last = (frame.x.place(x), frame.y.place(y));
         let _ = write!(path, "{}{:.1} {:.1}", if index == 0 { 'M' } else { 'L' }, last.0, last.1);
     }
-    // Lines may leave the plot below; nothing leaves it elsewhere.
+    // A line may go on below the plot. The clip hides the part outside.
     let clip = format!("inset({TOP}px {RIGHT}px calc(100% - {bottom}px) {LEFT}px)");
     let class = if line.dashed { "line dashed" } else { "line" };
     view! {
@@ -283,7 +284,8 @@ fn drawn_line(line: Line, frame: &Frame) -> impl IntoView + use<> {
     }
 }
 
-/// Stands beside its dot, on the side where there is room. `with_link`: what it is about can be opened there.
+/// The tooltip stands beside its dot, on the side with more room. `with_link`: the tooltip has a link to the
+/// dot's page.
 fn tooltip(plot: &Plot, index: usize, frame: &Frame, with_link: bool) -> impl IntoView + use<> {
     let (x, y) = frame.place(&plot.marks[index]);
     let side = if x > frame.width / 2.0 {

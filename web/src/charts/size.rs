@@ -1,23 +1,23 @@
-//! The size of a chart on the page, so that text and dots are never scaled.
+//! The size of a chart on the page. Charts are drawn at this size, so text and dots are never scaled.
 
 use leptos::html::Div;
 use leptos::prelude::*;
 
 use crate::turns::put_off_little;
 
-/// Follows the width and height of an element; `None` until it is on the page.
+/// Follows the width and height of an element. `None` until the element is on the page.
 pub(super) fn use_size(element: NodeRef<Div>) -> Signal<Option<(f64, f64)>> {
     let size = RwSignal::new(None);
     let measure = move || {
-        // The chart may be gone by now.
+        // The chart may have left the page by now.
         if let Some(element) = element.try_get_untracked().flatten() {
             let rect = element.get_bounding_client_rect();
             size.try_set(Some((rect.width(), rect.height())));
         }
     };
     Effect::new(move |_| {
-        // Measured at once, the page would be laid out for that, and what is drawn then would be part of this turn.
-        // Put off after all that waits, the chart would come last.
+        // Measuring at once would force the browser to lay the page out, and would make the drawing part of this
+        // turn. Measuring after all postponed work would show the chart last.
         if element.get().is_some() {
             put_off_little(measure);
         }

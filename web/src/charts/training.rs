@@ -1,4 +1,4 @@
-//! How the loss of a training fell, epoch by epoch.
+//! The loss of a training, epoch by epoch.
 
 use leptos::prelude::*;
 
@@ -8,16 +8,16 @@ use super::plot::{Axis, Line, Mark, Plot};
 use super::scatter::Scatter;
 use crate::format;
 
-/// The epochs of one network that are known, in order.
+/// The known epochs of one network, in order.
 pub(crate) struct Curve {
     pub(crate) phase: String,
-    /// Whether it is the network that is in the model's file.
+    /// Whether the model's file has this network.
     pub(crate) is_final: bool,
     /// Epoch and loss.
     pub(crate) points: Vec<(u32, f64)>,
 }
 
-/// Loss against epoch, of every network that was trained.
+/// A plot of the loss against the epoch, for every trained network.
 pub(crate) fn training(curves: &[Curve]) -> impl IntoView + use<> {
     let looks = |curve: &Curve| {
         if curve.is_final { (Tone::TritonFar, Shape::Circle) } else { (Tone::Tie, Shape::Square) }
@@ -71,7 +71,7 @@ pub(crate) fn training(curves: &[Curve]) -> impl IntoView + use<> {
     }
 }
 
-/// What a logarithmic axis can show.
+/// The points that a logarithmic axis can show.
 fn shown(curve: &Curve) -> impl Iterator<Item = (f64, f64)> + '_ {
     let points = curve.points.iter().map(|(epoch, loss)| (f64::from(*epoch), *loss));
     points.filter(|(epoch, loss)| *epoch > 0.0 && *loss > 0.0)

@@ -1,11 +1,10 @@
-//! A chart as a document of its own: what is drawn on the page and the legend beside it, with colours and fonts
-//! written out.
+//! A chart as an SVG document of its own: the drawing and the legend, with all colours and fonts written out.
 
 use leptos::prelude::*;
 use wasm_bindgen::{JsCast as _, JsValue};
 use web_sys::{DomRect, Element, NodeList, XmlSerializer};
 
-/// What style sheets say of drawings, by name.
+/// The properties of a drawing that style sheets set.
 const STYLES: [&str; 13] = [
     "fill",
     "fill-opacity",
@@ -22,14 +21,14 @@ const STYLES: [&str; 13] = [
     "visibility",
 ];
 
-/// Pixels between the drawing and its legend, and between a sign and its words.
+/// Pixels between the drawing and its legend, and between a sign and its text.
 const GAP: f64 = 8.0;
 const BESIDE: f64 = 4.0;
 
 /// The side of the box in which a legend's signs are drawn.
 const SIGN: f64 = 10.0;
 
-/// The document and its size in pixels.
+/// An SVG document and its size in pixels.
 pub(super) struct Written {
     pub(super) text: String,
     pub(super) width: f64,
@@ -37,7 +36,7 @@ pub(super) struct Written {
 }
 
 impl Written {
-    /// Of what is drawn on the page.
+    /// Makes the document from a drawing on the page.
     pub(super) fn of(drawing: &Element) -> Result<Self, JsValue> {
         let copy: Element = drawing.clone_node_with_deep(true)?.unchecked_into();
         let (ours, theirs) =
@@ -76,7 +75,7 @@ fn element(name: &str, attributes: &[(&str, &str)]) -> Result<Element, JsValue> 
     Ok(element)
 }
 
-/// Gives a copy the look that style sheets give what is drawn.
+/// Writes the style that the drawn element has on the page into its copy.
 fn write_style(own: &Element, drawn: &Element) -> Result<(), JsValue> {
     let Some(style) = window().get_computed_style(drawn)? else { return Ok(()) };
     let mut text = own.get_attribute("style").unwrap_or_default();
@@ -87,8 +86,8 @@ fn write_style(own: &Element, drawn: &Element) -> Result<(), JsValue> {
     own.remove_attribute("class")
 }
 
-/// Draws one line of a legend where it stands on the page, seen from the legend's corner, which is `top` pixels
-/// below that of the document.
+/// Draws one line of a legend as it stands on the page. Places are relative to the legend's corner, which lies
+/// `top` pixels below the document's.
 fn write_entry(copy: &Element, entry: &Element, legend: &DomRect, top: f64) -> Result<(), JsValue> {
     let (Some(box_of_sign), Some(drawn)) = (entry.query_selector("svg")?, entry.query_selector("path")?)
     else {
@@ -125,7 +124,7 @@ fn elements(list: &NodeList) -> Vec<Element> {
     (0..list.length()).filter_map(|place| list.get(place)?.dyn_into().ok()).collect()
 }
 
-/// The colour that the drawing stands on: the nearest that is not transparent.
+/// The background colour of the drawing: the nearest one around it that is not transparent.
 fn background(drawing: &Element) -> Result<String, JsValue> {
     let mut place = drawing.parent_element();
     while let Some(element) = place {
