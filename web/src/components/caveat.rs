@@ -1,8 +1,8 @@
-//! What is wrong with a predicted time.
+//! A mark for predicted times that the reader should doubt.
 
 use leptos::prelude::*;
 
-/// A star beside the time; pointed at or read aloud, it is a sentence.
+/// A star beside the time. Its sentence is shown to the pointer and read by screen readers.
 #[component]
 pub(crate) fn CaveatMark(caveat: String) -> impl IntoView {
     let title = caveat.clone();

@@ -1,19 +1,19 @@
-//! How to cite something.
+//! How to cite a model or a dataset.
 
 use diode_core::bibtex::Cited;
 use leptos::prelude::*;
 
 use super::copy::Snippet;
 
-/// An entry for BibTeX.
+/// A BibTeX entry.
 #[component]
 pub(crate) fn Citation(
     /// The entry's key.
     key: String,
     title: String,
-    /// As RFC 3339.
+    /// The date in RFC 3339.
     made_at: String,
-    /// The path of its page.
+    /// The path of the page that is cited.
     path: String,
     note: String,
 ) -> impl IntoView {

@@ -5,8 +5,8 @@ use leptos_router::hooks::use_location;
 use wasm_bindgen::JsCast as _;
 use web_sys::{FocusOptions, HtmlElement};
 
-/// The first thing on every page that the keyboard reaches: leads to the content, past the links to other
-/// pages.
+/// The first element on every page that the keyboard reaches. It skips the links to other pages and leads
+/// to the content.
 #[component]
 pub(super) fn SkipButton() -> impl IntoView {
     view! {
@@ -16,11 +16,11 @@ pub(super) fn SkipButton() -> impl IntoView {
     }
 }
 
-/// Frames within which the page that was left must be gone.
+/// The most frames until the page that was left has disappeared.
 const PATIENCE: u32 = 120;
 
-/// Moves the focus to the content of each page that is opened: the link or the field that led there is
-/// gone, and with it the place where the keyboard was.
+/// Moves the focus to the content of each page that opens. The element that had the focus is on the old
+/// page, and disappears with it.
 #[component]
 pub(crate) fn FollowPage() -> impl IntoView {
     let path = use_location().pathname;
@@ -50,6 +50,6 @@ fn focus_content(scroll: bool) {
     content.set_tab_index(-1);
     let options = FocusOptions::new();
     options.set_prevent_scroll(!scroll);
-    // An element on the page can be focused.
+    // Focusing cannot fail for an element on the page.
     let _ = content.focus_with_options(&options);
 }

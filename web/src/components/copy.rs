@@ -7,10 +7,10 @@ use leptos::html::Pre;
 use leptos::prelude::*;
 use leptos::task::spawn_local;
 
-/// How long the button shows that the text was copied.
+/// How long the button says that the text was copied.
 const ACKNOWLEDGED: Duration = Duration::from_millis(2500);
 
-/// A command or a piece of code.
+/// A command or a piece of code, with a button that copies it.
 #[component]
 pub(crate) fn Snippet(#[prop(into)] text: String) -> impl IntoView {
     let said = RwSignal::new(OFFER);
@@ -43,8 +43,8 @@ pub(crate) fn Snippet(#[prop(into)] text: String) -> impl IntoView {
 
 const OFFER: &str = "Copy";
 
-/// Whether the text is in the clipboard now. Browsers ask the reader, or have no clipboard for pages
-/// that do not come by HTTPS.
+/// Copies a text to the clipboard. Returns `false` if the reader does not allow it, or if the page does not
+/// come by HTTPS and so has no clipboard.
 async fn write_to_clipboard(text: &str) -> bool {
     let clipboard = window().navigator().clipboard();
     !clipboard.is_undefined() && JsFuture::from(clipboard.write_text(text)).await.is_ok()
@@ -53,7 +53,7 @@ async fn write_to_clipboard(text: &str) -> bool {
 /// Selects the text of an element, so that one key copies it.
 fn select(element: &web_sys::Node) {
     if let Ok(Some(selection)) = window().get_selection() {
-        // An element that has left the page cannot be selected.
+        // An element that has left the page cannot be selected, which does no harm.
         let _ = selection.select_all_children(element);
     }
 }

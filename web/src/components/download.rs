@@ -1,4 +1,4 @@
-//! A download that shows its size and how far it has come.
+//! A link that downloads a file and shows the progress.
 
 use diode_core::api::ApiError;
 use leptos::ev::MouseEvent;
@@ -13,15 +13,15 @@ use crate::format;
 #[derive(Debug, Clone, PartialEq)]
 enum Stage {
     Offered,
-    /// The server may have to make the file.
+    /// The request was sent. The answer may take a while, because the server may have to make the file.
     Asked,
-    /// Bytes that are here, and of how many if the server said it.
+    /// The number of bytes received, and the total if the server named it.
     Arriving(f64, Option<f64>),
     Saved(f64),
     Failed(String),
 }
 
-/// A request under way; dropping it aborts it.
+/// A request under way. Dropping it aborts it.
 struct Transfer {
     request: XmlHttpRequest,
     _on_progress: Closure<dyn FnMut(ProgressEvent)>,
@@ -31,16 +31,16 @@ struct Transfer {
 impl Drop for Transfer {
     fn drop(&mut self) {
         self.request.set_onloadend(None);
-        // Aborting what has ended does nothing.
+        // Aborting a request that has ended does nothing.
         let _ = self.request.abort();
     }
 }
 
-/// A link to a file. Pressed, it fetches the file and says how far it is.
+/// A link to a file. A press fetches the file and shows the progress.
 #[component]
 pub(crate) fn Download(
     #[prop(into)] href: Signal<String>,
-    /// To save it under.
+    /// The name to save the file under.
     #[prop(into)]
     name: String,
     #[prop(into)] text: String,
@@ -53,7 +53,7 @@ pub(crate) fn Download(
     });
     let file = name.clone();
     let press = move |event: MouseEvent| {
-        // With these the reader wants what the browser does with links.
+        // With these modifiers, the browser handles links itself.
         if event.ctrl_key() || event.meta_key() || event.shift_key() {
             return;
         }
@@ -76,7 +76,7 @@ pub(crate) fn Download(
         Stage::Saved(all) => format!("saved, {}", bytes(all)),
         Stage::Failed(why) => why,
     };
-    // Said once it has ended, not with each piece that arrives.
+    // Screen readers say the text once the download has ended, not with each piece that arrives.
     let arrives = move || matches!(stage.get(), Stage::Arriving(..)).to_string();
     view! {
         <span class="download">
@@ -122,7 +122,7 @@ fn end(request: &XmlHttpRequest, name: &str, stage: RwSignal<Stage>) {
     }
 }
 
-/// In the server's own words where it has any.
+/// The reason for a refusal, in the server's own words if the answer has any.
 async fn refusal(status: u16, body: Option<Blob>) -> String {
     let text = match body {
         Some(body) => {

@@ -1,4 +1,4 @@
-//! Parts of a page that are made one after the other, so that the page answers meanwhile.
+//! Parts of a page that are made one after the other, so that the page can answer in between.
 
 use leptos::prelude::*;
 
@@ -6,10 +6,11 @@ use super::loaded::Skeleton;
 use crate::history::went_back;
 use crate::turns::put_off;
 
-/// Makes its children in a later turn than what stands before it.
+/// Makes its children in a later turn than the elements before it.
 #[component]
 pub(crate) fn Later(
-    /// Until then a quiet block so high stands there; nothing does where nothing stands below it.
+    /// The height of a placeholder until then. Leave it out if nothing stands below, so that no placeholder
+    /// is needed.
     #[prop(optional)]
     height: Option<&'static str>,
     children: ChildrenFn,
@@ -22,7 +23,8 @@ pub(crate) fn Later(
     }
 }
 
-/// Becomes true in a later turn. Whoever goes back finds a page as high as it was, at once.
+/// Becomes true in a later turn. It is true at once if the reader went back: the page must have its old
+/// height to scroll to the old place.
 pub(crate) fn due() -> RwSignal<bool> {
     let is_due = RwSignal::new(went_back());
     if !is_due.get_untracked() {

@@ -1,4 +1,5 @@
-//! What stands where a resource is waited for, failed, is empty or does not exist: the same on every page.
+//! What every page shows in the same way while a resource is awaited, or if it failed, is empty or does not
+//! exist.
 
 use std::sync::Arc;
 
@@ -7,13 +8,12 @@ use leptos::prelude::*;
 use crate::api::Failure;
 use crate::remote::{Load, Remote};
 
-/// Shows a resource once it is there; until then a quiet block as high as what
-/// will stand in its place.
+/// Shows a resource once it has arrived. Until then, a placeholder of the same height is shown.
 #[component]
 pub(crate) fn Loaded<T, V>(
     remote: Remote<T>,
     height: &'static str,
-    /// Shown where the server has no such resource.
+    /// Shown if the server has no such resource.
     #[prop(optional, into)]
     missing: Option<ViewFn>,
     children: impl Fn(Arc<T>) -> V + Send + 'static,
@@ -30,7 +30,7 @@ where
     }
 }
 
-/// Stands where something will appear.
+/// A placeholder for content that will appear.
 #[component]
 pub(crate) fn Skeleton(height: &'static str) -> impl IntoView {
     view! {
@@ -40,7 +40,7 @@ pub(crate) fn Skeleton(height: &'static str) -> impl IntoView {
     }
 }
 
-/// Says what went wrong, with a button to try again where that can help.
+/// Says what went wrong. If another try can help, there is a button for it.
 #[component]
 pub(crate) fn FailedLoad(reason: Failure, #[prop(into)] retry: Callback<()>) -> impl IntoView {
     let may_pass = !matches!(reason, Failure::NotFound(_));
@@ -56,7 +56,7 @@ pub(crate) fn FailedLoad(reason: Failure, #[prop(into)] retry: Callback<()>) -> 
     }
 }
 
-/// Says that there is nothing yet; its children say what can be done.
+/// Says that there is nothing yet. The children say what the reader can do.
 #[component]
 pub(crate) fn Empty(#[prop(into)] heading: String, children: Children) -> impl IntoView {
     view! {
@@ -67,7 +67,7 @@ pub(crate) fn Empty(#[prop(into)] heading: String, children: Children) -> impl I
     }
 }
 
-/// Says that what a page is about does not exist; its children are links to other pages.
+/// Says that the subject of a page does not exist. The children are links to other pages.
 #[component]
 pub(crate) fn Missing(heading: &'static str, sentence: String, children: Children) -> impl IntoView {
     view! {

@@ -1,4 +1,4 @@
-//! The mark: a diode, as circuit diagrams draw it.
+//! The logo: a diode, as circuit diagrams draw it.
 
 use leptos::prelude::*;
 

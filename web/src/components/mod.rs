@@ -1,4 +1,4 @@
-//! Pieces that several pages are made of.
+//! Components that several pages use.
 
 mod bar;
 mod caveat;

@@ -1,4 +1,4 @@
-//! The measured problems that are most like a shape, and what was measured there.
+//! The measured problems nearest to a shape, with their times.
 
 use std::sync::Arc;
 
@@ -15,14 +15,14 @@ use crate::format;
 use crate::query::link;
 use crate::remote::remote;
 
-/// The address of the measured problems nearest to one.
+/// The path of the API that gives the measured problems nearest to a problem.
 pub(crate) fn nearest_path(hardware: &str, problem: &Problem, limit: u32) -> String {
     let mut parameters = shape_parameters(problem).to_vec();
     parameters.push(("limit", limit.to_string()));
     link(&format!("/hardware/{hardware}/nearest"), parameters)
 }
 
-/// A shape as the server's parameters name it.
+/// A shape as parameters of the API.
 pub(crate) fn shape_parameters(problem: &Problem) -> [(&'static str, String); 8] {
     let p = problem;
     [
@@ -43,7 +43,7 @@ pub(crate) fn NearestProblems(
     hardware: Hardware,
     #[prop(into)] problem: Signal<Option<Problem>>,
 ) -> impl IntoView {
-    /// How many are shown.
+    /// The number of rows.
     const SHOWN: u32 = 5;
     let slug = hardware.slug.to_string();
     let wanted = Memo::new(move |_| problem.get().map(|problem| (slug.clone(), problem)));

@@ -1,13 +1,13 @@
-//! How the best Triton config compares with the library kernel, as a bar that leaves the middle.
+//! How the best Triton config compares with the library kernel, as a bar that starts in the middle.
 
 use leptos::prelude::*;
 
 use crate::format;
 
-/// A ratio at which the bar reaches the end of its half; at its inverse it reaches the other end.
+/// At this ratio the bar reaches the right end, at its inverse the left end.
 const FULL: f64 = 2.0;
 
-/// A cell with library time / Triton time: the bar goes right where Triton is faster, left where the library is.
+/// A cell with library time / Triton time. The bar goes right if Triton is faster, left if the library is.
 #[component]
 pub(crate) fn RatioCell(ratio: Option<f64>) -> impl IntoView {
     let text = ratio.map_or_else(|| "–".to_owned(), format::factor);

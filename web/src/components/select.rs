@@ -1,11 +1,11 @@
-//! Choosing one of several: chips where all fit in sight, else a list.
+//! A choice among several values: chips if all fit in sight, else a list.
 
 use leptos::prelude::*;
 
-/// A value and how it is written.
+/// A value, and its text on the page.
 pub(crate) type Choice = (String, String);
 
-/// Chips of which one is pressed.
+/// Chips, one of which is pressed.
 #[component]
 pub(crate) fn Chips(
     label: &'static str,
@@ -34,7 +34,7 @@ pub(crate) fn Chips(
 #[component]
 pub(crate) fn Select(
     label: &'static str,
-    /// Shown while none of the choices is current.
+    /// The text that is shown while none of the choices is current.
     #[prop(optional)]
     placeholder: Option<&'static str>,
     choices: Vec<Choice>,

@@ -1,14 +1,15 @@
-//! A signal that waits until its reader has stopped typing.
+//! A signal that follows its source once the reader has stopped typing.
 
 use std::time::Duration;
 
 use leptos::leptos_dom::helpers::TimeoutHandle;
 use leptos::prelude::*;
 
-/// The server is asked this long after the last change: nothing is asked while somebody types.
+/// The time after the last change until the server is asked, so that no request is sent while the reader
+/// types.
 const SETTLED: Duration = Duration::from_millis(800);
 
-/// Follows what is wanted: at once from nothing, later from something.
+/// Follows `wanted` with a delay. There is no delay from or to `None`.
 pub(super) fn settled<T: Clone + PartialEq + Send + Sync + 'static>(
     wanted: Memo<Option<T>>,
 ) -> RwSignal<Option<T>> {

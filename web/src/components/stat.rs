@@ -2,7 +2,7 @@
 
 use leptos::prelude::*;
 
-/// One headline number and what it is.
+/// A headline number and its name.
 pub(crate) struct Stat {
     name: &'static str,
     value: String,
@@ -17,7 +17,7 @@ impl Stat {
         Self { name, value, unit: "", explanation: "", wide: false, mono: false }
     }
 
-    /// A value that may be unknown.
+    /// A headline number that may be unknown.
     pub(crate) fn maybe(name: &'static str, value: Option<String>) -> Self {
         Self::new(name, value.unwrap_or_else(|| "–".to_owned()))
     }
@@ -26,12 +26,12 @@ impl Stat {
         Self { unit, ..self }
     }
 
-    /// What the number means, shown when pointed at.
+    /// Adds an explanation that is shown when the pointer is over the number.
     pub(crate) fn explained(self, explanation: &'static str) -> Self {
         Self { explanation, ..self }
     }
 
-    /// The name of a config: twice as wide, in the font of code.
+    /// Shows the name of a config: twice as wide, in a fixed-width font.
     pub(crate) fn config(self) -> Self {
         Self { wide: true, mono: true, ..self }
     }
@@ -40,7 +40,7 @@ impl Stat {
 /// A strip of headline numbers.
 #[component]
 pub(crate) fn Stats(
-    /// Inside a card, without a frame of its own.
+    /// Whether the strip is inside a card, and so needs no frame of its own.
     #[prop(optional)]
     inner: bool,
     #[prop(into)] stats: Vec<Stat>,

@@ -1,5 +1,5 @@
-//! Light or dark: the system's choice until the reader makes one, which is
-//! remembered. `boot.js` applies it before the first paint.
+//! The light or dark theme: the system's, until the reader chooses one. The choice is stored, and `boot.js`
+//! applies it before the first paint.
 
 use leptos::prelude::*;
 
@@ -38,7 +38,7 @@ fn is_dark() -> bool {
     }
 }
 
-/// Without storage the choice lasts until the page is left.
+/// Sets the theme and stores it. Without storage, the choice lasts until the page is left.
 fn set(theme: &str) {
     if let Some(root) = document().document_element() {
         let _ = root.set_attribute("data-theme", theme);

@@ -2,7 +2,7 @@
 
 use leptos::prelude::*;
 
-/// Keeps the title as `text` has it.
+/// Keeps the page's title equal to `text`.
 pub(crate) fn use_title(text: impl Fn() -> String + 'static) {
     Effect::new(move |_| document().set_title(&format!("{} · Diode", text())));
 }

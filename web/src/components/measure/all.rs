@@ -1,4 +1,4 @@
-//! Several problems: a button that asks for those nobody has measured.
+//! A button for several problems. It asks the agents to measure those problems that nobody has measured.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -13,10 +13,10 @@ use super::{ask, refused, states};
 use crate::api::Failure;
 use crate::{cache, format};
 
-/// More at once would keep the agents from all else for days.
+/// More problems would occupy the agents for days.
 const MOST: usize = 1_000;
 
-/// How many there are in each state, and how many were asked for now.
+/// How many problems are in each state, and how many were requested now.
 #[derive(Clone, Default)]
 struct Outcome {
     asked: u64,
@@ -26,7 +26,7 @@ struct Outcome {
 #[derive(Clone)]
 enum Stage {
     Offered,
-    /// So many have been looked at.
+    /// The number of problems whose state is known by now.
     Asking(usize),
     Asked(Outcome),
     TooMany(usize),
@@ -35,16 +35,16 @@ enum Stage {
 
 #[component]
 pub(crate) fn MeasureAll(
-    /// Of the hardware.
+    /// The slug of the hardware.
     slug: String,
-    /// The problems at the moment.
+    /// Gives the problems of the current list.
     problems: Callback<(), Vec<Problem>>,
-    /// The number of the list once it is whole.
+    /// The number of the current list once all of its rows are there.
     #[prop(into)]
     ready: Signal<Option<u32>>,
 ) -> impl IntoView {
     let stage = RwSignal::new(Stage::Offered);
-    // Another list, another wish.
+    // The outcome of one list does not hold for the next.
     Effect::new(move |_| {
         ready.track();
         stage.set(Stage::Offered);
@@ -62,7 +62,8 @@ pub(crate) fn MeasureAll(
             stage.set(Stage::Asking(0));
             let slug = slug.clone();
             let list = ready.get_untracked();
-            // Of a list that is no longer shown nothing is said, but all of it is asked for.
+            // If the reader shows another list, this list is still requested in full, but its outcome is
+            // not shown.
             let say = move |what: Stage| {
                 if ready.try_get_untracked() == Some(list) {
                     stage.try_set(what);
@@ -106,7 +107,8 @@ pub(crate) fn MeasureAll(
     }
 }
 
-/// Asks for what nobody has asked for, some at a time; ends early when `looked_at` returns false.
+/// Requests the problems that nobody has requested yet, in portions. Ends early when `looked_at` returns
+/// false.
 async fn ask_for(
     slug: &str,
     problems: Vec<Problem>,

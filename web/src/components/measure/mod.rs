@@ -15,29 +15,29 @@ use leptos::prelude::*;
 use crate::api::{self, Failure};
 use crate::query::link;
 
-/// Where problems are asked for on a hardware.
+/// The path of the API at which problems of a hardware are requested.
 fn wish_path(slug: &str) -> String {
     format!("/hardware/{slug}/wanted")
 }
 
-/// Where it stands how far problems have come.
+/// The path of the API that tells the states of problems.
 fn state_path<'p>(slug: &str, problems: impl IntoIterator<Item = &'p ProblemId>) -> String {
     let ids: Vec<&str> = problems.into_iter().map(ProblemId::as_str).collect();
-    // Commas are as they are in addresses: the ids need no encoding.
+    // The ids are joined by plain commas. They need no encoding.
     format!("{}?problems={}", wish_path(slug), ids.join(","))
 }
 
-/// Asks for problems, at most [`Wanted::MAX`] at a time.
+/// Requests measurements of problems, at most [`Wanted::MAX`] at a time.
 async fn ask(slug: &str, problems: Vec<Problem>) -> Result<(), Failure> {
     api::tell(&wish_path(slug), &Wanted { problems }).await
 }
 
-/// How far problems have come.
+/// The states of problems.
 async fn states(slug: &str, problems: &[ProblemId]) -> Result<Vec<Measuring>, Failure> {
     api::get(&state_path(slug, problems)).await
 }
 
-/// Why a wish was refused, and what to do about it.
+/// Why a request was refused, and what to do about it.
 fn refused(failure: &Failure) -> AnyView {
     let Failure::SignedOut(_) = failure else {
         return view! { <p class="error-text" role="alert">{failure.to_string()}</p> }.into_any();

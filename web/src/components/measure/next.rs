@@ -1,4 +1,4 @@
-//! What happens once a problem is asked for.
+//! What happens once a problem is requested.
 
 use diode_core::api::Agent;
 use leptos::prelude::*;
@@ -7,10 +7,10 @@ use crate::components::Loaded;
 use crate::format;
 use crate::remote::remote;
 
-/// An agent that has not been seen for so long may not come again.
+/// An agent that was not seen for this long may never come again.
 const LATELY_MS: f64 = 3_600_000.0;
 
-/// Whether an agent is there that will measure it.
+/// Says whether any agent is there to measure the problem.
 #[component]
 pub(super) fn WhoMeasures(slug: String) -> impl IntoView {
     let plan = format!("/hardware/{slug}?board=coverage");
@@ -22,7 +22,7 @@ pub(super) fn WhoMeasures(slug: String) -> impl IntoView {
     view! { <Loaded remote=agents height="1.2em" children=said /> }
 }
 
-/// How many agents get work and were seen lately.
+/// The number of agents that may get work and were seen lately.
 fn lately(agents: &[Agent], now: f64) -> u64 {
     let is_there =
         |agent: &&Agent| agent.put_aside.is_none() && now - js_sys::Date::parse(&agent.seen_at) < LATELY_MS;

@@ -1,4 +1,4 @@
-//! One problem: whether it was measured or waits for that, and a button that asks for it.
+//! A single problem: whether it was measured or waits, and a button that asks the agents to measure it.
 
 use diode_core::Problem;
 use diode_core::api::{Measuring, MeasuringState, Purpose};
@@ -15,24 +15,24 @@ use crate::remote::{Load, remote};
 
 #[component]
 pub(crate) fn MeasureThis(
-    /// The slug of a hardware, and the problem; `None` while there is none.
+    /// The slug of a hardware, and the problem. `None` while the fields describe no problem.
     #[prop(into)]
     wanted: Signal<Option<(String, Problem)>>,
-    /// Whether that is what the page shows now; while it is being changed, nothing can be asked for.
+    /// Whether the page shows this problem now. While the reader changes it, the button is disabled.
     #[prop(into, default = Signal::stored(true))]
     current: Signal<bool>,
-    /// Why no device can hold it. The server refuses it in the same words.
+    /// Why no device can hold the problem. The server refuses it in the same words.
     #[prop(into)]
     too_large: Signal<Option<TooLarge>>,
 ) -> impl IntoView {
-    // A signal may say again what it said before.
+    // A signal may notify without a change. The memo ignores that.
     let wanted = Memo::new(move |_| wanted.get());
     let told = remote::<Vec<Measuring>>(move || {
         let possible = wanted.get().filter(|_| too_large.with(Option::is_none));
         possible.map(|(slug, problem)| state_path(&slug, [&problem.id()]))
     });
     let (asking, refusal) = (RwSignal::new(false), RwSignal::new(None::<Failure>));
-    // What was said of one problem means nothing of another.
+    // A refusal of one problem does not hold for the next.
     Effect::new(move |_| {
         wanted.track();
         refusal.set(None);
@@ -43,7 +43,7 @@ pub(crate) fn MeasureThis(
         refusal.set(None);
         spawn_local(async move {
             let answer = ask(&slug, vec![problem]).await;
-            // The page may be gone by now; the wish stands all the same.
+            // The page may be gone by now. The request stands all the same.
             if asking.try_set(false).is_some() {
                 return;
             }
@@ -80,7 +80,8 @@ pub(crate) fn MeasureThis(
     }
 }
 
-/// Asking moves a waiting problem forward unless somebody has asked.
+/// Whether a request would help. It moves a waiting problem forward, unless the problem was requested
+/// already.
 fn may_be_asked_for(told: &Measuring) -> bool {
     match told.state {
         MeasuringState::Unasked => true,
@@ -89,7 +90,7 @@ fn may_be_asked_for(told: &Measuring) -> bool {
     }
 }
 
-/// How far it has come, and what happens next.
+/// The state of the problem, and what happens next.
 fn said(told: &Measuring, slug: String, problem: &Problem) -> AnyView {
     match (told.state, told.purpose) {
         (MeasuringState::Unasked, _) => {
