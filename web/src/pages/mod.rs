@@ -25,7 +25,7 @@ pub(crate) use problem::ProblemPage;
 use leptos::prelude::*;
 use leptos_router::hooks::use_params_map;
 
-/// The numbers of picks in an evaluation, in order: a map sorts them as text.
+/// The numbers of picks in an evaluation, in order. The evaluation's map sorts them as text.
 const TOP_K: [&str; 5] = ["1", "3", "5", "8", "16"];
 
 /// Reads a part of the page's path, such as the id in `/problems/:id`.

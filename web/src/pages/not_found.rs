@@ -1,4 +1,4 @@
-//! The page for addresses that lead nowhere, with links to those that do.
+//! The page for unknown addresses, with links to existing pages.
 
 use leptos::prelude::*;
 use leptos_router::hooks::use_location;

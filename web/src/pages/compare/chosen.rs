@@ -1,11 +1,11 @@
-//! Two of a list, chosen in the address.
+//! A choice of two from a list. The choice is in the address.
 
 use leptos::prelude::*;
 
 use crate::components::{Choice, Select};
 use crate::query::{History, parameter, use_set_parameters};
 
-/// What is compared with what, and the fields where both are chosen. `usual` are those that the address does not name.
+/// Both choices, and the fields to change them. `usual` is what is chosen if the address names nothing.
 pub(super) fn chosen_pair(
     label: &'static str,
     choices: Vec<Choice>,

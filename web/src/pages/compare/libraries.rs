@@ -1,4 +1,4 @@
-//! Two versions of a vendor's library on one hardware: what got slower.
+//! Two versions of a vendor's library on one hardware: which problems got slower.
 
 use std::sync::Arc;
 
@@ -17,7 +17,8 @@ pub(super) fn LibraryPair() -> impl IntoView {
     view! { <Loaded remote=all height="40rem" children=move |all| view! { <Libraries all /> } /> }
 }
 
-/// The first two versions of one hardware, the older one first: names stand in the order of hardware and version.
+/// The last two neighbouring names of one hardware, the older version first. The names are sorted by hardware and
+/// version.
 fn usual(all: &[LibraryUse]) -> Option<[String; 2]> {
     let pair = all.windows(2).rev().find(|pair| pair[0].name.hardware == pair[1].name.hardware)?;
     Some([pair[0].name.to_string(), pair[1].name.to_string()])
@@ -43,7 +44,7 @@ fn Libraries(all: Arc<Vec<LibraryUse>>) -> impl IntoView {
     .into_any()
 }
 
-/// Why nothing can be compared.
+/// Why there are no two versions to compare.
 fn too_few(all: &[LibraryUse]) -> String {
     let known: Vec<String> = all.iter().map(|one| choice(one).1).collect();
     let known = if known.is_empty() { "none".to_owned() } else { known.join("; ") };
@@ -59,7 +60,7 @@ fn choice(one: &LibraryUse) -> Choice {
     (one.name.to_string(), text)
 }
 
-/// A version as people write it: `cuBLAS 13.0.2` of the library's own number 130002.
+/// A version as people write it. The library calls cuBLAS 13.0.2 `130002`.
 fn words(library: &str) -> String {
     let Some((name, number)) = library.split_once('-') else { return library.to_owned() };
     match (name, number.parse::<u32>()) {

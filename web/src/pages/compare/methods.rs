@@ -1,4 +1,4 @@
-//! Two ways of timing, on one hardware or on two.
+//! Two methods, on one hardware or on two.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub(super) fn MethodPair() -> impl IntoView {
     view! { <Loaded remote=all height="40rem" children=move |all| view! { <Methods all /> } /> }
 }
 
-/// What was timed, hardware by hardware.
+/// Each hardware with each method by which it was timed.
 fn timed(all: &[HardwareSummary]) -> Vec<Choice> {
     let of = |one: &HardwareSummary| -> Vec<Choice> {
         let choice = |method| {
@@ -28,7 +28,7 @@ fn timed(all: &[HardwareSummary]) -> Vec<Choice> {
     all.iter().flat_map(of).collect()
 }
 
-/// Two ways on one hardware.
+/// Two methods of one hardware: the one with the most problems that has two methods.
 fn usual(all: &[HardwareSummary]) -> Option<[String; 2]> {
     let one = all.iter().filter(|one| one.methods.len() > 1).max_by_key(|one| one.problems)?;
     let of = |place: usize| MethodOn { hardware: one.hardware.slug.clone(), method: one.methods[place] };

@@ -1,5 +1,5 @@
-//! What is faster where: one shape on all hardware, two kinds of hardware, two versions of a vendor's library, two
-//! uploads, two ways of timing; and which of two models is better. All of it stands in the address.
+//! Comparisons: one shape on all hardware; two types of hardware, library versions, uploads, methods or models.
+//! Every choice is in the address.
 
 mod chosen;
 mod libraries;
@@ -22,7 +22,8 @@ use crate::query::{History, parameter, use_set_parameters};
 
 const KEY: &str = "what";
 
-/// What can be compared, by its value in the address; the first where the address says nothing.
+/// The subjects of comparison: the value in the address, and the name. The first is shown if the address names
+/// none.
 const SUBJECTS: [(&str, &str); 6] = [
     ("", "one shape on all hardware"),
     ("hardware", "two kinds of hardware"),
@@ -38,7 +39,7 @@ pub(crate) fn ComparePage() -> impl IntoView {
     let what = parameter(KEY);
     let set = use_set_parameters();
     let choices = SUBJECTS.map(|(value, name)| (value.to_owned(), name.to_owned())).into();
-    // What was chosen of one kind means nothing of another.
+    // The two choices of one subject do not exist for another.
     let choose = move |value| {
         let cleared = ["a", "b"].map(|key| (key, String::new()));
         set(&[&[(KEY, value)], &cleared[..]].concat(), History::Push);

@@ -1,4 +1,4 @@
-//! Two models, by what was measured on problems that they were not trained on.
+//! Two models, compared by the measured times of problems on which they were not trained.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ fn Models(all: Arc<Vec<ModelSummary>>) -> impl IntoView {
     .into_any()
 }
 
-/// What the first picks of both take, where that was measured.
+/// Compares the first picks of both models by their measured times.
 fn picks(one: &ModelSummary, other: &ModelSummary, a: Memo<String>, b: Memo<String>) -> AnyView {
     if one.hardware != other.hardware {
         return view! { <p class="hint">"Of two models of one hardware, the measured times of what they pick first are compared here, too."</p> }
@@ -63,11 +63,11 @@ fn picks(one: &ModelSummary, other: &ModelSummary, a: Memo<String>, b: Memo<Stri
     .into_any()
 }
 
-/// A figure of an evaluation: its name, its value, how it is written, and whether more is better.
+/// A figure of an evaluation.
 struct Figure {
     name: String,
     value: fn(&EvaluationReport, &str) -> Option<f64>,
-    /// Of how many picks.
+    /// The number of picks that the figure is about.
     picks: &'static str,
     written: fn(f64) -> String,
     more_is_better: bool,
@@ -116,7 +116,7 @@ fn figures() -> Vec<Figure> {
     all
 }
 
-/// A fact of a model: its name and how it is written.
+/// A fact of a model: its name, and how it is written.
 type Fact = (&'static str, fn(&ModelSummary) -> String);
 
 fn side_by_side(a: &ModelSummary, b: &ModelSummary) -> impl IntoView + use<> {
@@ -170,7 +170,7 @@ fn side_by_side(a: &ModelSummary, b: &ModelSummary) -> impl IntoView + use<> {
     }
 }
 
-/// Less than this is no difference, as a share of one.
+/// Figures that differ by less than this count as the same. The unit is that of a share.
 const SAME: f64 = 0.002;
 
 fn verdict(left: f64, right: f64, more_is_better: bool) -> &'static str {

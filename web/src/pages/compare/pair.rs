@@ -1,4 +1,4 @@
-//! Two of a kind: what is chosen, and the request that follows from it.
+//! Two of a kind, such as two uploads: the choices, and the request for their comparison.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::pages::predict::DTYPES;
 use crate::query::{History, link, parameter, use_set_parameters};
 use crate::remote::remote;
 
-/// The parameters that the address and the API share, beside `a` and `b`.
+/// The parameters that the address and the API share, besides `a` and `b`.
 const KEYS: [&str; 14] = [
     "kernels", "noise", "order", "limit", "op", "dtype", "b_layout", "method", "min_m", "max_m", "min_n",
     "max_n", "min_k", "max_k",
@@ -33,7 +33,7 @@ fn Hardware(all: Arc<Vec<HardwareSummary>>) -> impl IntoView {
     let mut measured: Vec<&HardwareSummary> = all.iter().filter(|one| one.timings > 0).collect();
     measured.sort_by_key(|one| std::cmp::Reverse(one.problems));
     let usual: Vec<String> = measured.iter().map(|one| one.hardware.slug.to_string()).collect();
-    // The hardware with most problems is what others are compared with.
+    // The hardware with the most problems is the one that the other is compared with.
     let [Some(usual_a), Some(usual_b)] = [1, 0].map(|place| usual.get(place).cloned()) else {
         return view! { <Empty heading="Two kinds of hardware are needed">"Fewer were measured here. " <a href="/contribute">"Contribute measurements"</a> " of another."</Empty> }
             .into_any();
@@ -86,17 +86,17 @@ pub(super) fn UploadPair() -> impl IntoView {
     }
 }
 
-/// The filters, and what the server answers.
+/// The filters, and the server's comparison.
 #[component]
 pub(super) fn Compared(
     what: &'static str,
     a: Memo<String>,
     b: Memo<String>,
     name: Callback<String, String>,
-    /// Whose times are compared unless the address says it, as the server has it.
+    /// The kernels whose times the server compares if the address names none.
     #[prop(default = Kernels::Triton)]
     usual_kernels: Kernels,
-    /// The hardware of both sides, where they are models; those pick Triton's kernels.
+    /// The hardware of both models, if two models are compared. Their picks are Triton kernels.
     #[prop(optional)]
     of_models: Option<String>,
 ) -> impl IntoView {
@@ -124,7 +124,7 @@ pub(super) fn Compared(
         let of_models = of_models.clone();
         let shown = move |ratios: Arc<Ratios>| {
             let names = [a, b].map(|side| name.run(side.get_untracked()));
-            // A library's name begins with its hardware.
+            // The name of a library version begins with its hardware.
             let slug =
                 |side: Memo<String>| side.with_untracked(|side| side.split('@').next().map(str::to_owned));
             let slugs = match of_models.clone() {

@@ -83,7 +83,8 @@ fn side_by_side(problem: &Problem, all: &[ShapeOnHardware]) -> AnyView {
     .into_any()
 }
 
-/// Of each problem that was measured on several kinds of hardware by one method: which is fastest, and by how much.
+/// For each problem that was measured on several types of hardware by one method: the fastest hardware, and by how
+/// much.
 fn fastest(all: &[ShapeOnHardware]) -> impl IntoView + use<> {
     let mut shared: BTreeMap<_, (String, Vec<(f64, String)>)> = BTreeMap::new();
     for one in all.iter().filter(|one| one.exact) {
@@ -109,7 +110,7 @@ fn fastest(all: &[ShapeOnHardware]) -> impl IntoView + use<> {
     sentences.collect_view()
 }
 
-/// `addmm bfloat16, B in columns`.
+/// Words for a problem, without its size: `addmm bfloat16, B in columns`.
 fn described(problem: &Problem) -> String {
     let words = [format!("{} {}", problem.op, problem.a_dtype)].into_iter().chain(problem.particulars());
     words.collect::<Vec<_>>().join(", ")

@@ -10,14 +10,14 @@ use crate::components::RatioCell;
 use crate::format;
 use crate::query::{History, link, use_set_parameters};
 
-/// As many as the server gives at once.
+/// The most rows that the server gives at once.
 const MOST: u64 = 500;
 
 #[component]
 pub(super) fn Rows(
     ratios: Arc<Ratios>,
     names: [String; 2],
-    /// Of hardware: where its problem pages are.
+    /// The hardware of both sides, for links to the problems' pages. `None` if the sides are uploads.
     slugs: Option<[String; 2]>,
 ) -> impl IntoView {
     if ratios.items.is_empty() {

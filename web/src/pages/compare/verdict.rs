@@ -1,4 +1,4 @@
-//! What a comparison comes to: a sentence and the distribution of the ratios.
+//! The result of a comparison: a sentence, and the distribution of the ratios.
 
 use std::sync::Arc;
 

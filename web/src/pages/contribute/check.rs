@@ -1,4 +1,4 @@
-//! Checking a file before it is sent, in a worker (`web/checker`), so that a large one does not hold the page up.
+//! Checks a file before it is sent. A worker (`web/checker`) does this, so a large file does not block the page.
 
 use diode_core::upload_check::Contents;
 use wasm_bindgen::JsValue;
@@ -6,11 +6,11 @@ use web_sys::File;
 
 use crate::worker::Worker;
 
-/// What is in a file, or why the server would refuse it; `None` if that cannot be said here.
+/// The contents of a file, or why the server would refuse it. `None` if only the server can tell.
 pub(super) type Found = Option<Result<Vec<Contents>, String>>;
 
-/// Starts checking, and reports what was found; dropping the worker ends it. Fails if the browser cannot do that, and
-/// then reports nothing.
+/// Starts the check and reports its result. Dropping the worker ends the check. Fails, and reports nothing, if the
+/// browser has no workers.
 pub(super) fn check(file: &File, report: impl Fn(Found) + 'static) -> Result<Worker, JsValue> {
     let worker = Worker::start("checker", move |said| {
         report(said.and_then(|json| serde_json::from_str(&json).ok()).flatten());

@@ -1,4 +1,4 @@
-//! What a file holds, in words.
+//! The contents of a file, in words.
 
 use diode_core::api::SetApart;
 use diode_core::upload_check::Contents;
@@ -6,7 +6,7 @@ use leptos::prelude::*;
 
 use crate::format;
 
-/// What was found in a file before it is sent.
+/// The contents of a file that has been checked but not sent.
 pub(super) fn contents(all: &[Contents]) -> impl IntoView + use<> {
     let rows = all.iter().map(|of| {
         view! { <dt>{of.name.clone()}</dt><dd>{counted(of.problems, of.timings, of.failures)}</dd> }
@@ -25,7 +25,7 @@ pub(super) fn counted(problems: u64, timings: u64, failures: u64) -> String {
     format!("{}, {}{failures}", format::counted(problems, "problem"), format::counted(timings, "timing"))
 }
 
-/// What is not stored, and why.
+/// Which timings are not stored, and why.
 pub(super) fn set_apart(parts: &[SetApart]) -> Vec<AnyView> {
     let sentence = |part: &SetApart| {
         let timings = format::counted(part.timings, "timing");

@@ -1,4 +1,4 @@
-//! The agents that measure for this server, and what each has done lately.
+//! The agents of this server, and what each has measured lately.
 
 use diode_core::api::{Agent, AgentDetail, LeaseSummary};
 use diode_core::ids::AgentId;

@@ -1,4 +1,4 @@
-//! Contributing from the browser: choose files, see what was stored and who else measures.
+//! The page for contributing: choose files, see what was stored and who else measures.
 
 mod check;
 mod contents;
@@ -23,21 +23,21 @@ use self::terms::TermsCard;
 use crate::components::{Snippet, use_title};
 use crate::remote::remote;
 
-/// How far a contribution has come.
+/// The state of a file.
 #[derive(Clone)]
 pub(crate) enum Stage {
-    /// Others are sent before it.
+    /// Other files are sent first.
     Waiting,
-    /// It is checked here; nothing of it has been sent.
+    /// The page checks the file. Nothing of it has been sent.
     Checking,
     /// The share of the file that has been sent.
     Sending(f64),
-    /// All is sent; the server reads, checks and stores.
+    /// The whole file has been sent. The server reads, checks and stores it.
     Storing,
     Stored(Box<Receipt>),
-    /// Something is wrong with it, so it is not sent.
+    /// The page found a fault, so the file is not sent.
     NotSent(String),
-    /// It was sent, and not stored.
+    /// The file was sent, but the server did not store it.
     Refused(String),
 }
 
@@ -60,7 +60,7 @@ pub(crate) fn ContributePage() -> impl IntoView {
     let choose = move |event: leptos::ev::Event| {
         let input = event.target().and_then(|target| target.dyn_into::<HtmlInputElement>().ok());
         take(input.as_ref().and_then(HtmlInputElement::files));
-        // So that the same files can be chosen again after a refusal.
+        // Empties the field, so that the same files can be chosen again after a refusal.
         if let Some(input) = input {
             input.set_value("");
         }
@@ -146,7 +146,7 @@ fn Commands() -> impl IntoView {
 fn Outcome(
     stage: Stage,
     name: String,
-    /// What is in the file, as far as it was checked here.
+    /// The contents of the file, once the page has checked it.
     found: RwSignal<Vec<Contents>>,
 ) -> impl IntoView {
     match stage {

@@ -1,4 +1,4 @@
-//! Files that are checked and sent one after the other; one that fails does not keep the others.
+//! Files that are checked and sent one after the other. If one fails, the others are still sent.
 
 use std::collections::VecDeque;
 
@@ -14,14 +14,14 @@ use crate::turns::put_off;
 use crate::worker::Worker;
 use crate::{cache, format};
 
-/// A file as it is listed.
+/// A file in the page's list.
 #[derive(Clone)]
 pub(super) struct Entry {
     pub(super) number: usize,
-    /// Its name and size.
+    /// The file's name and size.
     pub(super) name: String,
     pub(super) stage: RwSignal<Stage>,
-    /// What is in it, once it was checked.
+    /// The contents of the file, once it has been checked.
     pub(super) found: RwSignal<Vec<Contents>>,
 }
 
@@ -38,7 +38,7 @@ struct Waiting {
 pub(super) struct Queue {
     entries: RwSignal<Vec<Entry>>,
     waiting: StoredValue<VecDeque<Waiting>, LocalStorage>,
-    /// Dropping a check or an upload ends it, so leaving the page does too.
+    /// The check and the upload under way. Dropping one ends it, so leaving the page ends it, too.
     check: StoredValue<Option<Worker>, LocalStorage>,
     upload: StoredValue<Option<Upload>, LocalStorage>,
     is_busy: StoredValue<bool>,
@@ -57,12 +57,13 @@ impl Queue {
         }
     }
 
-    /// All files, in the order in which they came; tracked.
+    /// All files, in the order in which they were added. Tracked: the caller runs again after a change.
     pub(super) fn entries(self) -> Vec<Entry> {
         self.entries.get()
     }
 
-    /// Lists a file and sends it in its turn, unless something is wrong with it or with the terms.
+    /// Lists a file and queues it. A file with a fault, or without agreement to the terms, is listed but
+    /// not sent.
     pub(super) fn add(self, file: File, agreed: Result<Option<u32>, &str>) {
         let name = format!("{}, {}", file.name(), format::bytes(file.size() as u64));
         let agreed = match file.size() {
@@ -73,10 +74,10 @@ impl Queue {
         let first = agreed.as_ref().map_or_else(|why| Stage::NotSent(why.clone()), |_| Stage::Waiting);
         self.added.update_value(|added| *added += 1);
         let number = self.added.get_value();
-        // An event has no owner to end them, so they stay until the tab is closed.
+        // Signals that are made in an event have no owner, so nothing frees them until the tab is closed.
         let (stage, found) = (RwSignal::new(first), RwSignal::new(Vec::new()));
         self.entries.update(|entries| {
-            // Another try takes the place of a refusal.
+            // A second try replaces the refused first one.
             entries.retain(|entry| {
                 let was_refused =
                     matches!(*entry.stage.read_untracked(), Stage::NotSent(_) | Stage::Refused(_));
@@ -103,7 +104,7 @@ impl Queue {
             let next = next.clone();
             move |found| {
                 let next = next.clone();
-                // Later: the check that reports this is dropped then.
+                // Postponed, because this drops the worker, which is still reporting.
                 put_off(move || self.send_if_good(&next, found));
             }
         };
@@ -113,9 +114,10 @@ impl Queue {
         }
     }
 
-    /// What cannot be checked here is sent, too: the server checks everything.
+    /// Sends a file unless the check found a fault. A file that cannot be checked here is sent: the server
+    /// checks everything.
     fn send_if_good(self, next: &Waiting, found: Found) {
-        // The page may be gone by now, and a worker may fail after its answer.
+        // The page may be gone by now, or the worker may have failed after its answer.
         let Some(check) = self.check.try_update_value(Option::take).flatten() else { return };
         drop(check);
         match found {
@@ -141,7 +143,7 @@ impl Queue {
         stage.try_set(next);
         if is_over {
             self.is_busy.try_set_value(false);
-            // Later: the next upload takes the place of the one that reports this.
+            // Postponed, because the next upload drops this one, which is still reporting.
             put_off(move || self.check_next());
         }
     }

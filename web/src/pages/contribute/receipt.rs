@@ -1,4 +1,4 @@
-//! What the server stored.
+//! What the server stored of a file.
 
 use diode_core::api::Receipt;
 use leptos::prelude::*;

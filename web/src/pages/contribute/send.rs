@@ -1,5 +1,5 @@
-//! Sending a file with progress, which only the older of the browser's two
-//! request interfaces reports.
+//! Sends a file and reports progress. `XmlHttpRequest` is used because the browser's newer interface
+//! reports none.
 
 use diode_core::api::{Receipt, TERMS_HEADER};
 use wasm_bindgen::JsCast as _;
@@ -11,7 +11,7 @@ use crate::api;
 
 type Listener<E> = Closure<dyn FnMut(E)>;
 
-/// An upload under way; dropping it aborts it.
+/// An upload under way. Dropping it aborts it.
 pub(super) struct Upload {
     request: XmlHttpRequest,
     _on_progress: Listener<ProgressEvent>,
@@ -22,13 +22,13 @@ pub(super) struct Upload {
 impl Drop for Upload {
     fn drop(&mut self) {
         self.request.set_onloadend(None);
-        // Aborting what has ended does nothing.
+        // Aborting an upload that has ended does nothing.
         let _ = self.request.abort();
     }
 }
 
-/// Starts sending and reports every stage; `None` if the browser refuses, which
-/// is reported too.
+/// Starts an upload and reports every stage. Returns `None` if the browser refuses; this is
+/// reported, too.
 ///
 /// `agreed` is the version of the terms that the visitor agrees to.
 pub(super) fn send(
@@ -77,7 +77,7 @@ fn start(
     Ok(Upload { request, _on_progress: on_progress, _on_sent: on_sent, _on_end: on_end })
 }
 
-/// What the server answered.
+/// The stage that follows from the server's answer.
 fn outcome(request: &XmlHttpRequest) -> Stage {
     let status = request.status().unwrap_or(0);
     let body = request.response_text().ok().flatten().unwrap_or_default();

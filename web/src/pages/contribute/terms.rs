@@ -1,4 +1,4 @@
-//! Under which terms a contribution is given.
+//! The terms under which a contribution is given.
 
 use std::sync::Arc;
 
@@ -8,11 +8,11 @@ use leptos::prelude::*;
 #[component]
 pub(super) fn TermsCard(
     terms: Arc<Terms>,
-    /// Whether the visitor agrees to them now.
+    /// Whether the visitor has ticked the box.
     agrees: RwSignal<bool>,
 ) -> impl IntoView {
     let Terms { version, licence, text, asked, .. } = &*terms;
-    // The first paragraph is the title.
+    // The first paragraph is the title, which is not repeated.
     let paragraphs: Vec<String> = text.split("\n\n").skip(1).map(|text| text.trim().to_owned()).collect();
     let stated = format!("What you send is published under {licence}. ");
     let agreement = asked.then(|| {

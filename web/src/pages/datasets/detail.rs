@@ -1,4 +1,4 @@
-//! One dataset: the card first, then its files.
+//! A dataset: its card, then its files.
 
 use std::sync::Arc;
 
@@ -15,8 +15,8 @@ use crate::format;
 use crate::pages::path_part;
 use crate::remote::remote;
 
-/// What each form is, by its ending. torch-diode's cannot say how a time was taken, so the server writes them
-/// only where no timing says it.
+/// The ending of each file, what it is, and whether it is torch-diode's. torch-diode's formats cannot name a
+/// method, so the server writes them only if no timing has one.
 const FORMS: [(&str, &str, bool); 3] = [
     ("msgpack.zst", "columnar MessagePack under zstd; holds everything", false),
     ("msgpack", "torch-diode's MessagePack", true),

@@ -1,4 +1,4 @@
-//! Datasets: everything measured on a kind of hardware, to take home.
+//! Datasets: all measurements of a hardware, for download.
 
 mod detail;
 mod rows;
@@ -50,7 +50,7 @@ fn card(summary: &HardwareSummary) -> impl IntoView + use<> {
     }
 }
 
-/// How much there is.
+/// The size of a dataset.
 fn figures(summary: &HardwareSummary) -> [Stat; 3] {
     [
         Stat::new("timings", format::count(summary.timings)),

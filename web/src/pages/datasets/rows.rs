@@ -1,4 +1,4 @@
-//! Some rows of a dataset, under the names of columns in Parquet and CSV.
+//! A few rows of a dataset, under the column names of Parquet and CSV.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use crate::components::{Empty, FailedLoad, Loaded};
 use crate::query::link;
 use crate::remote::{Load, remote};
 
-/// How many are shown.
+/// The number of rows.
 const SHOWN: usize = 8;
 
-/// The fastest configs of the problem with most operations.
+/// The fastest configs of the problem with the most operations.
 #[component]
 pub(super) fn SampleRows(summary: Arc<HardwareSummary>) -> impl IntoView {
     let slug = summary.hardware.slug.to_string();

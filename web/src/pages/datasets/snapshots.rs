@@ -1,4 +1,4 @@
-//! The snapshots of a dataset: what no longer changes, to take and to cite.
+//! The snapshots of a dataset, to download and to cite. They no longer change.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use crate::format;
 use crate::query::link;
 use crate::remote::remote;
 
-/// As many as are shown until the reader wants all.
+/// The number of snapshots that are shown until the reader wants all.
 const FIRST: usize = 5;
 
-/// What the formats are, in words.
+/// The formats and their descriptions.
 const FORMATS: [(&str, &str); 7] = [
     ("columnar", "columnar MessagePack under zstd; holds everything"),
     ("parquet", "for pandas, Polars or DuckDB"),
@@ -64,7 +64,7 @@ fn list(listed: &[SnapshotSummary]) -> AnyView {
     .into_any()
 }
 
-/// One of them: what it is; and its files, once it is opened.
+/// One snapshot. Its files are listed once the reader opens it.
 #[component]
 fn Snapshot(summary: SnapshotSummary) -> impl IntoView {
     let SnapshotSummary {
@@ -112,7 +112,7 @@ fn files(detail: &Arc<SnapshotDetail>) -> impl IntoView + use<> {
     let server = window().location().origin().unwrap_or_default();
     let digest = detail.summary.digest.to_string();
     let take = (!detail.files.is_empty()).then(|| {
-        // Parquet is what most programs read.
+        // Parquet, because most programs can read it.
         let command = format!("diode datasets pull {name} --format parquet --digest {digest} --server {server}");
         view! {
             <div class="table-box" tabindex="0">

@@ -1,4 +1,4 @@
-//! The leaderboard: rows, and more rows on demand.
+//! The leaderboard. More rows are loaded on demand.
 
 use std::sync::Arc;
 
@@ -57,10 +57,10 @@ pub(super) fn Board(summary: Arc<HardwareSummary>) -> impl IntoView {
     }
 }
 
-/// So many rows are made at once; more keep a slow computer busy for too long.
+/// The number of rows that are made in one turn. More rows would block a slow computer for too long.
 const AT_ONCE: usize = 10;
 
-/// Rows of a page from a first one on, in a turn of their own.
+/// Makes some rows of a page, starting at `first`, in a turn of their own.
 fn some_rows(
     page: Arc<Leaderboard>,
     first: usize,
@@ -75,7 +75,7 @@ fn some_rows(
     }
 }
 
-/// The table: its first page, and the next ones when the reader wants them.
+/// The table: the first page of rows, and the next pages when the reader wants them.
 #[component]
 fn Rows(
     first: Arc<Leaderboard>,
@@ -103,7 +103,7 @@ fn Rows(
     pages.iter().for_each(|page| pick(page));
     let pages = RwSignal::new(pages);
     {
-        // Whoever comes back finds them again.
+        // Keeps the loaded pages, so that the back button shows them again.
         let path = path.clone();
         Effect::new(move |_| cache::put_pages(&path, pages.get()));
     }
@@ -116,7 +116,7 @@ fn Rows(
         let pick = pick.clone();
         spawn_local(async move {
             let page = api::get::<Leaderboard>(&path).await;
-            // The filters may have changed by now, and with them this table is gone.
+            // The reader may have changed the filters by now, which removes this table.
             if waiting.try_set(false).is_some() {
                 return;
             }

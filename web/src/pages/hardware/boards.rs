@@ -1,4 +1,4 @@
-//! The boards of a hardware: which one is shown stands in the address.
+//! The boards of a hardware. The address names the board that is shown.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::query::{History, parameter, use_set_parameters};
 
 const KEY: &str = "board";
 
-/// Each board's value in the address, and its name. The first is shown where the address names none.
+/// Each board's value in the address, and its name. The first board is shown if the address names none.
 const BOARDS: [(&str, &str); 6] = [
     ("", "Problems"),
     ("configs", "Configs"),

@@ -1,4 +1,4 @@
-//! The problems that the filters leave, as a chart.
+//! A chart of the filtered problems.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::remote::{Remote, remote_list};
 
 pub(super) type Points = Remote<Vec<Point>>;
 
-/// The problems that the filters leave.
+/// The points of the filtered problems.
 pub(super) fn use_points(summary: Arc<HardwareSummary>) -> Points {
     let (map, any_fault) = (use_query_map(), any_fault());
     remote_list(move || {
@@ -58,7 +58,7 @@ fn drawn(points: &Arc<Vec<Point>>, kernels: Kernels, slug: &str) -> AnyView {
     view! { {charts::roofline(points, kernels, Box::new(page_of))} {legend(points)} }.into_any()
 }
 
-/// What colours and shapes mean, of those that occur.
+/// The meaning of the colours and shapes that occur in the chart.
 fn legend(points: &[Point]) -> impl IntoView + use<> {
     let tones: BTreeSet<Tone> = points.iter().map(|point| Tone::of(point.triton_over_library)).collect();
     let dtypes: BTreeSet<_> = points.iter().map(|point| point.problem.a_dtype).collect();

@@ -1,4 +1,4 @@
-//! The head of the leaderboard: what can be sorted by.
+//! The head of the leaderboard. A press on a column sorts by it.
 
 use diode_core::api::{Kernels, LeaderboardSort, SortOrder};
 use leptos::prelude::*;
@@ -6,7 +6,7 @@ use leptos::prelude::*;
 use super::kernels::subject;
 use crate::query::{History, parameter, use_set_parameters};
 
-/// What the server sorts by where a request does not say.
+/// The column by which the server sorts if a request names none.
 const DEFAULT: LeaderboardSort = LeaderboardSort::Tflops;
 
 #[component]
@@ -51,13 +51,12 @@ pub(super) fn Columns(kernels: Kernels, with_picks: bool) -> impl IntoView {
     }
 }
 
-/// The order where a request does not say, as the server has it: short times first, and high values of
-/// everything else.
+/// The server's default order for a column: short times first, but high values of everything else.
 fn best_first(by: LeaderboardSort) -> SortOrder {
     if by == LeaderboardSort::Time { SortOrder::Ascending } else { SortOrder::Descending }
 }
 
-/// The head of a column that the leaderboard can be sorted by.
+/// The head of a column by which the leaderboard can be sorted.
 #[component]
 fn Sortable(
     text: &'static str,

@@ -1,4 +1,4 @@
-//! How few configs are enough for the problems that the filters leave.
+//! How few configs suffice for the filtered problems.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use crate::format;
 use crate::query::{History, link, parameter, use_set_parameters};
 use crate::remote::remote;
 
-/// The share of problems that a good list covers.
+/// A good list covers this share of the problems.
 const GOAL: f64 = 0.95;
 
-/// How many of the first configs are written out, as the address has it.
+/// The parameter of the address that says how many of the first configs are written as code.
 const TAKE: &str = "take";
 
 #[component]
@@ -93,7 +93,7 @@ fn List(cover: Arc<ConfigCover>) -> impl IntoView {
     .into_any()
 }
 
-/// The first list that reaches the goal, or what all of them reach.
+/// A sentence about the first list that reaches the goal. If none does, about the whole list.
 fn verdict(steps: &[CoverStep], problems: u64) -> String {
     let reached = enough(steps);
     let covered = steps[reached - 1].share;
@@ -106,7 +106,7 @@ fn verdict(steps: &[CoverStep], problems: u64) -> String {
     )
 }
 
-/// How many configs reach the goal; all of them if they do not.
+/// How many configs reach the goal. All of them, if even they do not reach it.
 fn enough(steps: &[CoverStep]) -> usize {
     steps.iter().position(|step| step.share >= GOAL).map_or(steps.len(), |place| place + 1)
 }
@@ -156,13 +156,13 @@ fn Written(cover: Arc<ConfigCover>) -> impl IntoView {
     }
 }
 
-/// A list for `triton.autotune`.
+/// A list of configs for `triton.autotune`.
 fn python(steps: &[CoverStep]) -> String {
     let lines: String = steps.iter().map(|step| format!("    {}\n", config_line(&step.config))).collect();
     format!("configs = [\n{lines}]")
 }
 
-/// A config for `triton.autotune`, or why there is none.
+/// A config for `triton.autotune`, or a comment that says why it has none.
 pub(crate) fn config_line(config: &Config) -> String {
     let Some(tile) = config.tile() else {
         return format!("# {}: no triton.Config, {} of Inductor", config.label(), config.template());

@@ -63,7 +63,7 @@ fn row(one: &HardwareContributor) -> impl IntoView + use<> {
     }
 }
 
-/// A logarithm of times / times of others in words.
+/// Words for the logarithm of (an account's times / the times of others).
 fn deviation(log_ratio: f64) -> String {
     let share = log_ratio.exp() - 1.0;
     format!(

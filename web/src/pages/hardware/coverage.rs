@@ -1,4 +1,4 @@
-//! What of the plan has been measured, where the holes are, and what comes next.
+//! How much of the plan has been measured, where the holes are, and what comes next.
 
 use std::sync::Arc;
 
@@ -97,7 +97,7 @@ fn Part(part: CoveragePart) -> impl IntoView {
     }
 }
 
-/// The part of the plan that the map shows: that of the filters, or the most usual one, as the server has it.
+/// The op and type that the map shows: those of the filters. Without filters, the server's defaults.
 fn shown() -> (Memo<Op>, Memo<DType>) {
     let (op, dtype) = (parameter("op"), parameter("dtype"));
     let op = Memo::new(move |_| op.with(|op| op.parse().unwrap_or(Op::Mm)));

@@ -1,4 +1,4 @@
-//! What was measured on the hardware, for download.
+//! Downloads of what was measured on the hardware.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::api;
 use crate::query::{link, parameter};
 use crate::remote::remote;
 
-/// Every timing, and tables of the best configs; nothing where nothing was measured.
+/// Links to all timings and to tables of the best configs. No links if nothing was measured.
 #[component]
 pub(super) fn Downloads(summary: Arc<HardwareSummary>) -> impl IntoView {
     let slug = summary.hardware.slug.to_string();
@@ -20,8 +20,7 @@ pub(super) fn Downloads(summary: Arc<HardwareSummary>) -> impl IntoView {
         let href = api::url(&format!("/datasets/{slug}.{extension}"));
         view! { <a class="chip" href=href rel="external" download>{extension}</a> }
     };
-    // torch-diode's formats cannot say how a time was taken, so the server
-    // writes them only where the method is unspecified.
+    // torch-diode's formats cannot name a method, so the server writes them only if no timing has one.
     let unspecified = summary.methods.iter().all(|method| *method == Method::Unspecified);
     let extensions: &[_] = if unspecified { &["msgpack.zst", "msgpack", "json"] } else { &["msgpack.zst"] };
     let datasets = extensions.iter().copied().map(dataset).collect_view();
@@ -29,7 +28,7 @@ pub(super) fn Downloads(summary: Arc<HardwareSummary>) -> impl IntoView {
         let path = link("/snapshots", [("hardware", slug.clone())]);
         remote::<Vec<SnapshotSummary>>(move || Some(path.clone()))
     };
-    // As Parquet, there is what no longer changes.
+    // Only snapshots can be downloaded as Parquet.
     let parquet = move || {
         let listed = snapshots.value()?;
         let newest = listed.iter().find(|snapshot| snapshot.state != SnapshotState::Removed)?;
@@ -38,7 +37,7 @@ pub(super) fn Downloads(summary: Arc<HardwareSummary>) -> impl IntoView {
         let text = format!("parquet, snapshot {name}");
         Some(view! { <a class="chip" href=href rel="external" download>{text}</a> })
     };
-    // A table is of one method: the one that the leaderboard shows.
+    // A table has times of one method only: the method that the leaderboard shows.
     let chosen = parameter("method");
     let default = default_method(&summary).map(|method| method.to_string()).unwrap_or_default();
     let table = move |format: TableFormat, name: &'static str| {

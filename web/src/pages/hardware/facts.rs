@@ -1,4 +1,4 @@
-//! The facts of the hardware that rooflines and features are computed from.
+//! The facts from which rooflines and features are computed.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use leptos::prelude::*;
 use super::downloads::Downloads;
 use crate::format;
 
-/// Facts, and everything measured for download.
+/// The hardware's facts, and downloads of everything measured.
 #[component]
 pub(super) fn FactsCard(summary: Arc<HardwareSummary>) -> impl IntoView {
     let rows = summary.hardware.facts.map(|facts| rows(summary.hardware.vendor, &facts)).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! The leaderboard's filters. They are in the page's address, so every view is
-//! a link and the back button works.
+//! The leaderboard's filters. They are in the page's address, so every view has a link and the back button
+//! works.
 
 use std::sync::Arc;
 
@@ -12,17 +12,17 @@ use super::ranges::Ranges;
 use crate::components::{Chips, Choice};
 use crate::query::{History, parameter, use_set_parameters};
 
-/// The parameters that filter, as the API names them.
+/// The parameters of the filters, as the API names them.
 const KEYS: [&str; 10] =
     ["op", "dtype", "b_layout", "method", "min_m", "max_m", "min_n", "max_n", "min_k", "max_k"];
 
-/// The method shown unless the address names one, where there is a choice.
+/// The method that is shown if the address names none. `None` if there is no choice.
 pub(super) fn default_method(summary: &HardwareSummary) -> Option<Method> {
     Method::shown_first(&summary.methods).filter(|_| summary.methods.len() > 1)
 }
 
-/// The parameters of the address as the server takes them. They are passed on as they are: the server refuses
-/// what it does not know, in words that the page shows.
+/// The filters of the address as parameters of the API. They are passed on unchecked: the server refuses
+/// unknown values, and the page shows its message.
 pub(super) fn filter_parameters(summary: &HardwareSummary, map: &ParamsMap) -> Vec<(&'static str, String)> {
     let value = |key| match (key, map.get(key).filter(|value| !value.is_empty())) {
         ("method", None) => default_method(summary).map(|method| method.to_string()).unwrap_or_default(),
@@ -61,13 +61,13 @@ pub(crate) fn any_of<T: ToString>(values: &[T]) -> Vec<Choice> {
     any.into_iter().chain(values.iter().map(|value| (value.to_string(), value.to_string()))).collect()
 }
 
-/// Chips for one parameter; nothing where there is nothing to choose.
+/// Chips for one parameter. No chips if there is only one choice.
 #[component]
 pub(crate) fn Filter(
     label: &'static str,
     key: &'static str,
     choices: Vec<Choice>,
-    /// The choice while the address names none.
+    /// The choice that applies if the address names none.
     #[prop(optional)]
     default: String,
 ) -> impl IntoView {

@@ -1,4 +1,4 @@
-//! Which kernels the leaderboard ranks: the switch, and what each row shows of them.
+//! The kernels that the leaderboard ranks: the switch between them, and what each row shows.
 
 use diode_core::api::{KernelResult, Kernels, LeaderboardRow};
 use leptos::prelude::*;
@@ -6,26 +6,27 @@ use leptos::prelude::*;
 use crate::components::Chips;
 use crate::query::{History, parameter, use_set_parameters};
 
-/// The key of the page's address.
+/// The parameter of the page's address.
 pub(super) const KEY: &str = "kernels";
 
-/// What the board is about, so it comes first.
+/// Triton's configs are the main subject of the board, so they come first.
 const DEFAULT: Kernels = Kernels::Triton;
 
-/// The kernels that the address names. What it names wrongly is for the server to refuse.
+/// The kernels that the address names. Unknown values fall back to the default here, because the server
+/// refuses them.
 pub(super) fn chosen() -> Memo<Kernels> {
     let text = parameter(KEY);
     Memo::new(move |_| text.with(|text| text.parse().unwrap_or(DEFAULT)))
 }
 
-/// The value for the server's own parameter.
+/// The value of the API's parameter for a value in the address.
 pub(super) fn asked_for(in_address: String) -> String {
     if in_address.is_empty() { DEFAULT.to_string() } else { in_address }
 }
 
 #[component]
 pub(crate) fn KernelSwitch(
-    /// The choice when the address names none.
+    /// The choice that applies if the address names none.
     #[prop(default = DEFAULT)]
     usual: Kernels,
 ) -> impl IntoView {
@@ -49,7 +50,7 @@ fn name(kernels: Kernels) -> &'static str {
     }
 }
 
-/// What the times, rates and gains of the board are of.
+/// Words for the kernels whose times, rates and gains the board shows.
 pub(super) fn subject(kernels: Kernels) -> &'static str {
     match kernels {
         Kernels::Triton => "best Triton config",
@@ -58,7 +59,7 @@ pub(super) fn subject(kernels: Kernels) -> &'static str {
     }
 }
 
-/// The best of the kernels on a row's problem.
+/// The fastest of the chosen kernels for a row's problem.
 pub(super) fn shown(row: &LeaderboardRow, kernels: Kernels) -> Option<&KernelResult> {
     let (triton, library) = (row.triton.as_ref(), row.library.as_ref());
     match kernels {
@@ -70,7 +71,7 @@ pub(super) fn shown(row: &LeaderboardRow, kernels: Kernels) -> Option<&KernelRes
     }
 }
 
-/// The kernels whose time stands beside: the library's, or Triton's beside the library's.
+/// The kernel to compare with: the library, or Triton's best if the board ranks the library.
 pub(super) fn other(row: &LeaderboardRow, kernels: Kernels) -> Option<&KernelResult> {
     if kernels == Kernels::Library { row.triton.as_ref() } else { row.library.as_ref() }
 }

@@ -1,4 +1,4 @@
-//! One kind of hardware: a summary and a graph, then the leaderboard.
+//! A hardware: a summary and a chart, then the leaderboard.
 
 mod board;
 mod boards;
@@ -86,7 +86,7 @@ fn Measured(summary: Arc<HardwareSummary>) -> impl IntoView {
     let chart = Arc::clone(&summary);
     let boards = Arc::clone(&summary);
     let is_chart_settled = is_chart_settled(points);
-    // Before the other parts, which take their turns in the order in which they are made.
+    // Turns are taken in the order in which they are requested. The chart must come before the other parts.
     let is_chart_due = due();
     let chart = move || match is_chart_due.get() {
         true => view! { <ProblemChart summary=Arc::clone(&chart) points /> }.into_any(),
@@ -121,8 +121,8 @@ fn Measured(summary: Arc<HardwareSummary>) -> impl IntoView {
     }
 }
 
-/// Whether the chart has its points or will have none. The boards are below the first screenful: making their rows
-/// before would keep a slow computer from drawing the chart.
+/// Whether the chart is ready, or will never have points. The boards wait for this: they are below the first
+/// screenful, and their rows would keep a slow computer from drawing the chart.
 fn is_chart_settled(points: Points) -> Memo<bool> {
     let any_fault = any_fault();
     Memo::new(move |before: Option<&bool>| {
@@ -130,7 +130,7 @@ fn is_chart_settled(points: Points) -> Memo<bool> {
     })
 }
 
-/// A part of the page, made after those before it.
+/// A part of the page that is made after the parts before it.
 fn later(
     height: &'static str,
     summary: &Arc<HardwareSummary>,
@@ -164,7 +164,7 @@ fn headline(summary: &HardwareSummary) -> [Stat; 6] {
     ]
 }
 
-/// What Triton gains, and against what.
+/// How much faster Triton is, and in comparison with what.
 pub(crate) fn gains(summary: &HardwareSummary) -> [Stat; 4] {
     let Comparison { problems, wins, ratio, .. } = summary.comparison;
     let wins = (problems > 0).then(|| format!("{} of {}", format::count(wins), format::count(problems)));

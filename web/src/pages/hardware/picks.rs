@@ -1,4 +1,4 @@
-//! What the model's first picks reach, for the rows that are shown.
+//! What the model's first pick reaches, for each row that is shown.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use crate::{api, format};
 /// The picks that have arrived, by problem.
 pub(super) type PicksByProblem = RwSignal<HashMap<ProblemId, Pick>>;
 
-/// Fetches the picks for some rows; without an answer their cells stay empty.
+/// Fetches the picks for some rows. If no answer comes, their cells stay empty.
 pub(super) fn fetch(slug: &str, rows: &[LeaderboardRow], into: PicksByProblem) {
     let Some(first) = rows.first() else { return };
     for chunk in rows.chunks(MAX_PICKED) {
@@ -22,7 +22,7 @@ pub(super) fn fetch(slug: &str, rows: &[LeaderboardRow], into: PicksByProblem) {
         let path = link(&format!("/hardware/{slug}/picks"), parameters);
         spawn_local(async move {
             if let Ok(picks) = api::get::<Picks>(&path).await {
-                // The table may be gone by now.
+                // The table may have left the page by now.
                 into.try_update(|known| {
                     known.extend(picks.items.into_iter().map(|pick| (pick.problem_id.clone(), pick)));
                 });
@@ -31,7 +31,7 @@ pub(super) fn fetch(slug: &str, rows: &[LeaderboardRow], into: PicksByProblem) {
     }
 }
 
-/// The cell of one problem.
+/// The cell with the pick for one problem.
 pub(super) fn cell(problem: ProblemId, picks: PicksByProblem) -> impl IntoView {
     let pick = Memo::new(move |_| picks.with(|picks| picks.get(&problem).cloned()));
     let title = move || pick.get().map(|pick| format!("The model picks {}", pick.config.label()));

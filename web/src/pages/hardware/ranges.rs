@@ -1,5 +1,5 @@
-//! Bounds on the sizes of the leaderboard's problems, checked here: no request
-//! is sent for bounds that the server would refuse.
+//! Bounds on the sizes of the leaderboard's problems. They are checked here, so that no request is sent
+//! with bounds that the server would refuse.
 
 use diode_core::{Field, Invalid};
 use leptos::prelude::*;
@@ -7,11 +7,11 @@ use leptos::prelude::*;
 use crate::pages::predict::{plain, size};
 use crate::query::{History, parameter, use_set_parameters};
 
-/// Each size with the parameters of its bounds.
+/// Each size, with the parameters for its lower and upper bound.
 const RANGES: [(Field, &str, &str); 3] =
     [(Field::M, "min_m", "max_m"), (Field::N, "min_n", "max_n"), (Field::K, "min_k", "max_k")];
 
-/// Whether the address holds bounds that cannot be used.
+/// Whether the address has invalid bounds.
 pub(crate) fn any_fault() -> Memo<bool> {
     let ranges = RANGES.map(|(field, low, high)| (field, parameter(low), parameter(high)));
     Memo::new(move |_| {
@@ -19,13 +19,13 @@ pub(crate) fn any_fault() -> Memo<bool> {
     })
 }
 
-/// A field for every bound.
+/// Fields for all bounds.
 #[component]
 pub(crate) fn Ranges() -> impl IntoView {
     RANGES.map(|(field, low, high)| view! { <Range field low high /> }).collect_view()
 }
 
-/// Two bounds on one size, and what is wrong with them.
+/// The fields for both bounds of one size, and what is wrong with them.
 #[component]
 fn Range(field: Field, low: &'static str, high: &'static str) -> impl IntoView {
     let name = field.as_str();
@@ -65,7 +65,7 @@ fn Bound(
     }
 }
 
-/// What is wrong with two bounds, either of which may be empty.
+/// What is wrong with two bounds. Either bound may be empty.
 fn fault(field: Field, low: &str, high: &str) -> Option<Invalid> {
     let bound = |text: &str| if text.is_empty() { Ok(None) } else { size(field, text).map(Some) };
     match (bound(low), bound(high)) {

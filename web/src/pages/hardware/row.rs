@@ -9,7 +9,7 @@ use crate::components::RatioCell;
 use crate::format;
 use crate::query::link;
 
-/// `picks` where there is a model.
+/// `picks` is `None` if the hardware has no model.
 pub(super) fn row(
     row: &LeaderboardRow,
     slug: &str,
@@ -20,7 +20,8 @@ pub(super) fn row(
     let href = link(&format!("/problems/{}", row.problem_id), parameters);
     let dtype = row.problem.a_dtype.to_string();
     let shown = shown(row, kernels);
-    // Where only one contributor has measured at all, every row would say so.
+    // With a single contributor, every row would have the mark. So only rows with several contributors get
+    // it.
     let is_alone =
         row.unconfirmed && row.contributors > 1 && shown.is_some_and(|shown| shown.config == row.best);
     let mark = is_alone.then(|| view! { <span class="dim" title="One contributor alone has timed this config">" unconfirmed"</span> });

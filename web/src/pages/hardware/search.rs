@@ -1,4 +1,4 @@
-//! Finds a shape among what was measured, or what is nearest to it.
+//! Finds a shape among the measured problems, or the problems nearest to it.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::components::NearestProblems;
 use crate::pages::predict::size;
 use crate::query::{History, parameter, use_set_parameters};
 
-/// The key of the page's address.
+/// The parameter of the page's address.
 const KEY: &str = "shape";
 
 #[component]
@@ -45,7 +45,8 @@ pub(super) fn ShapeSearch(summary: Arc<HardwareSummary>) -> impl IntoView {
     }
 }
 
-/// Reads three sizes, or four with a batch. Op and type are those of the filters, or the most usual ones.
+/// Reads three sizes, or four with a batch. The op and the type come from the filters, or else are the most
+/// usual ones.
 fn shape(text: &str, op: Option<Op>, dtype: Option<DType>, measured: &[DType]) -> Result<Problem, Invalid> {
     let parts: Vec<&str> = text.split(['x', 'X', '×', '*']).collect();
     let (b, [m, n, k]) = match parts[..] {

@@ -1,4 +1,4 @@
-//! Where Triton is faster than the library, and which tiles win: the problems that the filters leave, by M and N.
+//! A map of the filtered problems by M and N: where Triton is faster than the library, and which tiles win.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ fn Sizes(sizes: Arc<SizeMap>, shown: Memo<String>) -> impl IntoView {
     view! { {depths} {table} }.into_any()
 }
 
-/// The classes of K, as buttons that set the filter.
+/// Buttons for the ranges of K. A press sets the filter.
 fn depths(sizes: &SizeMap) -> impl IntoView + use<> {
     let (least, most) = (parameter("min_k"), parameter("max_k"));
     let set = use_set_parameters();
@@ -73,7 +73,7 @@ fn depths(sizes: &SizeMap) -> impl IntoView + use<> {
     view! { <Chips label="K about" choices current choose /> }
 }
 
-/// The power of two in a class.
+/// The power of two within a range.
 fn around(range: SizeRange) -> String {
     format::count((range.most / 2 + 1).next_power_of_two())
 }

@@ -5,7 +5,7 @@ use leptos::prelude::*;
 
 use crate::format;
 
-/// Nothing where the library was timed on no problem.
+/// `None` if the library was timed on no problem.
 pub(super) fn verdict(comparison: &Comparison) -> Option<impl IntoView + use<>> {
     let Comparison { problems, wins, ties, ratio } = *comparison;
     let speed = format!(

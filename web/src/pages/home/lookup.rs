@@ -1,4 +1,4 @@
-//! A shape to predict, from the numbers of its sizes.
+//! A field for the sizes of a shape that the reader wants to predict.
 
 use diode_core::Op;
 use leptos::prelude::*;
@@ -8,12 +8,12 @@ use crate::components::Chips;
 use crate::pages::predict::{DTYPES, SizeField};
 use crate::query::address;
 
-/// A shape to predict, one step from the answer.
+/// The form for a shape. It leads directly to the prediction.
 #[component]
 pub(super) fn Lookup() -> impl IntoView {
     let sizes = ["m", "n", "k"].map(|key| (key, RwSignal::new("4096".to_owned())));
     let dtype = RwSignal::new(DTYPES[0].to_string());
-    // A batch is there where a whole shape with one was written or pasted.
+    // The field for a batch appears once the reader writes or pastes a whole shape that has one.
     let (batch, is_batched) = (RwSignal::new(String::new()), RwSignal::new(false));
     let take = Callback::new(move |(b, shape): (Option<u64>, [u64; 3])| {
         is_batched.set(b.is_some());

@@ -97,7 +97,8 @@ fn card(summary: &HardwareSummary, models: &[ModelSummary]) -> impl IntoView + u
     }
 }
 
-/// How near the published model's first picks come to the best, as its evaluation measured it.
+/// How near the first picks of the published model come to the best config, according to the model's
+/// evaluation.
 fn first_pick(summary: &HardwareSummary, models: &[ModelSummary]) -> Option<f64> {
     let model = ModelSummary::best_for(models, &summary.hardware.slug)?;
     Some(model.evaluation.as_ref()?.top_k.get("1")?.geomean)

@@ -1,4 +1,4 @@
-//! A shape or a list of shapes, pasted as it is.
+//! A field for a pasted shape or list of shapes.
 
 use js_sys::Reflect;
 use leptos::ev::{Event, SubmitEvent};
@@ -35,7 +35,7 @@ pub(super) fn Paste() -> impl IntoView {
     };
     let input = move |event: Event| {
         text.set(event_target_value(&event));
-        // What is pasted is whole; what is typed is whole when the reader says so.
+        // A pasted text is complete. A typed text is complete when the reader presses the button.
         if Reflect::get(&event, &"inputType".into()).is_ok_and(|kind| kind == "insertFromPaste") {
             go();
         }
@@ -67,11 +67,11 @@ pub(super) fn Paste() -> impl IntoView {
     }
 }
 
-/// Where a text leads.
+/// The page to which a text leads.
 #[derive(Debug, PartialEq)]
 enum Destination {
     Nowhere,
-    /// The page that compares it on all hardware.
+    /// The page that compares the shape on all hardware.
     OneShape(String),
     List,
 }

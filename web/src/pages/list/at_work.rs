@@ -1,4 +1,4 @@
-//! A list at work or done. A worker ranks it (`web/ranker`), so that the page answers meanwhile.
+//! A list that is being ranked or is done. A worker ranks it (`web/ranker`), so the page still answers.
 
 use diode_core::Epilogue;
 use diode_model::Model;
@@ -9,32 +9,33 @@ use wasm_bindgen::JsValue;
 
 use crate::worker::Worker;
 
-/// So many lines are ranked together. The page shows them in one go, which must not take long.
+/// The number of lines that are ranked together. The page adds their rows in one turn, which must be short.
 const PORTION: usize = 32;
-/// So many portions are at the worker at a time, so that it does not wait for the page.
+/// The number of portions that the worker has at a time. With a second one, it need not wait for the page.
 const AHEAD: usize = 2;
 
 #[derive(Clone, Copy)]
 pub(super) struct AtWork {
     pub(super) rows: RwSignal<Vec<Row>>,
-    /// How many rows there will be.
+    /// The number of rows when the list is done.
     pub(super) total: RwSignal<usize>,
-    /// Counts the lists, so that rows of an old one are not taken for those of a new one.
+    /// The number of the current list. It tells rows of an older list from those of the current one.
     pub(super) run: RwSignal<u32>,
-    /// Whether it ended before its last line.
+    /// Whether the list ended before its last line.
     pub(super) stopped: RwSignal<bool>,
-    /// Whether the worker could not be started or did not go on.
+    /// Whether the worker could not be started, or failed.
     pub(super) failed: RwSignal<bool>,
-    /// Leaving the page ends it.
+    /// The worker. It ends when the reader leaves the page.
     worker: StoredValue<Option<Worker>, LocalStorage>,
-    /// What the worker has not been told of yet.
+    /// The lines that the worker has not got yet.
     waiting: StoredValue<std::vec::IntoIter<Line>>,
-    /// How many portions are at the worker.
+    /// The number of portions that the worker has.
     asked: StoredValue<usize>,
 }
 
 impl AtWork {
-    /// Without a list. The worker starts now, so that its program is there when the network is gone.
+    /// Starts without a list. The worker starts now, so that its program is loaded even if the network
+    /// fails later.
     pub(super) fn new() -> Self {
         let list = Self {
             rows: RwSignal::new(Vec::new()),
@@ -50,12 +51,12 @@ impl AtWork {
         list
     }
 
-    /// Begins with a list; an earlier one ends.
+    /// Starts a list. This ends the list before.
     pub(super) fn begin(self, model: &Model, lines: Vec<Line>, tf32: bool, epilogue: Epilogue) {
         self.clear();
         self.total.set(lines.len());
         self.waiting.set_value(lines.into_iter());
-        // What was read from a file can be written as one.
+        // A model that was read from a file can always be written.
         let Ok(model) = model.to_bytes() else { return self.fail() };
         let model = Uint8Array::from(model.as_slice());
         self.tell(&Array::of3(&model.into(), &tf32.into(), &epilogue.as_str().into()));
@@ -78,7 +79,7 @@ impl AtWork {
         self.free_worker();
     }
 
-    /// Starts another worker in the place of one that is busy or has failed.
+    /// Replaces the worker if it is busy or has failed.
     fn free_worker(self) {
         if self.asked.get_value() > 0 || self.worker.with_value(Option::is_none) {
             self.start_worker();
@@ -105,7 +106,7 @@ impl AtWork {
         }
     }
 
-    /// Tells the worker of the next lines, if there are any.
+    /// Sends the worker the next lines, if there are any.
     fn tell_more(self) {
         let portion = self.waiting.try_update_value(|waiting| waiting.take(PORTION).collect::<Vec<_>>());
         let Some(portion) = portion.filter(|portion| !portion.is_empty()) else { return };

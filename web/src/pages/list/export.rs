@@ -1,4 +1,4 @@
-//! What is predicted for a list, as files.
+//! The predictions for a list, as files.
 
 use diode_core::api::ModelSummary;
 use diode_core::hardware::Hardware;
@@ -16,7 +16,7 @@ const HEAD: &str = "line,op,b,m,n,k,dtype,a_layout,b_layout,bias,config,template
                     group_m,num_stages,num_warps,predicted_us,library_us,epilogue,epilogue_us,library_epilogue_us,\
                     model,note\n";
 
-/// One row per line of the list, also for lines that have no prediction.
+/// One row for each line of the list. Lines without a prediction have a row, too.
 pub(super) fn csv(rows: &[Row], model: &ModelSummary) -> String {
     let mut text = HEAD.to_owned();
     for row in rows {
@@ -28,7 +28,7 @@ pub(super) fn csv(rows: &[Row], model: &ModelSummary) -> String {
     text
 }
 
-/// A line that has its number and a note alone.
+/// A row that has only a number and a note.
 fn bare_row(number: usize, note: &str) -> String {
     format!("{number}{}{note}\n", ",".repeat(HEAD.matches(',').count()))
 }
@@ -54,7 +54,7 @@ fn predicted_row(number: usize, ranked: &Ranked, model: &ModelSummary) -> String
     );
     let time = |us: Option<Micros>| us.map(|us| format!("{:.3}", us.0)).unwrap_or_default();
     let library = time(ranked.library.map(|library| library.alone));
-    // With the epilogue, these times are added.
+    // The times that the epilogue adds have columns of their own.
     let epilogue = ranked.verdict.map_or(Epilogue::None, |verdict| verdict.epilogue);
     let added =
         |one: Option<&Weighed>| time(one.filter(|_| ranked.verdict.is_some()).map(|one| one.following));
@@ -66,7 +66,7 @@ fn predicted_row(number: usize, ranked: &Ranked, model: &ModelSummary) -> String
     format!("{shape},{label},{template},{tile},{times},{},{note}\n", model.id)
 }
 
-/// A text as one field: it may hold commas.
+/// A text as one quoted field, because it may contain commas.
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('"', "\"\""))
 }
@@ -77,7 +77,7 @@ pub(super) fn lookup_table(rows: &[Row], hardware: Hardware) -> Result<String, I
         let configs: Vec<Config> = ranked.picks.iter().map(|pick| pick.config).collect();
         (ranked.problem.clone(), configs)
     });
-    // A shape that is listed twice is one problem.
+    // A shape that stands twice in the list is one problem.
     let mut seen = std::collections::HashSet::new();
     let choices = choices.filter(|(problem, _)| seen.insert(problem.clone()));
     let table = Table::from_choices(hardware, choices)?.to_inductor(&InductorOptions::default())?;
@@ -85,9 +85,9 @@ pub(super) fn lookup_table(rows: &[Row], hardware: Hardware) -> Result<String, I
         .map_err(|error| Invalid::new("table", error, "one that JSON can hold"))
 }
 
-/// Gives the reader a file.
+/// Saves a text as a file.
 pub(super) fn download(name: &str, media: &str, text: &str) {
-    // A browser that makes no file shows nothing; the table stays on the page.
+    // If the browser cannot make the file, nothing happens. The table stays on the page.
     let _ = try_download(name, media, text);
 }
 

@@ -1,4 +1,4 @@
-//! Logs of Inductor: the multiplications that it timed, or that it came across.
+//! Logs of Inductor: the multiplications that Inductor timed, or only met.
 
 use std::collections::HashSet;
 
@@ -7,14 +7,15 @@ use diode_ranking::Line;
 
 use super::shapes::{Defaults, dtype};
 
-/// Begins the results of one kernel: `AUTOTUNE mm(16x4096, 4096x4096)`.
+/// The beginning of the results for one multiplication: `AUTOTUNE mm(16x4096, 4096x4096)`.
 const TIMED: &str = "AUTOTUNE ";
-/// Begins what `TORCH_LOGS=inductor` says of one: `Tuned aten.mm: m=16, n=4096, k=4096, …`.
+/// The beginning of a line that `TORCH_LOGS=inductor` prints for one multiplication: `Tuned aten.mm: m=16,
+/// n=4096, k=4096, …`.
 const MET: &str = "Tuned aten.";
-/// The lines after the first that belong to the results of a kernel.
+/// The number of lines after `AUTOTUNE` that describe the same multiplication.
 const DETAILS: usize = 2;
 
-/// Reads a log; `None` if the text is none. What compiles again is listed once.
+/// Reads a log. `None` if the text is no log. A problem that was compiled several times is listed once.
 pub(super) fn read(text: &str, defaults: Defaults) -> Option<Vec<Line>> {
     let lines: Vec<&str> = text.lines().collect();
     let numbered = || (1..).zip(&lines);
@@ -23,7 +24,7 @@ pub(super) fn read(text: &str, defaults: Defaults) -> Option<Vec<Line>> {
         Some(Line { number, problem: timed(line, &details[..details.len().min(DETAILS)], defaults)? })
     });
     let mut found: Vec<Line> = timed.collect();
-    // The same multiplications, with less said of them.
+    // These lines name the same multiplications in less detail.
     if found.is_empty() {
         let met =
             numbered().filter_map(|(number, line)| Some(Line { number, problem: met(line, defaults)? }));
@@ -34,7 +35,7 @@ pub(super) fn read(text: &str, defaults: Defaults) -> Option<Vec<Line>> {
     (!found.is_empty()).then_some(found)
 }
 
-/// One kernel's inputs, as Inductor prints them.
+/// The inputs of one multiplication, as Inductor prints them.
 struct Inputs {
     sizes: Vec<Vec<u64>>,
     /// Older versions of torch print neither strides nor dtypes.
@@ -66,7 +67,7 @@ fn timed(line: &str, details: &[&str], defaults: Defaults) -> Option<Result<Prob
     })
 }
 
-/// What follows a name in the lines of a kernel, up to those of the next.
+/// The text after `name` in the lines of one multiplication. Lines of the next one are not searched.
 fn said<'a>(details: &[&'a str], name: &str) -> Option<&'a str> {
     let own = details.iter().take_while(|line| !line.contains(TIMED));
     own.filter_map(|line| line.split_once(name)).map(|(_, value)| value.trim()).next()
@@ -95,7 +96,7 @@ fn problem(op: Op, inputs: &Inputs, defaults: Defaults) -> Result<Problem, Strin
     if rows != k {
         return Err(unfit());
     }
-    // Counted from the end, where A and B are.
+    // Places are counted from the end, because A and B are the last inputs.
     let stride = |back: usize| strides.len().checked_sub(back).and_then(|place| strides.get(place));
     let dtype = |back: usize| dtypes.len().checked_sub(back).and_then(|place| dtypes.get(place)).copied();
     let a_dtype = dtype(2).unwrap_or(defaults.dtype);
@@ -122,7 +123,7 @@ fn problem(op: Op, inputs: &Inputs, defaults: Defaults) -> Result<Problem, Strin
     Problem::new(fields).map_err(|error| error.to_string())
 }
 
-/// Whether all rows are one.
+/// Whether all rows of the bias are the same row in memory.
 fn is_repeated(stride: &[u64]) -> bool {
     stride.len() == 1 || stride.len().checked_sub(2).is_some_and(|row| stride[row] == 0)
 }
@@ -142,7 +143,7 @@ fn text(numbers: &[u64], separator: &str) -> String {
     numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(separator)
 }
 
-/// What a line says that names sizes and types alone.
+/// Reads a line that names only sizes and types.
 fn met(line: &str, defaults: Defaults) -> Option<Result<Problem, String>> {
     let (op, rest) = line.split_once(MET)?.1.split_once(": ")?;
     let value = |name: &str| {
@@ -177,7 +178,7 @@ mod tests {
     const DEFAULTS: Defaults =
         Defaults { op: Op::Mm, dtype: DType::Float16, b_layout: Layout::Row, bias: Bias::Matrix };
 
-    /// As torch 2.11 prints it.
+    /// A log as torch 2.11 prints it.
     const LOG: &str =
         "/site-packages/torch/_inductor/compile_fx.py:312: UserWarning: TensorFloat32 is available
 Autotune Choices Stats:

@@ -1,4 +1,4 @@
-//! Predictions for a list of shapes, computed in the browser and taken home as a file.
+//! Predictions for a list of shapes. They are computed in the browser and can be saved as a file.
 
 mod at_work;
 mod export;
@@ -32,7 +32,7 @@ use crate::pages::predict::{DTYPES, epilogues, float32, model_choice};
 use crate::remote::{Load, remote};
 use crate::{format, handed_over};
 
-/// More lines would take long and make a table that nobody reads.
+/// A longer list would take long, and nobody reads so long a table.
 const MOST_LINES: usize = 20_000;
 
 const EXAMPLE: &str =
@@ -56,7 +56,7 @@ pub(crate) fn ListPage() -> impl IntoView {
     }
 }
 
-/// What the reader has typed and chosen.
+/// The list and the choices of the reader.
 #[derive(Clone, Copy)]
 struct Chosen {
     text: RwSignal<String>,
@@ -65,14 +65,14 @@ struct Chosen {
     dtype: RwSignal<String>,
     b_layout: RwSignal<String>,
     bias: RwSignal<String>,
-    /// Not empty where float32 may be rounded.
+    /// Not empty if float32 may be rounded to TF32.
     tf32: RwSignal<String>,
     epilogue: RwSignal<String>,
 }
 
 impl Chosen {
     fn defaults(self) -> Defaults {
-        // The chips offer nothing that cannot be read.
+        // The chips offer valid values only, so the fallbacks are never used.
         Defaults {
             op: self.op.get().parse().unwrap_or(Op::Mm),
             dtype: self.dtype.get().parse().unwrap_or(DType::BFloat16),
@@ -107,7 +107,7 @@ fn List(models: Arc<Vec<ModelSummary>>) -> impl IntoView {
         epilogue: text(Epilogue::None.as_str()),
     };
     let list = AtWork::new();
-    // Rows are of the model that they stand under.
+    // Rows belong to the model that made them, so another model clears them.
     Effect::new(move |before: Option<String>| {
         let id = chosen.model.get();
         if before.is_some_and(|before| before != id) {
@@ -184,18 +184,18 @@ fn cannot_rank() -> impl IntoView {
     }
 }
 
-/// Shapes to paste, type or read from a file.
+/// A field for shapes, which the reader pastes, types or reads from a file.
 #[component]
 fn ShapesField(text: RwSignal<String>) -> impl IntoView {
     let choose = move |event: leptos::ev::Event| {
         let input = event.target().and_then(|target| target.dyn_into::<HtmlInputElement>().ok());
         let Some(input) = input else { return };
         let file = input.files().and_then(|files| files.get(0));
-        // So that the same file can be chosen again after a change.
+        // Empties the field, so that the same file can be chosen again after a change.
         input.set_value("");
         let Some(file) = file else { return };
         spawn_local(async move {
-            // What cannot be read as text leaves the field as it is.
+            // If the file is no text, the field stays as it is.
             if let Ok(read) = JsFuture::from(file.text()).await
                 && let Some(read) = read.as_string()
             {
@@ -226,7 +226,7 @@ fn ShapesField(text: RwSignal<String>) -> impl IntoView {
     }
 }
 
-/// What a line means that does not say it, and the model.
+/// The model, and the defaults for whatever a line leaves out.
 #[component]
 fn Choices(chosen: Chosen, models: Arc<Vec<ModelSummary>>) -> impl IntoView {
     let own = |values: Vec<String>| -> Vec<Choice> {

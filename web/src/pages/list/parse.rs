@@ -1,14 +1,14 @@
-//! Lists of shapes as people have them: a shape per line, CSV with a head, a log of Inductor, or what
-//! `torch_diode.record()` wrote.
+//! Lists of shapes in the forms that people have: a shape per line, CSV with a head, a log of Inductor, or
+//! a file of `torch_diode.record()`.
 
 use diode_ranking::Line;
 
 use super::shapes::{Defaults, shapes};
 use super::{log, recorded};
 
-/// Reads a list in whichever form it is.
+/// Reads a list in any of these forms.
 pub(super) fn parse(text: &str, defaults: Defaults) -> Vec<Line> {
-    // A log may begin like JSON: `[rank0]: AUTOTUNE mm(…)`.
+    // The log is tried first, because a log may begin like JSON: `[rank0]: AUTOTUNE mm(…)`.
     log::read(text, defaults).or_else(|| recorded::read(text)).unwrap_or_else(|| shapes(text, defaults))
 }
 

@@ -4,7 +4,7 @@ use diode_core::Problem;
 use diode_ranking::Line;
 use serde_json::Value;
 
-/// Reads a list; `None` if the text is no JSON. The place in the list stands for the line.
+/// Reads a list. `None` if the text is no JSON. The line's number is the problem's place in the list.
 pub(super) fn read(text: &str) -> Option<Vec<Line>> {
     if !text.trim_start().starts_with(['[', '{']) {
         return None;

@@ -5,7 +5,7 @@ use diode_ranking::Line;
 
 use crate::pages::predict::{batched, dims, size, whole};
 
-/// What a line means that does not say it.
+/// The defaults for whatever a line leaves out.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Defaults {
     pub(super) op: Op,
@@ -14,7 +14,7 @@ pub(super) struct Defaults {
     pub(super) bias: Bias,
 }
 
-/// A shape per line, or CSV. Empty lines and those that begin with `#` say nothing.
+/// Reads a shape per line, or CSV. Skips empty lines and lines that begin with `#`.
 pub(super) fn shapes(text: &str, defaults: Defaults) -> Vec<Line> {
     let lines = (1..).zip(text.lines().map(str::trim));
     let mut lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#')).peekable();
@@ -38,7 +38,7 @@ pub(crate) fn one_shape(text: &str) -> Result<Problem, String> {
     words(text.trim()).and_then(|parts| parts.problem(usual))
 }
 
-/// What a line says of a problem.
+/// What a line says about a problem.
 #[derive(Debug, Default)]
 struct Parts {
     op: Option<Op>,
@@ -55,7 +55,7 @@ impl Parts {
         let Some([m, n, k]) = self.sizes else {
             return Err("got no shape, expected M×N×K or B×M×N×K, such as 4096x4096x4096".to_owned());
         };
-        // A batch needs an op that has one, unless the line says otherwise.
+        // A batch needs a batched op, unless the line names the op.
         let op = match self.b {
             Some(b) if b > 1 => self.op.unwrap_or(batched(defaults.op)),
             _ => self.op.unwrap_or(defaults.op),
@@ -69,7 +69,8 @@ impl Parts {
     }
 }
 
-/// A line without a head: a shape, and words for what differs from the defaults, in any order.
+/// Reads a line without a head: a shape, and words for everything that differs from the defaults, in any
+/// order.
 fn words(line: &str) -> Result<Parts, String> {
     let mut parts = Parts::default();
     let mut sizes = Vec::new();
@@ -110,7 +111,7 @@ fn words(line: &str) -> Result<Parts, String> {
     Ok(parts)
 }
 
-/// A dtype under its torch name or the short one that people type.
+/// Reads a dtype by its torch name or by the short name that people type.
 pub(super) fn dtype(text: &str) -> Result<DType, String> {
     match text {
         "fp16" => Ok(DType::Float16),
@@ -122,7 +123,7 @@ pub(super) fn dtype(text: &str) -> Result<DType, String> {
     }
 }
 
-/// The columns of a CSV that are understood.
+/// The columns of a CSV that have a meaning here.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Column {
     Op,
@@ -131,12 +132,12 @@ enum Column {
     ALayout,
     BLayout,
     Bias,
-    /// torch-diode's way to say that B is in columns.
+    /// torch-diode's column that says whether B is in columns.
     Transposed,
     Other,
 }
 
-/// The first line of a CSV.
+/// The head of a CSV, which names its columns.
 #[derive(Debug)]
 struct Head {
     separator: char,
@@ -144,7 +145,7 @@ struct Head {
 }
 
 impl Head {
-    /// `None` if the line is none: it names no M, N and K.
+    /// `None` if the line is no head: it must name M, N and K.
     fn read(line: &str) -> Option<Self> {
         let separator = [',', ';', '\t'].into_iter().find(|separator| line.contains(*separator))?;
         let column = |name: &str| match plain(name).to_ascii_lowercase().as_str() {
@@ -203,7 +204,7 @@ impl Head {
     }
 }
 
-/// A cell without blanks and quotes around it.
+/// A cell without the blanks and quotes around it.
 fn plain(cell: &str) -> &str {
     cell.trim().trim_matches('"')
 }

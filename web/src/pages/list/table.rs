@@ -1,4 +1,4 @@
-//! The rows of a list, and its files.
+//! The rows of a list, and the buttons that save it.
 
 use diode_core::api::ModelSummary;
 use diode_core::hardware::Hardware;
@@ -12,7 +12,8 @@ use crate::format;
 use crate::pages::predict::shape_of;
 use crate::query::link;
 
-/// Rows shown at first, and more at each press: thousands at once would take a moment to lay out.
+/// The number of rows at first, and of more rows at each press. Thousands of rows would take a moment to
+/// lay out.
 const STEP: usize = 100;
 
 #[component]
@@ -137,7 +138,7 @@ fn row(row: &Row, slug: &str) -> impl IntoView + use<> {
 fn ranked_row(number: usize, ranked: &Ranked, slug: &str) -> impl IntoView + use<> {
     let p = &ranked.problem;
     let hardware = [("hardware", slug.to_owned())];
-    // There too, its time is that of configs that round.
+    // Predict gets the setting, too, so that it shows the same time.
     let rounds = ranked.picks.iter().any(|pick| pick.config.rounds_to_tf32());
     let tf32 = if rounds { "1".to_owned() } else { String::new() };
     let epilogue = ranked.verdict.map(|verdict| verdict.epilogue.to_string()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What a model's own file says of it: what it learnt from, and how sure its picks are.
+//! What a model's file says about the model: its training data, and how reliable its picks are.
 
 use diode_core::ids::ModelId;
 use diode_core::{Method, ProblemGroup};
@@ -86,7 +86,7 @@ fn confidence(known: &[GroupConfidence]) -> AnyView {
     .into_any()
 }
 
-/// What a group is, in words.
+/// A problem group, in words.
 fn group(group: ProblemGroup) -> &'static str {
     match group {
         ProblemGroup::Unaligned => "unaligned rows",

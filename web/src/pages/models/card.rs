@@ -1,4 +1,4 @@
-//! A model in the list.
+//! A model's card in the list of models.
 
 use diode_core::api::{Contribution, ModelSource, ModelState, ModelSummary, ModelType};
 use leptos::prelude::*;
@@ -7,7 +7,7 @@ use super::metrics::short;
 use crate::components::Stats;
 use crate::format;
 
-/// Whether it is published, where it comes from and what it was trained for: `published · shipped with Diode · mm`.
+/// Whether the model is published, its origin, and its ops: `published · shipped with Diode · mm`.
 pub(super) fn tags(model: &ModelSummary) -> Vec<String> {
     let source = match (model.source, &model.contribution) {
         (ModelSource::Shipped, _) => "shipped with Diode".to_owned(),

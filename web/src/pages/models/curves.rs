@@ -1,4 +1,4 @@
-//! How the loss fell while this server trained the model, as the events of the training tell.
+//! How the loss fell while this server trained the model, according to the training's events.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use crate::components::{Empty, Loaded};
 use crate::format;
 use crate::remote::remote_file;
 
-/// What the phase of the network in the file is called.
+/// The name of the phase in which the network of the model's file is trained.
 const FINAL: &str = "final";
 
 #[component]
 pub(super) fn Curves(
-    /// The training; `None` if it was not on this server.
+    /// The training. `None` if another server or program trained the model.
     job: Option<JobId>,
 ) -> impl IntoView {
     let shown = match job {
@@ -41,7 +41,7 @@ fn nothing(why: &'static str) -> AnyView {
     view! { <Empty heading="No training curve">{why}</Empty> }.into_any()
 }
 
-/// Reads the epochs from the events of a job that has ended, as server-sent events give them.
+/// Reads the epochs from the server-sent events of a job that has ended.
 fn epochs(stream: &[u8]) -> Result<Vec<Epoch>, Failure> {
     let text = str::from_utf8(stream).map_err(|error| Failure::Unreadable(error.to_string()))?;
     let messages = text.lines().filter_map(|line| line.strip_prefix("data:"));
@@ -49,11 +49,11 @@ fn epochs(stream: &[u8]) -> Result<Vec<Epoch>, Failure> {
         .map(|json| serde_json::from_str(json.trim()))
         .collect::<Result<_, _>>()
         .map_err(|error| Failure::Unreadable(error.to_string()))?;
-    // Other lines say that it began, ended or was tried again.
+    // Other messages say that the training began, ended or was tried again.
     Ok(events.iter().filter_map(|event| event.message.parse().ok()).collect())
 }
 
-/// The epochs of each network, the one in the file first.
+/// The epochs of each network. The network of the model's file comes first.
 fn curves(epochs: &[Epoch]) -> Vec<Curve> {
     let mut curves: Vec<Curve> = Vec::new();
     for Epoch { phase, epoch, loss, .. } in epochs {
@@ -62,7 +62,7 @@ fn curves(epochs: &[Epoch]) -> Vec<Curve> {
             curves.len() - 1
         });
         let points = &mut curves[place].points;
-        // After an interruption a training begins again: what it says last counts.
+        // After an interruption, a training begins again. Later epochs replace the earlier ones.
         points.retain(|(known, _)| known < epoch);
         points.push((*epoch, *loss));
     }

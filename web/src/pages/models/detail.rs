@@ -1,4 +1,4 @@
-//! One model: the card first, then the file.
+//! A model: its card, then its file.
 
 use diode_core::api::{DATA_LICENCE, ModelSummary, ModelType};
 use leptos::prelude::*;
@@ -41,7 +41,7 @@ pub(crate) fn ModelPage() -> impl IntoView {
 fn content(model: &ModelSummary) -> impl IntoView + use<> {
     let id = model.id.to_string();
     let download = api::url(&format!("/models/{id}/download"));
-    // What follows from the file is computed here, where only this type can be read.
+    // The browser can read only files of this type, so the rest is shown only for them.
     let ranks = model.model_type == ModelType::Ranking;
     let evaluation = match &model.evaluation {
         Some(report) => view! { <Metrics report=report.clone() /> }.into_any(),

@@ -1,4 +1,4 @@
-//! Problems that a model is judged by, as rows of a table.
+//! The problems that a model is judged by, as table rows.
 
 use std::sync::Arc;
 
@@ -7,10 +7,11 @@ use leptos::prelude::*;
 use crate::charts::JudgedProblem;
 use crate::format;
 
-/// The chart of all problems as a table.
+/// A table with all problems of the chart.
 #[component]
 pub(super) fn EachProblem(problems: Arc<Vec<JudgedProblem>>) -> impl IntoView {
-    // Few readers open it, and hundreds of rows keep a slow computer busy.
+    // The rows are made when the table is opened: few readers open it, and hundreds of rows block a slow
+    // computer.
     let wanted = RwSignal::new(false);
     let rows = move || wanted.get().then(|| problems.iter().map(problem_row).collect_view());
     view! {

@@ -1,4 +1,4 @@
-//! Which models of a hardware were published when, by whom and why.
+//! The publications of a hardware's models: which, when, by whom and why.
 
 use diode_core::api::Publication;
 use diode_core::ids::{HardwareSlug, ModelId};
@@ -8,7 +8,7 @@ use crate::components::Loaded;
 use crate::format;
 use crate::remote::remote;
 
-/// Nothing where nothing was published.
+/// Shows nothing if nothing was published.
 #[component]
 pub(super) fn Publications(hardware: HardwareSlug, own: ModelId) -> impl IntoView {
     let steps = remote::<Vec<Publication>>(move || Some(format!("/hardware/{hardware}/publications")));

@@ -1,4 +1,4 @@
-//! What the server works on and has worked on.
+//! The server's jobs, current and past.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::components::{Empty, Loaded};
 use crate::format;
 use crate::remote::remote;
 
-/// As many of the newest as a page should have.
+/// The number of newest jobs that are shown.
 const MOST: usize = 20;
 
 #[component]
@@ -67,7 +67,7 @@ fn table(ended: Vec<&Job>) -> impl IntoView + use<> {
     }
 }
 
-/// `training, nvidia-h200`.
+/// The name of a job: `training, nvidia-h200`.
 fn named(job: &Job) -> String {
     let kind = match (job.request.kind, job.request.model_type) {
         (JobKind::Train, ModelType::Ranking) => "training".to_owned(),

@@ -1,4 +1,4 @@
-//! A model beside what was measured, problem by problem, computed in the browser.
+//! A model's predictions compared with the measured times, problem by problem. The browser computes them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,9 +18,9 @@ use crate::query::link;
 use crate::ranking::rank_in_turns;
 use crate::remote::{Load, remote_list};
 
-/// Of more problems, an even sample is predicted.
+/// If there are more problems than this, an even sample of them is predicted.
 const MOST: usize = 600;
-/// Rows of the worst problems.
+/// The number of rows for the worst problems.
 const WORST: usize = 10;
 
 #[component]
@@ -30,7 +30,8 @@ pub(super) fn Judged(summary: ModelSummary) -> impl IntoView {
     let slug = summary.hardware.to_string();
     let path = format!("/hardware/{slug}/problems");
     let points = remote_list::<ProblemPoint>(move || {
-        // A model predicts times by the method of its training. Those by another are nothing to compare with.
+        // A model predicts times by the method of its training data. Times by another method cannot be
+        // compared with them.
         let method = model.value()?.metadata().training.method.to_string();
         Some(link(&path, [("method", method)]))
     });
@@ -56,14 +57,14 @@ pub(super) fn Judged(summary: ModelSummary) -> impl IntoView {
     }
 }
 
-/// Whether the model's prediction and the measured time are of the same thing. What rounds to TF32 is no
-/// match for a prediction of float32 in full; the server compares such a time with no library.
+/// Whether the predicted and the measured time are comparable. A model predicts full float32, but the
+/// measured config may round to TF32. For such a config the server gives no comparison with the library.
 fn is_comparable(point: &ProblemPoint) -> bool {
     let may_round = point.problem.a_dtype == DType::Float32 && point.triton_over_library.is_none();
     point.triton_us.is_some() && !may_round
 }
 
-/// An even sample of `most`, in order.
+/// An even sample of `most` elements, in order.
 fn sample<T>(all: Vec<T>, most: usize) -> Vec<T> {
     let (count, most) = (all.len(), most.max(1));
     let chosen = |place: &usize| (place * most) / count != ((place + 1) * most) / count;
@@ -76,7 +77,7 @@ fn Predicted(model: Arc<Model>, points: Arc<Vec<ProblemPoint>>, slug: String) ->
     let comparable: Vec<&ProblemPoint> = points.iter().filter(|point| is_comparable(point)).collect();
     let known = comparable.len();
     let without = without_a_model(&points);
-    // Of many, few are kept.
+    // Only the sample is copied.
     let chosen: Arc<Vec<ProblemPoint>> = Arc::new(sample(comparable, MOST).into_iter().cloned().collect());
     if chosen.is_empty() {
         return view! { <Empty heading="Nothing to compare with">"No problem of this hardware was measured by the model's method."</Empty> }
@@ -102,11 +103,11 @@ fn Predicted(model: Arc<Model>, points: Arc<Vec<ProblemPoint>>, slug: String) ->
         .into_any()
 }
 
-/// How near the library alone, and the best Triton config alone, come to the faster of the two.
+/// How near the library alone and the best Triton config alone come to the faster of the two.
 fn without_a_model(points: &[ProblemPoint]) -> Option<String> {
     let both: Vec<[f64; 2]> = points
         .iter()
-        // Where one rounds to TF32 and the other does not, they are not compared.
+        // If only one of the two rounds to TF32, the server does not compare them.
         .filter(|point| point.triton_over_library.is_some())
         .filter_map(|point| Some([point.library_us?, point.triton_us?]))
         .collect();
@@ -129,7 +130,7 @@ fn without_a_model(points: &[ProblemPoint]) -> Option<String> {
     })
 }
 
-/// One problem with the group and size that it counts for.
+/// One problem, with the group and the size class that it counts for.
 struct Judgement {
     shown: JudgedProblem,
     group: ProblemGroup,
@@ -138,13 +139,13 @@ struct Judgement {
 }
 
 impl Judgement {
-    /// Logarithm of predicted / measured time.
+    /// The logarithm of predicted time / measured time.
     fn log_ratio(&self) -> f64 {
         (self.shown.predicted / self.shown.measured).ln()
     }
 }
 
-/// Bounds of operations, in order, and what lies below each.
+/// The size classes: an upper bound on the number of operations, and the name.
 const SIZES: [(f64, &str); 5] = [
     (1e8, "below 0.1 GFLOP"),
     (1e9, "0.1 to 1 GFLOP"),
@@ -238,7 +239,7 @@ fn Outcome(judged: Vec<Judgement>, known: usize, total: usize) -> impl IntoView 
     }
 }
 
-/// The logarithms of the ratios by some property.
+/// Groups the logarithms of the ratios by a property.
 fn by(judged: &[Judgement], property: impl Fn(&Judgement) -> String) -> Vec<(String, Vec<f64>)> {
     let mut found: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for one in judged {
@@ -247,7 +248,7 @@ fn by(judged: &[Judgement], property: impl Fn(&Judgement) -> String) -> Vec<(Str
     found.into_iter().collect()
 }
 
-/// The geometric mean of the ratios, 1 of none, and the median error as a share, 0 of none.
+/// The geometric mean of the ratios, and the median error as a share. Without ratios, they are 1 and 0.
 fn errors(log_ratios: &[f64]) -> (f64, f64) {
     let mut sizes: Vec<f64> = log_ratios.iter().map(|ratio| ratio.abs()).collect();
     sizes.sort_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! The server's own judgement of a model, beside what choices without a model reach.
+//! The server's own judgement of a model, beside the results of choices without a model.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! How good a model is, in numbers with their meaning.
+//! How good a model is, in numbers with explanations.
 
 use diode_core::api::EvaluationReport;
 use leptos::prelude::*;
@@ -7,7 +7,7 @@ use crate::components::{BarCell, Stat};
 use crate::format;
 use crate::pages::TOP_K;
 
-/// The three numbers that decide whether to use it.
+/// The three most important numbers for the decision to use a model.
 pub(super) fn short(report: &EvaluationReport) -> [Stat; 3] {
     let geomean = |k: &str| report.top_k.get(k).map(|top| format::percent(top.geomean));
     let worst = report.top_k.get("1").map(|top| format::percent(top.worst));
@@ -64,7 +64,7 @@ pub(super) fn Metrics(report: EvaluationReport) -> impl IntoView {
     }
 }
 
-/// Empty where the evaluation did not time it.
+/// Empty if the evaluation did not measure this time.
 fn rank_time(us: f64) -> String {
     if us > 0.0 { format::time(us) } else { String::new() }
 }

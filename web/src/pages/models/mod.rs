@@ -1,4 +1,4 @@
-//! Models: what there is, one of them in detail, and training another.
+//! Models: the list, the page of one model, and the form that trains another.
 
 mod about;
 mod card;

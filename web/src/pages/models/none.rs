@@ -1,4 +1,4 @@
-//! What can be done where there is no model.
+//! Shown where there is no model yet: what the reader can do.
 
 use diode_core::api::HardwareSummary;
 use leptos::prelude::*;
@@ -6,7 +6,7 @@ use leptos::prelude::*;
 use crate::components::{Empty, Loaded};
 use crate::remote::Remote;
 
-/// A link to training if there is anything to train on, else to contributing.
+/// A link to training if there is data to train on, else a link to contributing.
 #[component]
 pub(crate) fn NoModels(hardware: Remote<Vec<HardwareSummary>>) -> impl IntoView {
     let advice = |all: &[HardwareSummary]| {

@@ -1,4 +1,4 @@
-//! A job as it runs, by the server's event stream.
+//! The progress of a job, from the server's event stream.
 
 use diode_core::api::{Job, JobEvent, JobState};
 use leptos::prelude::*;
@@ -9,7 +9,7 @@ use web_sys::{Event, EventSource, MessageEvent};
 
 use crate::{api, cache};
 
-/// An open stream of events; closed when the page is left.
+/// An open stream of events. It is closed when the reader leaves the page.
 struct Stream {
     source: EventSource,
     _on_message: Closure<dyn FnMut(MessageEvent)>,
@@ -22,7 +22,7 @@ impl Drop for Stream {
     }
 }
 
-/// What is known of the job.
+/// What the page knows about the job.
 #[derive(Clone, Copy)]
 struct JobSignals {
     event: RwSignal<Option<JobEvent>>,
@@ -31,7 +31,7 @@ struct JobSignals {
     error: RwSignal<Option<String>>,
 }
 
-/// Shows how far a job has come and what it made, and calls `ended` once it has ended.
+/// Shows the progress of a job and its result. Calls `ended` once the job has ended.
 #[component]
 pub(super) fn Progress(id: String, #[prop(into)] ended: Callback<()>) -> impl IntoView {
     let progress =
@@ -55,7 +55,7 @@ pub(super) fn Progress(id: String, #[prop(into)] ended: Callback<()>) -> impl In
             let path = path.clone();
             cancelling.set(true);
             spawn_local(async move {
-                // What becomes of it comes as an event.
+                // The answer is not shown unless it is an error: an event will tell that the job was cancelled.
                 let answer = api::delete::<Job>(&path).await;
                 cancelling.try_set(false);
                 not_cancelled.try_set(answer.err().map(|failure| failure.to_string()));
@@ -88,15 +88,15 @@ pub(super) fn Progress(id: String, #[prop(into)] ended: Callback<()>) -> impl In
     }
 }
 
-/// How long the rest takes at the speed seen so far: ` · about 3 min left`. `first` is when the job was first seen, and
-/// how far it was.
+/// The remaining time at the speed so far: ` · about 3 min left`. `first` has the time and the progress when the page
+/// first saw the job.
 fn remaining(first: StoredValue<Option<(f64, f64)>>, share: f64) -> String {
     let now = js_sys::Date::now();
     let (began, had) = first.get_value().unwrap_or((now, share));
     if first.get_value().is_none() && share > 0.0 {
         first.set_value(Some((now, share)));
     }
-    // Of too little nothing can be told.
+    // After so little progress, an estimate would be useless.
     if share - had < 0.02 {
         return String::new();
     }
@@ -124,7 +124,7 @@ fn outcome(job: Job) -> impl IntoView {
     }
 }
 
-/// Follows the events of a job; `None` if the browser refuses, which `progress` then says.
+/// Follows the events of a job. `None` if the browser refuses; `progress` then shows an error.
 fn open(id: String, progress: JobSignals) -> Option<Stream> {
     let source = match EventSource::new(&api::url(&format!("/jobs/{id}/events"))) {
         Ok(source) => source,
@@ -156,8 +156,8 @@ fn open(id: String, progress: JobSignals) -> Option<Stream> {
             }
         })
     };
-    // The browser itself reconnects after a broken connection. A refused one is
-    // closed, and the answer to `finish` says why.
+    // After a broken connection, the browser reconnects by itself. If the server refused the connection, it is closed,
+    // and `finish` finds out why.
     let on_error = {
         let source = source.clone();
         Closure::<dyn FnMut(Event)>::new(move |_: Event| {
@@ -171,7 +171,7 @@ fn open(id: String, progress: JobSignals) -> Option<Stream> {
     Some(Stream { source, _on_message: on_message, _on_error: on_error })
 }
 
-/// Fetches the job once its events have ended.
+/// Fetches the job, once its events have ended.
 async fn finish(id: String, progress: JobSignals) {
     let answer = api::get::<Job>(&format!("/jobs/{id}")).await;
     cache::clear();

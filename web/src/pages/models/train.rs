@@ -1,4 +1,4 @@
-//! The form that has the server train a model.
+//! The form by which the server is asked to train a model.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use crate::components::{Choice, Select};
 use crate::query::{History, parameter, use_set_parameters};
 use crate::remote::Remote;
 
-/// The form, if there is anything to train on.
+/// The form, if any hardware has data to train on.
 #[component]
 pub(super) fn Train(
     hardware: Arc<Vec<HardwareSummary>>,
-    /// Fetched again once a job has ended.
+    /// The list of models, which is fetched again once a job has ended.
     models: Remote<Vec<ModelSummary>>,
 ) -> impl IntoView {
     let wanted = parameter("hardware").get_untracked();
@@ -30,15 +30,15 @@ pub(super) fn Train(
     initial.map(|initial| view! { <TrainForm choices initial models /> })
 }
 
-/// The form and the job that it started.
+/// The form, and the job that it has started.
 #[component]
 fn TrainForm(choices: Vec<Choice>, initial: String, models: Remote<Vec<ModelSummary>>) -> impl IntoView {
     let chosen = RwSignal::new(initial);
     let model_type = RwSignal::new(ModelType::default().to_string());
     let (asking, error) = (RwSignal::new(false), RwSignal::new(None::<String>));
     let set = use_set_parameters();
-    // In the address only while it runs: a reload then finds it again, and does
-    // not show one that has ended.
+    // The job is in the address only while it runs. So a reload shows a running job again, but not one that
+    // has ended.
     let job = RwSignal::new(parameter("job").get_untracked());
     let ended = {
         let set = set.clone();
@@ -58,7 +58,7 @@ fn TrainForm(choices: Vec<Choice>, initial: String, models: Remote<Vec<ModelSumm
         error.set(None);
         spawn_local(async move {
             let answer = api::post::<_, Job>("/jobs", &request).await;
-            // The page may be gone by now; the job runs all the same.
+            // The page may be gone by now. The job runs all the same.
             if asking.try_set(false).is_some() {
                 return;
             }

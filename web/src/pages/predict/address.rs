@@ -1,4 +1,4 @@
-//! A shape as parameters of Predict's address.
+//! A shape as parameters of the address of Predict.
 
 use diode_core::{Bias, DType, Epilogue, Field, Invalid, Layout, Op, Problem, ProblemFields};
 
@@ -7,9 +7,9 @@ use super::sizes::size;
 /// A parameter of the address.
 pub(crate) struct Key {
     pub(crate) name: &'static str,
-    /// Its value where the address leaves it out.
+    /// The value that applies if the address leaves the parameter out.
     pub(crate) default: &'static str,
-    /// Whether the address names it also when it has its default.
+    /// Whether the address names the parameter even if it has the default value.
     always: bool,
 }
 
@@ -30,24 +30,24 @@ pub(crate) const SHAPE: [Key; 9] = [
     key("bias", "matrix", false),
 ];
 
-/// What follows the shape.
+/// The epilogue, which stands after the shape.
 pub(super) const EPILOGUE: Key = key("epilogue", Epilogue::None.as_str(), false);
 
 impl Key {
-    /// One that is said where it has a value.
+    /// A parameter that the address names only if it has a value.
     pub(super) const fn optional(name: &'static str) -> Self {
         key(name, "", false)
     }
 
-    /// Whether the address names it. A size that was emptied stays empty there: left out, it would be
-    /// the default again.
+    /// Whether the address names the parameter. An emptied size must stay in the address as empty: if it were
+    /// left out, it would have its default again.
     pub(super) fn is_said(&self, value: &str) -> bool {
         self.always || value != self.default
     }
 }
 
-/// The problem that values of [`SHAPE`] describe, or what is wrong with them in the words that the server and the
-/// command line use.
+/// The problem that values of [`SHAPE`] describe. The error has the same words as on the server and the command
+/// line.
 pub(crate) fn problem_of(values: [&str; 9]) -> Result<Problem, Invalid> {
     let [op, b, m, n, k, dtype, a_layout, b_layout, bias] = values;
     let op: Op = op.parse()?;
@@ -60,13 +60,13 @@ pub(crate) fn problem_of(values: [&str; 9]) -> Result<Problem, Invalid> {
     Problem::new(ProblemFields { a_layout, b_layout, bias, ..plain })
 }
 
-/// Whether Predict's form can say everything about a problem.
+/// Whether Predict's form can describe a problem completely.
 pub(crate) fn has_a_form(problem: &Problem) -> bool {
     let p = problem;
     p.a_dtype == p.b_dtype && p.a_dtype == p.out_dtype && p.out_layout.is_none()
 }
 
-/// The values of [`SHAPE`] for a problem; empty for what the address leaves out.
+/// The values of [`SHAPE`] for a problem. Parameters that the address leaves out are empty.
 pub(crate) fn shape_of(problem: &Problem) -> [(&'static str, String); 9] {
     let p = problem;
     let bias = if p.op.has_bias() { p.bias.to_string() } else { String::new() };

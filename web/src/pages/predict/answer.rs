@@ -18,21 +18,20 @@ use crate::format;
 use crate::query::link;
 use crate::turns::put_off;
 
-/// How many candidates are shown.
+/// The number of candidates that are shown.
 const TOP: usize = 10;
 
-/// What is asked beside the shape.
+/// The settings besides the shape.
 #[derive(Clone, Copy, PartialEq)]
 struct Asked {
     tf32: bool,
     epilogue: Epilogue,
 }
 
-/// The answer, which follows every key. While the fields are not a problem the
-/// form says why.
+/// The answer. It is updated at every key. While the fields describe no problem, the form says why.
 #[component]
 pub(super) fn Answer(fields: Fields, summary: ModelSummary, model: Arc<Model>) -> impl IntoView {
-    // Kept between key presses, so that only what depends on the shape is computed again.
+    // The ranker is kept between keys, so that only the parts that depend on the shape are computed again.
     let ranker = StoredValue::new(Ranker::new(Arc::clone(&model)));
     let first = Arc::clone(&model);
     let problem = Memo::new(move |_| fields.problem().ok());
@@ -40,12 +39,13 @@ pub(super) fn Answer(fields: Fields, summary: ModelSummary, model: Arc<Model>) -
         let tf32 = !fields.tf32.with(String::is_empty);
         Some(Asked { tf32, epilogue: fields.epilogue().ok()? })
     });
-    // On a slow computer, the first ranking takes long enough for a turn of its own: it prepares the configs.
+    // The first ranking prepares the configs. On a slow computer this takes long, so it gets a turn of its
+    // own.
     put_off(move || {
         let wanted = problem.try_get_untracked().flatten().zip(asked.try_get_untracked().flatten());
         let Some((problem, asked)) = wanted else { return };
         ranker.try_update_value(|ranker| {
-            // What it refuses is told where it is shown.
+            // Errors are shown with the answer, which computes the same again.
             let _ = shortlist(&first, ranker, &problem, asked.tf32);
         });
     });
@@ -113,13 +113,13 @@ fn ranking_view(
     let hardware = &model.metadata().hardware;
     let rounds = rounds(problem, asked.tf32);
     let (picks, _, verdict) = followed(ranking, hardware, problem, asked.epilogue, TOP);
-    // What follows the multiplication is not part of its roofline.
+    // The roofline is that of the multiplication alone, so there is none with an epilogue.
     let facts = hardware.facts.as_ref().filter(|_| verdict.is_none());
     let roof = facts.and_then(|facts| roofline(facts, problem, rounds));
     let shown = Shown { problem, best: picks.first().map_or(Micros(0.0), Weighed::total), roof, verdict };
     let rows = picks.iter().zip(1..).map(|(pick, place)| shown.row(place, pick));
     let caveat = model.caveat(problem, ranking).or_else(|| rounds.then(|| TF32_CAVEAT.to_owned()));
-    // That was measured of multiplications alone.
+    // The model's confidence was measured for multiplications without an epilogue.
     let known = model.confidence(problem).filter(|_| caveat.is_none() && verdict.is_none()).cloned();
     let notes = [caveat, uncounted(asked.epilogue, hardware, problem)].into_iter().flatten();
     let notes = notes.map(|note| view! { <p class="note" role="note">{note}</p> }).collect_view();
@@ -157,10 +157,10 @@ fn rate(problem: &Problem, time: Micros) -> String {
     format::three_digits(Tflops::from_work(problem.flops(), time).0)
 }
 
-/// What all rows of an answer have in common.
+/// What all rows of an answer share.
 struct Shown<'a> {
     problem: &'a Problem,
-    /// Of the first.
+    /// The predicted time of the first pick.
     best: Micros,
     roof: Option<Micros>,
     verdict: Option<Verdict>,
@@ -183,7 +183,7 @@ impl Shown<'_> {
         }
     }
 
-    /// Of the roofline's share, or of what follows.
+    /// The head of the last column: the roofline's share, or the time of the epilogue.
     fn last_head(&self) -> impl IntoView + use<> {
         let (text, title) = match self.verdict {
             Some(verdict) => {
@@ -218,10 +218,10 @@ impl Shown<'_> {
     }
 }
 
-/// The same on the command line, which has no TF32, and what was measured.
+/// Links to the same question on the command line, which has no TF32, and to the measurements.
 fn onward(problem: &Problem, summary: &ModelSummary, asked: Asked, rounds: bool) -> impl IntoView + use<> {
     let hardware = [("hardware", summary.hardware.to_string())];
-    // The shape too: if nobody has measured it, that page leads back to it.
+    // The link has the shape, too: if nobody has measured the problem, its page links back to Predict.
     let measured =
         link(&format!("/problems/{}", problem.id()), hardware.into_iter().chain(shape_of(problem)));
     let mut command = format!("diode predict --model {} {}", summary.file_name, flags(problem));

@@ -1,4 +1,4 @@
-//! How far the ranking may be trusted: how good picks were on unseen problems of the same group.
+//! How reliable the ranking is: how good the picks were on unseen problems of the same group.
 
 use diode_core::ProblemGroup;
 use diode_model::GroupConfidence;
@@ -7,7 +7,7 @@ use leptos::prelude::*;
 use crate::components::Bar;
 use crate::format;
 
-/// The share of the group's unseen problems where the best of k picks was within 5 % of the best.
+/// Shows the share of the group's unseen problems for which the best of k picks was within 5 % of the best.
 #[component]
 pub(super) fn Confidence(known: GroupConfidence) -> impl IntoView {
     let rows = known.within_5_percent.iter().map(|&(picks, share)| {

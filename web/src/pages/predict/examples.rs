@@ -1,4 +1,4 @@
-//! Shapes to start from: of what was measured, those nearest to common ones.
+//! Shapes to start from: the measured problems nearest to common shapes.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::fields::Fields;
 use crate::components::nearest_path;
 use crate::remote::remote;
 
-/// The first is the default of the form.
+/// Common shapes. The first is the form's default.
 const COMMON: [(&str, [u64; 3]); 5] = [
     ("square", [4096, 4096, 4096]),
     ("Llama 8B, MLP up", [2048, 14336, 4096]),
@@ -21,13 +21,13 @@ const COMMON: [(&str, [u64; 3]); 5] = [
     ("small", [256, 512, 256]),
 ];
 
-/// Of so many nearest problems one is chosen that the form's own defaults describe but for its sizes.
+/// This many nearest problems are searched for one that differs from the form's defaults only in its sizes.
 const LOOKED_AT: u32 = 20;
 
 #[component]
 pub(super) fn Examples(
     fields: Fields,
-    /// The slug of the model's hardware; empty while there is none.
+    /// The slug of the model's hardware. Empty while there is no model.
     #[prop(into)]
     hardware: Signal<String>,
 ) -> impl IntoView {
@@ -69,7 +69,7 @@ pub(super) fn Examples(
     }
 }
 
-/// The measured problem nearest to a shape, once the server has said it.
+/// The measured problem nearest to a shape, once the server has answered.
 fn measured(hardware: Signal<String>, [m, n, k]: [u64; 3]) -> Memo<Option<Problem>> {
     let common = Problem::new(ProblemFields::plain(Op::Mm, 1, m, n, k, DType::BFloat16)).ok();
     let near = remote::<Vec<NearestProblem>>(move || {

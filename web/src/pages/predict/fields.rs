@@ -1,4 +1,5 @@
-//! The form's fields as signals. They follow the page's address, and the address follows them.
+//! The form's fields as signals. A change of the address changes them, and a change of them changes the
+//! address.
 
 use std::time::Duration;
 
@@ -12,11 +13,10 @@ use super::address::{EPILOGUE, Key, SHAPE, problem_of};
 use super::sizes::batched;
 use crate::query::address;
 
-/// The types that the form offers; the address may name others.
+/// The types that the form offers. The address may name others.
 pub(crate) const DTYPES: [DType; 3] = [DType::BFloat16, DType::Float16, DType::Float32];
 
-/// The address follows this long after the last key: browsers limit how often
-/// it may change.
+/// The address changes this long after the last key, because browsers limit how often it may change.
 const SETTLED: Duration = Duration::from_millis(250);
 
 /// Every field of the form, as text.
@@ -31,22 +31,22 @@ pub(crate) struct Fields {
     pub(super) a_layout: RwSignal<String>,
     pub(super) b_layout: RwSignal<String>,
     pub(super) bias: RwSignal<String>,
-    /// Not empty where float32 may be rounded.
+    /// Not empty if float32 may be rounded to TF32.
     pub(super) tf32: RwSignal<String>,
     pub(super) epilogue: RwSignal<String>,
     pub(super) hardware: RwSignal<String>,
     pub(super) model: RwSignal<String>,
 }
 
-/// The parameters in the order of the address.
+/// The parameters, in the order of the address.
 fn keys() -> impl Iterator<Item = Key> {
     let [tf32, hardware, model] = ["tf32", "hardware", "model"].map(Key::optional);
     SHAPE.into_iter().chain([tf32, EPILOGUE, hardware, model])
 }
 
 impl Fields {
-    /// Fields with the values of the address. They change when a link or the back
-    /// button changes it, and write what is typed back to it.
+    /// Fields with the values of the address. They follow the address when a link or the back button
+    /// changes it, and write what the reader types into it.
     pub(super) fn from_address() -> Self {
         let [op, b, m, n, k, dtype, a_layout, b_layout, bias] =
             SHAPE.map(|key| RwSignal::new(key.default.to_owned()));
@@ -84,7 +84,7 @@ impl Fields {
         on_cleanup(cancel);
         Effect::new(move |ran: Option<()>| {
             let values = self.signals().map(|signal| signal.get());
-            // The first run sees the values of the address itself.
+            // In the first run, the fields have just been read from the address.
             if ran.is_none() {
                 return;
             }
@@ -123,7 +123,8 @@ impl Fields {
         ]
     }
 
-    /// Takes the sizes of a shape that was written as one text. A batch needs an op that has one.
+    /// Sets the sizes to those of a shape that was written as one text. A batch also changes the op to a
+    /// batched one.
     pub(super) fn take(self, batch: Option<u64>, sizes: [u64; 3]) {
         for (signal, size) in [self.m, self.n, self.k].into_iter().zip(sizes) {
             signal.set(size.to_string());
@@ -133,21 +134,21 @@ impl Fields {
         self.op.set(batched(self.op.get_untracked().parse().unwrap_or(Op::Mm)).to_string());
     }
 
-    /// The problem the fields describe, or what is wrong with them in the words
-    /// that the server and the command line use.
+    /// The problem that the fields describe. The error has the same words as on the server and the command
+    /// line.
     pub(super) fn problem(self) -> Result<Problem, Invalid> {
         let values = self.signals().map(|signal| signal.get());
         let [op, b, m, n, k, dtype, a_layout, b_layout, bias, ..] = values.each_ref().map(String::as_str);
         problem_of([op, b, m, n, k, dtype, a_layout, b_layout, bias])
     }
 
-    /// What follows the problem, or what is wrong with its name.
+    /// The epilogue, or why its name is invalid.
     pub(super) fn epilogue(self) -> Result<Epilogue, Invalid> {
         self.epilogue.with(|name| name.parse())
     }
 }
 
-/// The address for what is typed.
+/// The address for the values of the fields.
 fn written(path: &str, values: [String; 13]) -> String {
     let said = keys().zip(values).filter(|(key, value)| key.is_said(value));
     address(path, said.map(|(key, value)| (key.name, value)))

@@ -1,4 +1,4 @@
-//! The form: a model, an operator, three sizes.
+//! The form: the model, the op, three sizes and more.
 
 use std::sync::Arc;
 
@@ -14,19 +14,19 @@ use super::sizes::{dims, plain};
 use crate::components::{Chips, Choice, Later, Select};
 use crate::format;
 
-/// The input of one size, as the overview and this page show it.
+/// The field for one size. The overview has it, too.
 #[component]
 pub(crate) fn SizeField(
     key: &'static str,
     value: RwSignal<String>,
     #[prop(optional, into)] wrong: Signal<bool>,
-    /// Takes the sizes where a whole shape is written or pasted into the field.
+    /// Called if the reader writes or pastes a whole shape into the field.
     take: Callback<(Option<u64>, [u64; 3])>,
 ) -> impl IntoView {
     let id = format!("size-{key}");
     let input = move |event: Event| {
         let text = event_target_value(&event);
-        // A shape that is being typed is whole only when the reader says so.
+        // While the reader types, a shape may be incomplete. Only a pasted one is complete.
         let pasted = Reflect::get(&event, &"inputType".into()).is_ok_and(|kind| kind == "insertFromPaste");
         match dims(&text) {
             Some(shape) if pasted => take.run(shape),
@@ -65,7 +65,8 @@ pub(super) fn Form(
     fields: Fields,
     models: Arc<Vec<ModelSummary>>,
     choice: Memo<Result<ModelSummary, String>>,
-    /// Whether the model is there. On a slow computer, the answer comes before what else the server is asked for.
+    /// Whether the model has been loaded. On a slow computer, the answer must come before the form's further
+    /// requests.
     is_there: Signal<bool>,
 ) -> impl IntoView {
     let refusal = Memo::new(move |_| fields.problem().err().or_else(|| fields.epilogue().err()));
@@ -81,7 +82,7 @@ pub(super) fn Form(
     let own =
         |values: Vec<String>| values.into_iter().map(|value| (value.clone(), value)).collect::<Vec<_>>();
     let dtypes = {
-        // An unusual type that the address names is offered too.
+        // If the address names another type, the form offers it, too.
         let given = fields.dtype.get_untracked().parse::<DType>().ok();
         let extra = given.filter(|dtype| !DTYPES.contains(dtype));
         own(DTYPES.into_iter().chain(extra).map(|dtype| dtype.to_string()).collect())
@@ -157,12 +158,12 @@ pub(super) fn Form(
     }
 }
 
-/// In full, or rounded: torch's `set_float32_matmul_precision` says which of them it may.
+/// Full float32 or TF32. In torch, `set_float32_matmul_precision` decides between them.
 pub(crate) fn float32() -> Vec<Choice> {
     [("", "in full"), ("1", "as TF32")].map(|(value, text)| (value.to_owned(), text.to_owned())).into()
 }
 
-/// What may follow a multiplication point by point.
+/// The epilogues that may follow a multiplication.
 pub(crate) fn epilogues() -> Vec<Choice> {
     let text = |epilogue| match epilogue {
         Epilogue::None => "none: the product alone",

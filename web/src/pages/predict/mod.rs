@@ -1,5 +1,5 @@
-//! Predictions for a shape as it is typed: the model is fetched once, the ranking
-//! happens in the browser, the state is in the address.
+//! Predictions for a shape while the reader types it. The model is fetched once, the browser ranks, and the
+//! address has the state.
 
 mod address;
 mod answer;
@@ -51,8 +51,8 @@ pub(crate) fn PredictPage() -> impl IntoView {
     }
 }
 
-/// The model that the address asks for: by id, or the best for a hardware, or
-/// the best there is.
+/// The model that the address names by id, or the best model of the hardware that it names, or the best
+/// model of all.
 fn chosen(fields: Fields, models: &[ModelSummary]) -> Result<ModelSummary, String> {
     let (id, hardware) = (fields.model.get(), fields.hardware.get());
     if !id.is_empty() {
@@ -84,7 +84,8 @@ fn FormAndAnswer(fields: Fields, models: Arc<Vec<ModelSummary>>) -> impl IntoVie
             </Empty>
         }
         .into_any(),
-        // What stands below it comes into sight only where it is higher than the answer.
+        // A placeholder lower than the answer would show the parts below it, and the answer would then push
+        // them down.
         (_, Load::Waiting) => view! { <Skeleton height="48rem" /> }.into_any(),
         (_, Load::Failed(reason)) => view! { <FailedLoad reason retry=move || model.retry() /> }.into_any(),
         (Ok(summary), Load::Ready(model)) => view! { <Answer fields summary model /> }.into_any(),

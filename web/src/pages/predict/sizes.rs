@@ -2,8 +2,7 @@
 
 use diode_core::{Field, Invalid, Op, Problem};
 
-/// Reads a size. A text that is no number is refused in the same words as a
-/// number out of range.
+/// Reads a size. A text that is no number is refused in the same words as a number out of range.
 pub(crate) fn size(field: Field, text: &str) -> Result<u64, Invalid> {
     let text = text.trim();
     let size = whole(text).filter(|size| (1..=Problem::MAX_DIM).contains(size));
@@ -13,19 +12,19 @@ pub(crate) fn size(field: Field, text: &str) -> Result<u64, Invalid> {
     })
 }
 
-/// The digits of a size, however it was written; other texts stay as they are.
+/// The digits of a size in any notation. Other texts stay as they are.
 pub(crate) fn plain(text: &str) -> String {
     let text = text.trim();
     whole(text).map_or_else(|| text.to_owned(), |size| size.to_string())
 }
 
-/// A whole number: `4096`, `4,096`, `4_096`, `1e4`, `2.5e3`.
+/// Reads a whole number: `4096`, `4,096`, `4_096`, `1e4`, `2.5e3`.
 pub(crate) fn whole(text: &str) -> Option<u64> {
     if let Ok(size) = text.parse() {
         return Some(size);
     }
     if text.contains(['e', 'E']) {
-        /// Up to here every whole number is a distinct f64.
+        /// Below this, every whole number is a distinct f64.
         const EXACT: f64 = 9_007_199_254_740_992.0;
         let value: f64 = text.parse().ok()?;
         return (value.fract() == 0.0 && (0.0..EXACT).contains(&value)).then_some(value as u64);
@@ -39,8 +38,8 @@ pub(crate) fn whole(text: &str) -> Option<u64> {
         .flatten()
 }
 
-/// A batch, M, N and K in one text: `4096x4096x4096`, `8 × 512 × 512 × 64`, `16*4096*4096`. The
-/// batch is `None` where there are three sizes.
+/// Reads a batch, M, N and K from one text: `4096x4096x4096`, `8 × 512 × 512 × 64`, `16*4096*4096`. The
+/// batch is `None` if there are three sizes.
 pub(crate) fn dims(text: &str) -> Option<(Option<u64>, [u64; 3])> {
     let sizes: Option<Vec<u64>> = text.split(['x', 'X', '×', '*']).map(|size| whole(size.trim())).collect();
     match sizes?[..] {
@@ -50,7 +49,7 @@ pub(crate) fn dims(text: &str) -> Option<(Option<u64>, [u64; 3])> {
     }
 }
 
-/// The op with a batch that an op becomes when its shape has one.
+/// The batched op for an op: with a bias if the op has one.
 pub(crate) fn batched(op: Op) -> Op {
     if op.has_bias() { Op::Baddbmm } else { Op::Bmm }
 }

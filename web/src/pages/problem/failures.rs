@@ -1,4 +1,4 @@
-//! The configs that have no time, and why.
+//! The configs without a time, with the reasons.
 
 use diode_core::FailureReason;
 use diode_core::api::FailedConfig;

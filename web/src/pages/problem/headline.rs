@@ -1,4 +1,4 @@
-//! What matters most about a problem, in one strip.
+//! The most important facts about a problem, in one strip.
 
 use diode_core::api::{ProblemDetail, ProblemView};
 use diode_core::{Layout, Micros, Tflops};
@@ -9,7 +9,7 @@ use crate::format;
 use crate::pages::predict::{has_a_form, shape_of};
 use crate::query::link;
 
-/// `4096×4096×4096 bfloat16 on NVIDIA H200`
+/// The name of a problem: `4096×4096×4096 bfloat16 on NVIDIA H200`
 pub(super) fn name(detail: &ProblemDetail) -> String {
     format!("{} {} on {}", detail.problem.dims(), detail.problem.a_dtype, detail.hardware.name)
 }
@@ -58,7 +58,7 @@ fn tags(detail: &ProblemDetail) -> Vec<String> {
     tags
 }
 
-/// The switch between hardware and methods, where there are several.
+/// The switch between hardware and methods, if the problem has several.
 fn views(detail: &ProblemDetail) -> Option<impl IntoView + use<>> {
     let own = ProblemView { hardware: detail.hardware.slug.clone(), method: detail.method };
     let path = format!("/problems/{}", detail.problem_id);
@@ -72,7 +72,7 @@ fn views(detail: &ProblemDetail) -> Option<impl IntoView + use<>> {
         .then(|| view! { <nav class="chips" aria-label="Views">{chips.collect_view()}</nav> })
 }
 
-/// The best Triton config first, with the library beside it.
+/// The headline numbers: the best Triton config first, then the library.
 fn numbers(detail: &ProblemDetail) -> impl IntoView + use<> {
     let triton = detail.triton.as_ref();
     let rate =

@@ -1,4 +1,4 @@
-//! One problem: its best config, what a model predicts, and every config timed.
+//! A problem: its best config, a model's predictions, and all timed configs.
 
 mod failures;
 mod headline;
@@ -38,7 +38,7 @@ pub(crate) fn ProblemPage() -> impl IntoView {
     });
     use_title(move || detail.value().map_or_else(|| "Problem".to_owned(), |detail| headline::name(&detail)));
     let predictions = use_predictions(detail, hardware);
-    // The shape that Predict was asked about, if the reader comes from there.
+    // If the reader comes from Predict, the address has the shape.
     let shape = SHAPE.map(|key| (key.name, parameter(key.name)));
     let missing = move || {
         let shape = shape.map(|(name, value)| (name, value.get()));
@@ -56,7 +56,7 @@ pub(crate) fn ProblemPage() -> impl IntoView {
     }
 }
 
-/// Stands where nothing was measured: Predict links here without knowing whether something was.
+/// Shown if nothing was measured. Predict links here without knowing whether the problem was measured.
 fn unmeasured(
     id: &str,
     hardware: String,
@@ -64,7 +64,7 @@ fn unmeasured(
     shape: [(&'static str, String); SHAPE.len()],
 ) -> AnyView {
     let board = format!("/hardware/{hardware}");
-    // The address says which problem it is only where it leads back to a shape.
+    // Only an address that comes from Predict describes the problem. Others have just its id.
     let problem = described(&shape).filter(|problem| problem.id().as_str() == id);
     let wanted = Some(hardware.clone()).filter(|slug| !slug.is_empty()).zip(problem);
     let predict = link("/predict", shape.into_iter().chain([("hardware", hardware.clone())]));
@@ -97,7 +97,7 @@ fn unmeasured(
     .into_any()
 }
 
-/// The problem of a shape in the address.
+/// The problem that the shape in the address describes.
 fn described(shape: &[(&'static str, String); SHAPE.len()]) -> Option<Problem> {
     let mut values = SHAPE.each_ref().map(|key| key.default);
     for (value, (_, given)) in values.iter_mut().zip(shape).filter(|(_, (_, given))| !given.is_empty()) {
@@ -106,10 +106,10 @@ fn described(shape: &[(&'static str, String); SHAPE.len()]) -> Option<Problem> {
     problem_of(values).ok()
 }
 
-/// What the best model for the hardware predicts for the configs of a problem. Where it may have learnt the problem,
-/// the network of its cross-validation predicts that has not.
+/// The predictions of the hardware's best model for the configs of a problem. If the model may have learnt the
+/// problem, a network of its cross-validation predicts instead, one that was trained without the problem.
 ///
-/// Where the address names the hardware, the model is fetched beside the problem.
+/// If the address names the hardware, the model is fetched together with the problem.
 fn use_predictions(detail: Remote<ProblemDetail>, hardware: Memo<String>) -> Signal<Predictions> {
     let listed = remote::<Vec<ModelSummary>>(|| Some("/models".to_owned()));
     let chosen = Memo::new(move |_| {
@@ -123,7 +123,7 @@ fn use_predictions(detail: Remote<ProblemDetail>, hardware: Memo<String>) -> Sig
     let model = models::model(move || chosen.get().map(|model| model.id.to_string()));
     let wanted_unseen = Memo::new(move |_| {
         let (summary, model, detail) = (chosen.get()?, model.value()?, detail.value()?);
-        // What a contributed model was trained with, its owner keeps.
+        // The server has no networks of the cross-validation for contributed models.
         let has_networks = summary.source != ModelSource::Contributed;
         (has_networks && may_have_learnt(&model, &detail.problem)).then(|| (summary.id, detail.problem.id()))
     });
@@ -136,7 +136,7 @@ fn use_predictions(detail: Remote<ProblemDetail>, hardware: Memo<String>) -> Sig
         let is_wanted = wanted_unseen.get().is_some();
         let (network, learner) = match unseen.get() {
             unseen @ (Load::Waiting | Load::Ready(_)) if is_wanted => (unseen, model.value()),
-            // The server may have removed them.
+            // If the server has removed the networks, the model itself predicts.
             _ => (model.get(), None),
         };
         let known = match (detail.value(), chosen.get(), network) {
@@ -147,7 +147,7 @@ fn use_predictions(detail: Remote<ProblemDetail>, hardware: Memo<String>) -> Sig
                 };
                 spawn_local(async move {
                     let made = predicted(&network, summary, seen, &detail).await;
-                    // The page may be gone by now, or show another problem.
+                    // The page may be gone by now, or may show another problem.
                     if newest.try_get_value() == Some(own) {
                         predictions.set(made);
                     }
@@ -181,8 +181,8 @@ fn Measured(detail: Arc<ProblemDetail>, predictions: Signal<Predictions>) -> imp
         }
         .into_any();
     }
-    // The table is below the first screenful: made before, its rows would keep a slow computer from drawing the chart,
-    // and be made again with the predicted times.
+    // The table waits for the chart. It is below the first screenful, and its rows would keep a slow computer from
+    // drawing the chart. They would also be made twice, the second time with the predicted times.
     let is_chart_settled = Memo::new(move |before: Option<&bool>| {
         before == Some(&true) || predictions.with(|predictions| *predictions != Predictions::Awaited)
     });

@@ -1,4 +1,4 @@
-//! A model's predictions for the configs of a problem, computed in the browser.
+//! A model's predictions for the configs of a problem. The browser computes them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,25 +13,26 @@ use crate::charts::{self, Agreement};
 use crate::format;
 use crate::turns::pass;
 
-/// What a model predicts for the configs of the problem.
+/// The predictions, or why there are none.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) enum Predictions {
-    /// The model is on its way.
+    /// The model is being fetched.
     #[default]
     Awaited,
-    /// Nobody has trained a model for the hardware.
+    /// The hardware has no model.
     NoModel,
-    /// The model gives none, for this reason.
+    /// The model cannot predict, for this reason.
     Refused(String),
     Made(Arc<Made>),
 }
 
-/// Predicted times, and where they come from.
+/// Predicted times, and their origin.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Made {
-    /// In microseconds, in the order of the configs; `None` for templates that the model cannot predict.
+    /// Microseconds for each config, in the order of the configs. `None` for templates that the model cannot
+    /// predict.
     times: Vec<Option<f64>>,
-    /// The model.
+    /// The model that predicted, or that the network belongs to.
     summary: ModelSummary,
     seen: Seen,
 }
@@ -40,9 +41,9 @@ pub(super) struct Made {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Seen {
     Never(&'static str),
-    /// The network is one of the model's cross-validation, and was trained without it.
+    /// A network of the cross-validation predicted. It was trained without the problem.
     LeftOut,
-    /// It was trained on problems of this kind, so that this one may be among them.
+    /// The model was trained on problems of this kind, and perhaps on this one.
     Maybe,
 }
 
@@ -57,8 +58,8 @@ impl Seen {
         Self::Maybe
     }
 
-    /// Whether a network that the server gave in place of a model has learnt the problem. It gives the model itself
-    /// where that has not.
+    /// Whether a network that the server gave instead of a model has learnt the problem. The server gives the model
+    /// itself if the model has not learnt the problem.
     pub(super) fn instead_of(model: &Model, given: &Model) -> Self {
         if given.network() == model.network() {
             return Self::Never("It has not learnt this problem.");
@@ -76,7 +77,7 @@ impl Seen {
 }
 
 impl Predictions {
-    /// The predicted time of the config at a rank.
+    /// The predicted time of the config with this rank.
     pub(super) fn of(&self, rank: usize) -> Option<f64> {
         match self {
             Self::Made(made) => made.times.get(rank).copied().flatten(),
@@ -84,8 +85,8 @@ impl Predictions {
         }
     }
 
-    /// Whether the table has columns for them. They stand there before the times arrive, so that
-    /// nothing moves then.
+    /// Whether the table has columns for predictions. It has them before the times arrive, so that nothing moves
+    /// then.
     pub(super) fn have_columns(&self) -> bool {
         matches!(self, Self::Awaited | Self::Made(_))
     }
@@ -96,8 +97,8 @@ pub(super) fn may_have_learnt(model: &Model, problem: &Problem) -> bool {
     Seen::by(model, problem) == Seen::Maybe
 }
 
-/// Predicts the time of every config that the network can predict. That is the model of the summary, which gives the
-/// same times as in Predict, or one of its cross-validation that has not seen the problem.
+/// Predicts the time of every config that the network can predict. The network is the model of the summary, which
+/// gives the same times as in Predict, or a network of its cross-validation that was trained without the problem.
 pub(super) async fn predicted(
     network: &Model,
     summary: ModelSummary,
@@ -110,7 +111,7 @@ pub(super) async fn predicted(
     }
 }
 
-/// In several turns: each ranking keeps a slow computer busy for long enough.
+/// Works in several turns, because each ranking takes long on a slow computer.
 async fn times(model: &Model, detail: &ProblemDetail) -> Result<Vec<Option<f64>>, ModelError> {
     pass().await;
     let configs = detail.configs.iter().map(|result| result.config);
@@ -118,14 +119,14 @@ async fn times(model: &Model, detail: &ProblemDetail) -> Result<Vec<Option<f64>>
     let ranked = rank(model, &detail.problem, &Space::List(tiled))?;
     let times: HashMap<Config, f64> = ranked.configs.iter().map(|(config, time)| (*config, time.0)).collect();
     pass().await;
-    // The library's time is predicted relative to the best of the model's own space.
+    // A model predicts the library's time relative to the best config of the model's own space.
     let library = Ranker::new(model).shortlist(&detail.problem, &model.space())?.library.map(|time| time.0);
     pass().await;
     let time = |config| if config == Config::Library { library } else { times.get(&config).copied() };
     Ok(configs.map(time).collect())
 }
 
-/// Measured against predicted, or why there is no chart.
+/// A chart of predicted against measured times, or why there is none.
 pub(super) fn chart(detail: &ProblemDetail, predictions: &Predictions) -> impl IntoView + use<> {
     let (plot, note) = match predictions {
         Predictions::NoModel => return ().into_any(),
@@ -133,7 +134,7 @@ pub(super) fn chart(detail: &ProblemDetail, predictions: &Predictions) -> impl I
             let sentence = format!("The model gives no predictions here: {refusal}.");
             return view! { <p class="note">{sentence}</p> }.into_any();
         }
-        // As high as what will stand there.
+        // The placeholder is as high as the chart.
         Predictions::Awaited => (
             view! {
                 <div class="chart skeleton"></div>
@@ -152,7 +153,7 @@ pub(super) fn chart(detail: &ProblemDetail, predictions: &Predictions) -> impl I
                     Some(Agreement { label: result.config.label(), measured: result.us, predicted })
                 })
                 .collect();
-            // Of the fastest of all, and of none if that has no dot.
+            // The ring marks the fastest config. If that config has no prediction, there is no ring.
             let ring = predictions.of(0).map(|_| 0);
             (charts::agreement(agreements, ring).into_any(), origin_note(made).into_any())
         }
@@ -170,7 +171,7 @@ pub(super) fn chart(detail: &ProblemDetail, predictions: &Predictions) -> impl I
     .into_any()
 }
 
-/// Which model it was, and whether the problem may be in its training data.
+/// The model that predicted, and whether the problem may be in its training data.
 fn origin_note(made: &Made) -> impl IntoView + use<> {
     let model = &made.summary;
     let by = match made.seen {

@@ -1,4 +1,4 @@
-//! The best Triton configs and the answer itself, ready to be copied.
+//! The best Triton configs and the answer itself, as code to copy.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use crate::pages::hardware::config_line;
 use crate::pages::predict::{flags, has_a_form};
 use crate::query::link;
 
-/// As many as the server's tables have.
+/// The number of configs, the same as in the server's tables.
 const CONFIGS: usize = 5;
 
-/// Made when it is opened.
+/// The snippets are made when the reader opens them.
 #[component]
 pub(super) fn Snippets(detail: Arc<ProblemDetail>) -> impl IntoView {
     let is_open = RwSignal::new(false);
@@ -55,7 +55,7 @@ fn snippets(detail: &ProblemDetail) -> Vec<(&'static str, String)> {
     snippets
 }
 
-/// `None` where Inductor knows no such entry.
+/// `None` if Inductor has no entry for such a problem.
 fn lookup_table(detail: &ProblemDetail) -> Option<String> {
     let tiles = detail.configs.iter().map(|result| result.config).filter(|config| !config.is_library());
     let best: Vec<Config> = tiles.take(CONFIGS).collect();
@@ -64,7 +64,7 @@ fn lookup_table(detail: &ProblemDetail) -> Option<String> {
     serde_json::to_string_pretty(&table).ok().filter(|table| table != "{}")
 }
 
-/// As in the guide to tables.
+/// The same code as in the guide to tables.
 const COMPILE: &str = r#"import json, torch
 from torch._inductor.lookup_table import LookupTableChoices
 

@@ -1,4 +1,4 @@
-//! Every config timed on a problem, fastest first.
+//! All configs that were timed on a problem, the fastest first.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use crate::format;
 use crate::query::{History, parameter, use_set_parameters};
 use crate::turns::put_off;
 
-/// Rows shown until the reader wants all: more would take a moment to lay out.
+/// The number of rows until the reader wants all. More rows would take a moment to lay out.
 const FIRST_ROWS: usize = 100;
 
-/// So many rows are made at once; more keep a slow computer busy for too long.
+/// The number of rows that are made in one turn. More rows would block a slow computer for too long.
 const AT_ONCE: usize = 10;
 
 #[component]
@@ -87,7 +87,7 @@ pub(super) fn ConfigTable(detail: Arc<ProblemDetail>, predictions: Signal<Predic
     }
 }
 
-/// Some rows of the table. They follow their configs and predictions in a turn of their own.
+/// Some rows of the table. Changes of their configs or predictions are shown in a later turn.
 fn some_rows(
     detail: Arc<ProblemDetail>,
     ranks: Memo<Vec<usize>>,
@@ -150,13 +150,13 @@ fn row(rank: usize, result: &ConfigResult, best: f64, predictions: &Predictions)
     }
 }
 
-/// The ranks of the configs whose labels hold every word of a text.
+/// The ranks of the configs whose labels contain every word of a text.
 fn matching(configs: &[ConfigResult], text: &str) -> Vec<usize> {
     let plain = |text: &str| text.to_ascii_lowercase().replace('×', "x");
     let text = plain(text);
     let words: Vec<&str> = text.split_whitespace().collect();
     if words.is_empty() {
-        // Without the labels of all: there can be thousands.
+        // Skips making the labels, because there can be thousands.
         return (0..configs.len()).collect();
     }
     let matches = |result: &ConfigResult| {

@@ -1,4 +1,5 @@
-//! How the predicted time follows one size, the others fixed: with the epilogue, where its costs are known.
+//! How the predicted time depends on one size while the others are fixed. The epilogue is included if its
+//! costs are known.
 
 use std::sync::Arc;
 
@@ -13,10 +14,10 @@ use crate::components::{CaveatMark, Chips, Choice};
 use crate::format;
 use crate::ranking::rank_in_turns;
 
-/// The sizes that are looked at: powers of two and the middles between them, up to 2 to the power of this.
+/// The sizes are the powers of two up to this exponent, and the middles between them.
 const LAST_POWER: u32 = 16;
 
-/// The sizes that may vary, by what the reader chooses.
+/// The sizes that may vary, under the names that the reader chooses from.
 const SIZES: [(&str, Field); 3] = [("M", Field::M), ("N", Field::N), ("K", Field::K)];
 
 #[component]
@@ -32,7 +33,7 @@ pub(super) fn Along(fields: Fields, model: Arc<Model>, is_open: RwSignal<bool>) 
     Effect::new(move |_| {
         let Some(problem) = problem.get() else { return };
         let tf32 = !fields.tf32.with(String::is_empty);
-        // The form says what is wrong with one that cannot be read.
+        // If the epilogue is invalid, the form says so.
         let epilogue = fields.epilogue().unwrap_or(Epilogue::None);
         let lines = varied(&problem, field());
         run.update(|run| *run += 1);
@@ -66,7 +67,7 @@ pub(super) fn Along(fields: Fields, model: Arc<Model>, is_open: RwSignal<bool>) 
     }
 }
 
-/// The problem with other values of one size, its own among them.
+/// The problem with other values of one size. Its own value is among them.
 fn varied(problem: &Problem, field: Field) -> Vec<Line> {
     let mut sizes: Vec<u64> = (0..=LAST_POWER)
         .flat_map(|power| [Some(1_u64 << power), (power > 0).then(|| 3_u64 << (power - 1))])

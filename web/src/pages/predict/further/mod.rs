@@ -1,5 +1,5 @@
-//! What Predict shows beyond the answer, where the reader asks for it: how the time follows a size, and what other
-//! models predict. It is in the second piece of the dashboard.
+//! Further parts of Predict, which the reader can open: how the time depends on a size, and the predictions of
+//! other models. They are in the second piece of the dashboard.
 
 mod along;
 mod models;
@@ -20,15 +20,15 @@ use super::fields::Fields;
 use crate::components::Skeleton;
 use crate::second_piece;
 
-/// What it is about.
+/// The problem and the model that the further parts are about.
 #[derive(Clone)]
 pub(crate) struct About {
     pub(super) fields: Fields,
     pub(super) summary: ModelSummary,
     pub(super) model: Arc<Model>,
-    /// All that the server has.
+    /// All models of the server.
     pub(super) models: Arc<Vec<ModelSummary>>,
-    /// Whether the reader sees it. Nothing is predicted for what is closed.
+    /// Whether the reader has opened the parts. While they are closed, nothing is predicted for them.
     pub(super) is_open: RwSignal<bool>,
 }
 
@@ -40,13 +40,14 @@ enum Stage {
     NotFetched,
 }
 
-/// Fetches its content when it is opened.
+/// The further parts, which are fetched when the reader opens them.
 #[component]
 pub(super) fn Further(about: About) -> impl IntoView {
     let is_open = about.is_open;
     let stage = RwSignal::new(Stage::Closed);
     let content = StoredValue::new_local(None::<AnyView>);
-    // The content lasts as long as this does. What belongs to an effect ends when the effect runs again.
+    // The content gets the owner of this component and lasts as long. Owned by the effect, it would end when the
+    // effect runs again.
     let owner = Owner::current().map(|owner| owner.downgrade());
     let fetch = move || {
         let Some(owner) = owner.as_ref().and_then(WeakOwner::upgrade) else { return };
@@ -79,7 +80,7 @@ pub(super) fn Further(about: About) -> impl IntoView {
         }
     };
     let open = is_open.get_untracked();
-    // A browser tells so also of what is open from the start.
+    // Browsers send this event also for an element that is open from the start.
     let toggle = move |event: leptos::ev::Event| {
         let open = event.target().and_then(|target| Reflect::get(&target, &"open".into()).ok());
         if let Some(open) = open.and_then(|open| open.as_bool()) {

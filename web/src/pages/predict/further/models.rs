@@ -1,4 +1,5 @@
-//! The same shape by other models: of the same hardware, and the published ones of other hardware.
+//! The predictions of other models for the same shape: models of the same hardware, and published models of
+//! other hardware.
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use crate::format;
 use crate::models;
 use crate::remote::Load;
 
-/// Each is a file to download.
+/// Each model is a file to download, so only this many are shown.
 const MOST: usize = 12;
 
 #[component]
@@ -29,7 +30,7 @@ pub(super) fn OtherModels(
         .filter(|model| model.hardware == summary.hardware || model.state == ModelState::Published)
         .cloned()
         .collect();
-    // Those of the same hardware first, in the server's order.
+    // The page's own model comes first, then the others of the same hardware, in the server's order.
     shown.sort_by_key(|model| (model.id != summary.id, model.hardware != summary.hardware));
     shown.truncate(MOST);
     (shown.len() > 1).then(|| {
@@ -65,7 +66,7 @@ fn OneModel(model: ModelSummary, problem: Memo<Option<Problem>>, tf32: Signal<bo
         let id = id.clone();
         models::model(move || Some(id.clone()))
     };
-    // Kept between key presses, so that only what depends on the shape is computed again.
+    // The ranker is kept between keys, so that only the parts that depend on the shape are computed again.
     let ranker = StoredValue::new(None::<Ranker<Arc<Model>>>);
     let said = move || match (file.get(), problem.get()) {
         (Load::Waiting, _) | (_, None) => Ok(Default::default()),
@@ -100,7 +101,7 @@ fn OneModel(model: ModelSummary, problem: Memo<Option<Problem>>, tf32: Signal<bo
     }
 }
 
-/// The first Triton pick, its time and the library's.
+/// The first Triton pick, its predicted time and the library's.
 fn predicted(
     model: &Model,
     ranker: &mut Ranker<Arc<Model>>,
