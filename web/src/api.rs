@@ -20,13 +20,13 @@ pub(crate) fn url(path: &str) -> String {
 /// Why a call failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Failure {
-    /// The server answered that there is no such thing; another try cannot help.
+    /// The server has no such resource. Another try cannot help.
     #[error("{0}")]
     NotFound(String),
-    /// The server needs a sign-in for this.
+    /// The request needs a session.
     #[error("{0}")]
     SignedOut(String),
-    /// The server answered, and refused.
+    /// The server refused the request.
     #[error("{0}")]
     Refused(String),
     #[error("the server could not be reached: {0}")]
@@ -45,12 +45,12 @@ pub(crate) async fn post<B: Serialize, T: DeserializeOwned>(path: &str, body: &B
     decode(&bytes(Request::post(&url(path)).json(body), None).await?)
 }
 
-/// Sends JSON where the answer has nothing to read.
+/// Sends JSON. The answer has no body to read.
 pub(crate) async fn tell<B: Serialize>(path: &str, body: &B) -> Result<(), Failure> {
     send(Request::post(&url(path)).json(body), None).await.map(drop)
 }
 
-/// Takes something away, and reads what became of it.
+/// Deletes a resource, and reads the JSON that comes back.
 pub(crate) async fn delete<T: DeserializeOwned>(path: &str) -> Result<T, Failure> {
     decode(&bytes(Request::delete(&url(path)).build(), None).await?)
 }
@@ -60,13 +60,13 @@ pub(crate) fn decode<T: DeserializeOwned>(json: &[u8]) -> Result<T, Failure> {
     serde_json::from_slice(json).map_err(unreadable)
 }
 
-/// Fetches a resource as it is.
+/// Fetches the bytes of a resource.
 pub(crate) async fn get_bytes(path: &str) -> Result<Vec<u8>, Failure> {
     let url = url(path);
     bytes(Request::get(&url).build(), asked_ahead(&url)).await
 }
 
-/// The answer of an address that `boot.js` has asked for before this program ran; each is taken once.
+/// The answer to a request that `boot.js` sent before this program ran. Each answer is taken once.
 fn asked_ahead(url: &str) -> Option<Promise> {
     let ahead = Reflect::get(&window(), &"ahead".into()).ok()?;
     let answer = Reflect::get(&ahead, &url.into()).ok().filter(|answer| !answer.is_undefined())?;
@@ -74,8 +74,7 @@ fn asked_ahead(url: &str) -> Option<Promise> {
     Some(answer.unchecked_into())
 }
 
-/// Why an answer is not a success, in the server's own words where its body has
-/// the agreed form.
+/// Why the server did not answer with success. The server's own message is used if the body has one.
 pub(crate) fn refusal(status: u16, body: &str) -> Failure {
     let message = match serde_json::from_str::<ApiError>(body) {
         Ok(error) => error.message,
@@ -88,7 +87,8 @@ pub(crate) fn refusal(status: u16, body: &str) -> Failure {
     }
 }
 
-/// `ahead`: the answer to the request, if it was asked for before. Where that failed, it is asked for again.
+/// `ahead` is the answer to the request, if `boot.js` has sent it already. If that failed, the request is
+/// sent again.
 async fn send(
     request: Result<Request, gloo_net::Error>,
     ahead: Option<Promise>,

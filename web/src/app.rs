@@ -1,4 +1,4 @@
-//! The router: every page and its path.
+//! The router, with the path of every page.
 
 use leptos::prelude::*;
 use leptos_router::components::{Route, Router, Routes};
@@ -16,7 +16,8 @@ pub(crate) fn App() -> impl IntoView {
     view! {
         <Router>
             <FollowPage />
-            // In turns: a browser compiles what runs for the first time, and a slow computer is busy with that for long.
+            // Parts of the page are made in turns: a browser compiles code when it first runs, which takes long on a
+            // slow computer.
             <Later><Header /></Later>
             <Later>
                 <Routes fallback=NotFoundPage>
@@ -32,7 +33,7 @@ pub(crate) fn App() -> impl IntoView {
                     <Route path=path!("/compare") view={Lazy::<CompareRoute>::new()} />
                     <Route path=path!("/contribute") view={Lazy::<ContributeRoute>::new()} />
                 </Routes>
-                // After the first parts of the page, which would push it down.
+                // The footer comes after the first parts of the page, because these would push it down.
                 <Later><Later><Footer /></Later></Later>
             </Later>
         </Router>

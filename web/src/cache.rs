@@ -1,5 +1,4 @@
-//! Answers of the server, kept in memory by address, so that going back to a
-//! page shows it at once.
+//! Answers of the server, kept in memory by address, so that the back button shows a page at once.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -8,12 +7,13 @@ use std::sync::Arc;
 
 use crate::history::went_back;
 
-/// How long an answer may be shown again.
+/// How long an answer may be used again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Keep {
-    /// A minute, and until this page changes something on the server: others contribute all the time.
+    /// For a minute, because others contribute all the time. The answer is dropped earlier if this page
+    /// changes something on the server.
     Briefly,
-    /// As long as the tab is open: what is at the address never changes.
+    /// As long as the tab is open. The content at such an address never changes.
     Forever,
 }
 
@@ -36,7 +36,7 @@ thread_local! {
     static ANSWERS: RefCell<HashMap<String, CachedAnswer>> = RefCell::default();
 }
 
-/// The answer from an address, if there is a fresh one of this type.
+/// The answer from an address, if it is fresh and of type `T`.
 pub(crate) fn get<T: Send + Sync + 'static>(path: &str) -> Option<Arc<T>> {
     ANSWERS.with_borrow(|answers| {
         let answer = answers.get(path).filter(|answer| answer.is_fresh())?;
@@ -50,7 +50,8 @@ pub(crate) fn put<T: Send + Sync + 'static>(path: String, keep: Keep, value: Arc
     ANSWERS.with_borrow_mut(|answers| answers.insert(path, answer));
 }
 
-/// The pages of a list that the reader has seen: `first`, and those that followed it when it was shown before.
+/// The pages of a list that the reader has loaded: `first`, and the pages that followed it when the list was
+/// shown before.
 pub(crate) fn pages_from<T: Send + Sync + 'static>(path: &str, first: Arc<T>) -> Vec<Arc<T>> {
     match get::<Vec<Arc<T>>>(&pages_key(path)) {
         Some(pages) if pages.first().is_some_and(|page| Arc::ptr_eq(page, &first)) => pages.to_vec(),
@@ -58,7 +59,7 @@ pub(crate) fn pages_from<T: Send + Sync + 'static>(path: &str, first: Arc<T>) ->
     }
 }
 
-/// Keeps the pages that are shown of a list.
+/// Keeps the loaded pages of a list.
 pub(crate) fn put_pages<T: Send + Sync + 'static>(path: &str, pages: Vec<Arc<T>>) {
     put(pages_key(path), Keep::Briefly, Arc::new(pages));
 }
@@ -67,7 +68,7 @@ fn pages_key(path: &str) -> String {
     format!("{path}#pages")
 }
 
-/// Forgets every answer that can change: this page has changed something on the server.
+/// Forgets every answer that can change. Called when this page has changed something on the server.
 pub(crate) fn clear() {
     ANSWERS.with_borrow_mut(|answers| answers.retain(|_, answer| answer.keep == Keep::Forever));
 }

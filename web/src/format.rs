@@ -5,13 +5,13 @@ pub(crate) fn three_digits(value: f64) -> String {
     if value == 0.0 {
         return "0".to_owned();
     }
-    // Of the rounded value, so that 9.996 becomes 10.0 and not 10.00.
+    // The number of digits is that of the rounded value, so that 9.996 becomes 10.0 and not 10.00.
     let digits_before_point = (value.abs() * 1.0005).log10().floor() as i32 + 1;
     let decimals = usize::try_from(3 - digits_before_point).unwrap_or(0);
     format!("{value:.decimals$}")
 }
 
-/// A value in the first unit where it stays below 1000 after rounding.
+/// A value in the first unit in which it is below 1000 after rounding.
 fn scaled(value: f64, units: &[(&str, f64)]) -> String {
     let last = units.len() - 1;
     let fits = |&(_, size): &(&str, f64)| value / size < 999.5;
@@ -24,7 +24,7 @@ pub(crate) fn time(micros: f64) -> String {
     scaled(micros, &[("ns", 1e-3), ("µs", 1.0), ("ms", 1e3), ("s", 1e6)])
 }
 
-/// A size of a file: `48.2 kB`.
+/// The size of a file: `48.2 kB`.
 pub(crate) fn bytes(count: u64) -> String {
     if count < 1000 {
         return format!("{count}\u{a0}B");
@@ -32,7 +32,7 @@ pub(crate) fn bytes(count: u64) -> String {
     scaled(count as f64, &[("kB", 1e3), ("MB", 1e6), ("GB", 1e9)])
 }
 
-/// A share of one: `97.3 %`.
+/// A share as percent: `97.3 %`.
 pub(crate) fn percent(share: f64) -> String {
     let percent = share * 100.0;
     let decimals = match percent {
@@ -63,7 +63,7 @@ pub(crate) fn factor(value: f64) -> String {
     format!("{}×", three_digits(value))
 }
 
-/// A whole number with its thousands apart: `320,606`.
+/// A whole number with commas between its thousands: `320,606`.
 pub(crate) fn count(value: u64) -> String {
     let digits = value.to_string();
     let mut text = String::with_capacity(digits.len() * 4 / 3);
@@ -76,12 +76,12 @@ pub(crate) fn count(value: u64) -> String {
     text
 }
 
-/// A count with its noun, in the plural unless there is one: `209 problems`.
+/// A count with its noun. The noun is in the plural unless the count is 1: `209 problems`.
 pub(crate) fn counted(value: u64, noun: &str) -> String {
     format!("{} {noun}{}", count(value), if value == 1 { "" } else { "s" })
 }
 
-/// A loss of a training, with as many digits as its record has.
+/// A loss of a training, with as many digits as the training's events have.
 pub(crate) fn loss(value: f64) -> String {
     format!("{value:.4}")
 }
@@ -91,13 +91,12 @@ pub(crate) fn day(rfc3339: &str) -> String {
     rfc3339.split('T').next().unwrap_or(rfc3339).to_owned()
 }
 
-/// A dash stands where nothing is known.
+/// A text, or a dash if it is unknown.
 pub(crate) fn or_dash(text: Option<String>) -> String {
     text.unwrap_or_else(|| "–".to_owned())
 }
 
-/// The minute of an RFC 3339 time in UTC: `2026-11-20 12:34 UTC`. Other texts
-/// stay as they are.
+/// The minute of an RFC 3339 time in UTC: `2026-11-20 12:34 UTC`. Other texts are not changed.
 pub(crate) fn minute(rfc3339: &str) -> String {
     match rfc3339.get(..16) {
         Some(start) if rfc3339.ends_with('Z') => format!("{} UTC", start.replace('T', " ")),

@@ -1,4 +1,4 @@
-//! A list of shapes that one page hands to another: too long for an address.
+//! A list of shapes that one page passes to another, because it is too long for an address.
 
 use std::cell::RefCell;
 
@@ -10,7 +10,7 @@ pub(crate) fn put(list: String) {
     LIST.set(list);
 }
 
-/// The list that waits, once; empty if there is none.
+/// Takes the list that was passed on. Empty if there is none.
 pub(crate) fn take() -> String {
     LIST.take()
 }

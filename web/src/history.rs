@@ -1,4 +1,4 @@
-//! Going back shows a page as it was left: with the same rows, scrolled to the same place.
+//! The back button shows a page as the reader left it: with the same rows, scrolled to the same place.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -6,23 +6,24 @@ use std::collections::HashMap;
 use leptos::ev::{keydown, pointerdown, popstate, touchstart, wheel};
 use leptos::prelude::*;
 
-/// Frames within which a page must be as high as it was.
+/// The most frames until a page must have its old height.
 const PATIENCE: u32 = 600;
 
 thread_local! {
     /// How far each address was scrolled when the reader left it.
     static PLACES: RefCell<HashMap<String, f64>> = RefCell::default();
     static WENT_BACK: Cell<bool> = const { Cell::new(false) };
-    /// Counts what the reader does: whoever scrolls or presses something is not moved any more.
+    /// Counts the reader's acts. Once the reader scrolls or presses something, the page must not be
+    /// scrolled for them.
     static ACTS: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Whether the page was reached by the browser's own buttons.
+/// Whether the reader came to this page by the browser's back or forward button.
 pub(crate) fn went_back() -> bool {
     WENT_BACK.get()
 }
 
-/// Remembers and restores places as long as the dashboard runs.
+/// Remembers and restores scroll positions as long as the dashboard runs.
 pub(crate) fn remember_places() {
     let leave = || {
         let window = window();
@@ -32,7 +33,7 @@ pub(crate) fn remember_places() {
             PLACES.with_borrow_mut(|places| places.insert(address, place));
         }
     };
-    // What opens another page begins with one of these.
+    // Every way to open another page begins with a press of a pointer or a key.
     window_event_listener(pointerdown, move |_| leave());
     window_event_listener(keydown, move |_| leave());
     window_event_listener(wheel, |_| acted());
@@ -46,7 +47,7 @@ pub(crate) fn remember_places() {
     });
 }
 
-/// Scrolls as soon as the page is high enough.
+/// Scrolls to a place as soon as the page is high enough.
 fn restore(address: String, place: f64, acts: u32, patience: u32) {
     request_animation_frame(move || {
         let window = window();

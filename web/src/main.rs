@@ -1,5 +1,5 @@
-//! The dashboard: leaderboards, models, predictions and contributions, all in
-//! the browser. Predictions run the same Rust code as the server and the CLI.
+//! The dashboard: leaderboards, models, predictions and contributions, all in the browser. Its predictions
+//! run the same Rust code as those of the server and the command line.
 #![forbid(unsafe_code)]
 #![allow(unreachable_pub, reason = "`#[component]` writes public items")]
 
@@ -24,6 +24,7 @@ mod worker;
 fn main() {
     console_error_panic_hook::set_once();
     history::remember_places();
-    // In a task of its own: on a slow computer, what the browser does to begin takes long enough.
+    // The app starts in a task of its own: on a slow computer, the browser's own start already fills this
+    // task.
     leptos::prelude::set_timeout(|| leptos::mount::mount_to_body(app::App), std::time::Duration::ZERO);
 }

@@ -1,5 +1,4 @@
-//! Models in memory: each is downloaded once, and from then on predictions send
-//! no request.
+//! Models in memory. Each model is downloaded once; from then on, predictions need no request.
 
 use diode_core::ids::{ModelId, ProblemId};
 use diode_model::Model;
@@ -7,13 +6,13 @@ use diode_model::Model;
 use crate::api::Failure;
 use crate::remote::{Remote, remote_file};
 
-/// Follows a model's id; nothing is fetched while it is `None`.
+/// Follows a model's id. Nothing is fetched while the id is `None`.
 pub(crate) fn model(id: impl Fn() -> Option<String> + Send + Sync + 'static) -> Remote<Model> {
     file(move || id().map(|id| format!("/models/{id}/download")))
 }
 
-/// Follows a model's id and that of a problem: the network of the model's cross-validation that was trained without
-/// the problem.
+/// Follows the ids of a model and of a problem. Fetches the network of the model's cross-validation that was
+/// trained without the problem.
 pub(crate) fn unseen_model(
     ids: impl Fn() -> Option<(ModelId, ProblemId)> + Send + Sync + 'static,
 ) -> Remote<Model> {

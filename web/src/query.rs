@@ -1,4 +1,4 @@
-//! The query part of addresses: every view is a link.
+//! The query part of addresses. Every view of the dashboard has an address.
 
 use std::fmt::Write as _;
 
@@ -6,13 +6,13 @@ use leptos::prelude::*;
 use leptos_router::NavigateOptions;
 use leptos_router::hooks::{use_location, use_navigate, use_query_map};
 
-/// Joins a path and its parameters; those without a value are left out.
+/// Joins a path and its parameters. Leaves out parameters without a value.
 pub(crate) fn link<'a>(path: &str, parameters: impl IntoIterator<Item = (&'a str, String)>) -> String {
     address(path, parameters.into_iter().filter(|(_, value)| !value.is_empty()))
 }
 
-/// Joins a path and its parameters, empty ones too: they say something other
-/// than absent ones.
+/// Joins a path and its parameters. Keeps empty ones, because an empty parameter may differ from a missing
+/// one.
 pub(crate) fn address<'a>(path: &str, parameters: impl IntoIterator<Item = (&'a str, String)>) -> String {
     let mut text = path.to_owned();
     let mut separator = '?';
@@ -24,7 +24,7 @@ pub(crate) fn address<'a>(path: &str, parameters: impl IntoIterator<Item = (&'a 
     text
 }
 
-/// Percent-encodes everything but unreserved characters.
+/// Percent-encodes everything except unreserved characters.
 fn encode(text: &str) -> String {
     text.bytes().fold(String::with_capacity(text.len()), |mut out, byte| {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
@@ -36,23 +36,23 @@ fn encode(text: &str) -> String {
     })
 }
 
-/// Reads one parameter of the page's address, empty where it is absent.
+/// Reads one parameter of the page's address. It is empty if the address does not have it.
 pub(crate) fn parameter(key: &'static str) -> Memo<String> {
     let map = use_query_map();
     Memo::new(move |_| map.with(|map| map.get(key).unwrap_or_default()))
 }
 
-/// Whether a change of the address is a step of its own in the browser's history.
+/// How a change of the address enters the browser's history.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum History {
-    /// A step that the back button undoes.
+    /// As a new step, which the back button undoes.
     Push,
-    /// A correction of the step before, as while typing.
+    /// In place of the last step, as while the reader types.
     Replace,
 }
 
-/// Gives a function that changes parameters of the page's address and leaves
-/// its other parameters and their order as they are; an empty value removes one.
+/// Gives a function that changes parameters of the page's address. The other parameters and their order
+/// stay the same. An empty value removes a parameter.
 pub(crate) fn use_set_parameters() -> impl Fn(&[(&'static str, String)], History) + Clone {
     let navigate = use_navigate();
     let location = use_location();

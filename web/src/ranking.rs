@@ -1,5 +1,5 @@
-//! Ranks some shapes on the page's own thread, a few at a time, so that the page answers meanwhile. Lists may be longer:
-//! a worker ranks them (`pages/list/at_work.rs`).
+//! Ranks some shapes on the page's own thread, a few at a time, so that the page can answer in between. A worker ranks
+//! long lists (`pages/list/at_work.rs`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use leptos::prelude::*;
 
 use crate::turns::TURN_MS;
 
-/// Ranks all lines and hands over the rows of each turn. It ends early when `arrive` returns false.
+/// Ranks all lines, and passes the rows of each turn to `arrive`. Ends early when `arrive` returns false.
 pub(crate) fn rank_in_turns(
     model: Arc<Model>,
     lines: Vec<Line>,

@@ -1,4 +1,4 @@
-//! A resource of the server as a signal that follows an address.
+//! A resource of the server, as a signal that follows an address.
 
 use std::pin::Pin;
 use std::rc::Rc;
@@ -13,10 +13,10 @@ use crate::api::{self, Failure};
 use crate::cache::{self, Keep};
 use crate::turns;
 
-/// How often what happens on the server is looked at again.
+/// How often a resource that changes on the server is fetched again.
 const RENEWED_EVERY: Duration = Duration::from_secs(10);
 
-/// Whether a resource is there.
+/// The state of a resource.
 #[derive(Debug)]
 pub(crate) enum Load<T> {
     Waiting,
@@ -51,12 +51,12 @@ impl<T: Send + Sync + 'static> Clone for Remote<T> {
 impl<T: Send + Sync + 'static> Copy for Remote<T> {}
 
 impl<T: Send + Sync + 'static> Remote<T> {
-    /// The state, tracked.
+    /// The state. Tracked: the caller runs again after a change.
     pub(crate) fn get(self) -> Load<T> {
         self.state.get()
     }
 
-    /// The value if it is there, tracked.
+    /// The value, if it has arrived. Tracked: the caller runs again after a change.
     pub(crate) fn value(self) -> Option<Arc<T>> {
         match self.state.get() {
             Load::Ready(value) => Some(value),
@@ -64,17 +64,18 @@ impl<T: Send + Sync + 'static> Remote<T> {
         }
     }
 
-    /// Whether a newer answer is on its way, tracked.
+    /// Whether a newer answer is awaited. Tracked: the caller runs again after a change.
     pub(crate) fn busy(self) -> bool {
         self.busy.get()
     }
 
-    /// Fetches again.
+    /// Fetches the resource again.
     pub(crate) fn retry(self) {
         self.attempt.update(|n| *n += 1);
     }
 
-    /// Asks for the newest answer again and again, while its owner is on the page. If none comes, the last one stays.
+    /// Fetches the resource again and again, as long as the owner is on the page. If a request fails, the last answer
+    /// stays.
     pub(crate) fn renewed(self) -> Self
     where
         T: DeserializeOwned + PartialEq,
@@ -83,9 +84,9 @@ impl<T: Send + Sync + 'static> Remote<T> {
             let Some(path) = self.wanted.get_untracked() else { return };
             spawn_local(async move {
                 let Ok(newest) = api::get::<T>(&path).await else { return };
-                // The page may be gone by now, or want another address.
+                // The page may be gone by now, or may need another address.
                 let is_wanted = self.wanted.try_get_untracked().flatten().as_ref() == Some(&path);
-                // What did not change keeps its place, its selection and its focus.
+                // An unchanged answer is not set again, so that the page keeps its selection and focus.
                 let is_known = |state: &Load<T>| matches!(state, Load::Ready(known) if **known == newest);
                 if is_wanted && self.state.try_with_untracked(is_known) == Some(false) {
                     let newest = Arc::new(newest);
@@ -104,9 +105,8 @@ impl<T: Send + Sync + 'static> Remote<T> {
     }
 }
 
-/// Follows the address of a JSON resource; nothing is fetched while it is `None`.
-/// What was there before stays on the page while the next answer is on its way,
-/// so that nothing jumps.
+/// Follows the address of a JSON resource. Nothing is fetched while the address is `None`. The old answer stays on
+/// the page until the next one arrives, so that nothing jumps.
 pub(crate) fn remote<T>(path: impl Fn() -> Option<String> + Send + Sync + 'static) -> Remote<T>
 where
     T: DeserializeOwned + Send + Sync + 'static,
@@ -114,7 +114,7 @@ where
     follow(Memo::new(move |_| path()), Keep::Briefly, Decode::AtOnce(api::decode))
 }
 
-/// The same of a list that may be long: it is read in turns, so that the page answers meanwhile.
+/// The same for a list that may be long. It is read in turns, so that the page can answer in between.
 pub(crate) fn remote_list<T>(path: impl Fn() -> Option<String> + Send + Sync + 'static) -> Remote<Vec<T>>
 where
     T: DeserializeOwned + Send + Sync + 'static,
@@ -123,9 +123,8 @@ where
     follow(Memo::new(move |_| path()), Keep::Briefly, Decode::InTurns(decode))
 }
 
-/// Follows the address of a file that never changes, and reads it by `decode`.
-/// Another address shows nothing until its file is there: the old file would be
-/// taken for the new one.
+/// Follows the address of a file that never changes, and reads the file by `decode`. After a change of the address,
+/// nothing is shown until the new file arrives: the old file could be mistaken for it.
 pub(crate) fn remote_file<T>(
     path: impl Fn() -> Option<String> + Send + Sync + 'static,
     decode: fn(&[u8]) -> Result<T, Failure>,
@@ -136,7 +135,7 @@ where
     follow(Memo::new(move |_| path()), Keep::Forever, Decode::AtOnce(decode))
 }
 
-/// How an answer is read.
+/// How an answer is decoded.
 enum Decode<T> {
     AtOnce(fn(&[u8]) -> Result<T, Failure>),
     InTurns(fn(Vec<u8>) -> Decoding<T>),
@@ -197,15 +196,15 @@ fn follow<T: Send + Sync + 'static>(
     remote
 }
 
-/// Shows what is known of an address without a request; returns whether that was enough.
+/// Shows the known answer of an address. Returns whether no request is needed.
 type Recall = Box<dyn Fn(Option<&str>) -> bool>;
-/// Receives and reads the answer from an address.
+/// Receives and decodes the answer from an address.
 type Arrive = Rc<dyn Fn(String, Result<Vec<u8>, Failure>) -> Pin<Box<dyn Future<Output = Show>>>>;
-/// Shows what was read.
+/// Shows the decoded answer.
 type Show = Box<dyn FnOnce()>;
 
-/// The part that is the same for every type, compiled once: fetches whatever is
-/// wanted unless `recall` can do without, and hands over the newest answer.
+/// The part that does not depend on the type, so it is compiled once. Fetches the wanted address unless `recall` has
+/// its answer, and shows the newest answer.
 fn fetch_what_is_wanted(
     wanted: Memo<Option<String>>,
     attempt: RwSignal<u32>,
@@ -226,9 +225,9 @@ fn fetch_what_is_wanted(
         spawn_local(async move {
             let answer = api::get_bytes(&path).await;
             let show = arrive(path, answer).await;
-            // What is shown takes a turn of its own, beside what was read.
+            // Showing gets a turn of its own, after decoding.
             turns::pass().await;
-            // The page may be gone by now, or want another address.
+            // The page may be gone by now, or may need another address.
             if newest.try_get_value() == Some(ticket) {
                 busy.set(false);
                 show();

@@ -1,8 +1,8 @@
-//! What is in the second piece of the dashboard, which is fetched when the first of them is
-//! opened: the first visit downloads the overview, Predict and what all pages share.
+//! The pages in the second piece of the dashboard. The piece is fetched when the first of these pages is
+//! opened, so the first visit downloads only the overview, Predict and the parts that all pages share.
 //!
-//! Predict calls `further` here, and `further` shows a view of Predict's: the call is in the first piece, the view in
-//! the second. So the two files name each other.
+//! Predict calls `further` here, and `further` shows a view that belongs to Predict: the call is in the first piece, the
+//! view in the second. So each of the two files uses the other.
 
 use leptos::prelude::*;
 use leptos::wasm_split::{SplitLoaderError, wasm_split};
@@ -56,16 +56,16 @@ later! {
     ContributeRoute, contribute => ContributePage;
 }
 
-/// What Predict shows beyond the answer.
+/// The further parts of Predict, below the answer.
 #[wasm_split(pages, wasm_split_path = ::leptos::wasm_split, fallible)]
 pub(crate) fn further(about: About) -> Result<AnyView, NotFetched> {
     Ok(further_view(about))
 }
 
-/// Stands where a page would. Another try begins with a fresh page, which may be of a newer version.
+/// Shown instead of a page. The button loads the whole page again, perhaps in a newer version.
 fn not_fetched() -> AnyView {
     let again = |_| {
-        // A page that cannot be loaded anew stays as it is.
+        // If the browser cannot load the page again, nothing happens.
         let _ = window().location().reload();
     };
     view! {

@@ -1,4 +1,4 @@
-//! Long work, a few milliseconds at a time, so that the page answers meanwhile.
+//! Long work is done a few milliseconds at a time, so that the page can answer in between.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -13,16 +13,17 @@ use serde::de::DeserializeOwned;
 
 use crate::api::Failure;
 
-/// How long the page may be kept waiting. At 60 frames a second, each has 16 ms.
+/// The longest time for which a turn may block the page. At 60 frames a second, each frame has 16 ms.
 pub(crate) const TURN_MS: f64 = 10.0;
 
-/// How long what was put off may take before the page is drawn: each drawing of a long page takes longer.
+/// How long postponed work may go on before the page is drawn. Drawing a long page takes longer than this, so it
+/// must not happen too often.
 const PUT_OFF_MS: f64 = 25.0;
 
-/// So many values are read between two looks at the clock.
+/// The number of values that are read between two looks at the clock.
 const BETWEEN_LOOKS: usize = 32;
 
-/// A turn at work.
+/// A turn of work.
 pub(crate) struct Turn {
     began: f64,
 }
@@ -32,7 +33,7 @@ impl Turn {
         Self { began: js_sys::Date::now() }
     }
 
-    /// Lets the page answer if this turn has lasted long enough, and begins the next one.
+    /// If this turn has lasted long enough, lets the page answer and begins the next turn.
     pub(crate) async fn pass_if_long(&mut self) {
         if js_sys::Date::now() - self.began >= TURN_MS {
             pass().await;
@@ -42,20 +43,21 @@ impl Turn {
 }
 
 thread_local! {
-    /// What was put off, in the order in which it is done.
+    /// Postponed work, in the order in which it will be done.
     static PUT_OFF: RefCell<VecDeque<Box<dyn FnOnce()>>> = RefCell::default();
-    /// What comes before all of that.
+    /// Work that comes before all postponed work.
     static NEXT: RefCell<VecDeque<Box<dyn FnOnce()>>> = RefCell::default();
     static IS_AT_WORK: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Does some work after all that was put off before, in a later turn. What the work belongs to may be gone by then.
+/// Postpones work to a later turn, after all work that was postponed before. The page that the work is for may be
+/// gone by then.
 pub(crate) fn put_off(work: impl FnOnce() + 'static) {
     PUT_OFF.with_borrow_mut(|waiting| waiting.push_back(Box::new(work)));
     begin();
 }
 
-/// Does some work in the next turn, before all that was put off.
+/// Does work in the next turn, before all postponed work.
 pub(crate) fn put_off_little(work: impl FnOnce() + 'static) {
     NEXT.with_borrow_mut(|waiting| waiting.push_back(Box::new(work)));
     begin();
@@ -87,7 +89,7 @@ fn begin() {
     });
 }
 
-/// Lets the effects of what was just done run.
+/// Lets the effects run that the last work has triggered.
 async fn follow_effects() {
     let mut have_run = false;
     poll_fn(move |context| {
@@ -100,7 +102,7 @@ async fn follow_effects() {
     .await;
 }
 
-/// Lets the page answer.
+/// Lets the page answer before the caller goes on.
 pub(crate) async fn pass() {
     let state = Rc::new(RefCell::new((false, None::<Waker>)));
     let passed = Rc::clone(&state);

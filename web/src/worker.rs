@@ -1,4 +1,4 @@
-//! A program beside the dashboard's own, in a thread of its own: a worker.
+//! A worker: a program that runs beside the dashboard, in a thread of its own.
 
 use js_sys::Reflect;
 use leptos::prelude::window;
@@ -6,7 +6,7 @@ use wasm_bindgen::closure::Closure;
 use wasm_bindgen::{JsCast as _, JsValue};
 use web_sys::{MessageEvent, WorkerOptions};
 
-/// Dropping it ends the program, whatever it is at.
+/// Dropping the worker ends its program at once.
 pub(crate) struct Worker {
     worker: web_sys::Worker,
     _on_event: Closure<dyn FnMut(MessageEvent)>,
@@ -21,15 +21,15 @@ impl Drop for Worker {
 }
 
 impl Worker {
-    /// Starts a program of those that `boot.js` names. `report` gets each text that it says, and `None` where it says
-    /// another thing or could not be fetched or run. Fails where the browser allows none.
+    /// Starts a program that `boot.js` names. `report` gets each text that the program posts. It gets `None` for any
+    /// other message, or if the program could not be fetched or run. Fails if the browser allows no workers.
     pub(crate) fn start(name: &str, report: impl Fn(Option<String>) + 'static) -> Result<Self, JsValue> {
         let addresses = Reflect::get(&window(), &"workers".into())?;
         let address = Reflect::get(&addresses, &name.into())?.as_string().unwrap_or_default();
         let options = WorkerOptions::new();
         Reflect::set(&options, &"type".into(), &"module".into())?;
         let worker = web_sys::Worker::new_with_options(&address, &options)?;
-        // Where the script could not be fetched or run, the event has no data.
+        // If the script could not be fetched or run, the event has no data.
         let on_event = Closure::<dyn FnMut(MessageEvent)>::new(move |event: MessageEvent| {
             report(event.data().as_string());
         });
