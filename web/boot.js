@@ -24,7 +24,7 @@ window.workers = { checker: "{{CHECKER}}", ranker: "{{RANKER}}" };
 const ahead = (window.ahead = {});
 const ask = (path) => {
   const answer = fetch(`/api/v1${path}`);
-  // The app reports the failure, so the promise must not report it, too.
+  // The app reports a failure. Without this handler, the browser would report it, too.
   answer.catch(() => {});
   ahead[`/api/v1${path}`] = answer;
   return answer;

@@ -1,4 +1,4 @@
-//! Agents as processes.
+//! Runs agents as processes of their own.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};

@@ -221,7 +221,7 @@ impl Drop for Browser {
     }
 }
 
-/// ChromeDriver needs a moment before it answers.
+/// Connects to ChromeDriver, which needs a moment before it answers.
 async fn connect(port: u16, capabilities: ChromeCapabilities) -> anyhow::Result<WebDriver> {
     let started = Instant::now();
     loop {

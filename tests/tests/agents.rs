@@ -49,7 +49,7 @@ fn simulated_agents_fill_holes_whatever_is_killed() -> anyhow::Result<()> {
     until("coverage grows with the agent that was killed", || Ok(measured(&server)? > second + 10))?;
     assert_eq!(server.get("/api/v1/agents")?.as_array().map(Vec::len), Some(2));
 
-    // The server is killed and stays away for two seconds. Results of that time arrive later.
+    // The server is killed and stays away for two seconds. What agents measure in that time arrives later.
     let third = measured(&server)?;
     drop(server);
     std::thread::sleep(Duration::from_secs(2));

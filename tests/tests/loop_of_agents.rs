@@ -56,7 +56,7 @@ fn agents_of_two_gpus_make_models_whatever_is_killed_and_whoever_lies() -> anyho
     // The server puts the liar aside, and no board shows its results.
     until("the liar is put aside", || Ok(known(&server, "liar")?["put_aside"].is_string()))?;
     assert_eq!(known(&server, "liar")?["measured"], 0);
-    // The server tells the liar, which then ends by itself. It must keep what it has measured.
+    // The server tells the liar that it was put aside, so the agent ends by itself. It keeps its results.
     let mut liar = liar;
     until("the liar ends", || Ok(liar.child.try_wait()?.is_some()))?;
 

@@ -4,7 +4,7 @@
 use anyhow::Context as _;
 use diode_tests::{Browser, Server, Theme, Viewport, seeded_server};
 
-/// The seeded database holds the shipped H200 measurements.
+/// The number of shipped H200 problems, all of which are in the seeded database.
 const H200_PROBLEMS: &str = "2,134";
 
 struct Page {

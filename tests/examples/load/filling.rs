@@ -1,4 +1,4 @@
-//! Uploads from two senders at once.
+//! Sends uploads, several at the same time.
 
 use std::sync::Mutex;
 use std::thread;
@@ -11,8 +11,8 @@ use crate::site::Site;
 /// The number of uploads that a server stores at the same time.
 pub(crate) const SENDERS: usize = 2;
 
-/// Sends the files that an iterator makes. Each sender sends one file after the other. Returns how long that
-/// took, including the making of all files but the first ones.
+/// Sends the files that an iterator makes. Each sender sends one file after the other. Returns how long this
+/// took, including the making of the files.
 pub(crate) fn send(
     site: &Site,
     senders: usize,

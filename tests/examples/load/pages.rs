@@ -16,7 +16,7 @@ use crate::site::Site;
 const BOARD: &str = "/api/v1/hardware/nvidia-h200/leaderboard";
 const POINTS: &str = "/api/v1/hardware/nvidia-h200/problems";
 
-/// Requests a second at the fixed rate.
+/// The fixed rate, in requests per second.
 const RATE: f64 = 500.0;
 
 /// The time between two uploads while pages are requested.

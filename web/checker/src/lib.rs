@@ -78,7 +78,7 @@ mod tests {
         let contents = checked(file("NVIDIA H200", &[0.2, 0.001]).as_bytes()).unwrap().unwrap();
         let [of] = &contents[..] else { panic!("{contents:?}") };
         assert_eq!((of.name.as_str(), of.problems, of.timings, of.set_apart.len()), ("NVIDIA H200", 1, 1, 1));
-        // Only a server may have facts about this hardware, so no time is too short here.
+        // The check has no facts about this hardware, so no time is too short for it.
         let contents = checked(file("Some GPU", &[0.2, 0.001]).as_bytes()).unwrap().unwrap();
         assert_eq!((contents[0].timings, contents[0].set_apart.len()), (2, 0));
     }

@@ -8,7 +8,7 @@ use diode_core::{Config, DType, Epilogue, Micros, Problem, Tile};
 use diode_model::epilogue::{Decision, Verdict, Weighed};
 use diode_model::{Model, ModelError, RankedSpace, Ranker};
 
-/// The caveat of predicted times for configs that round to TF32.
+/// The caveat that stands beside predicted times for configs that round to TF32.
 pub const TF32_CAVEAT: &str = "These configs round float32 to TF32. The model does not know the library's time there, and its file does not say how good its picks are.";
 
 /// Whether configs round a problem's inputs to TF32. `tf32` says whether the reader allows this.
