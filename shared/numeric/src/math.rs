@@ -58,7 +58,7 @@ pub(crate) fn log2(x: f32x8) -> f32x8 {
     ln * c(std::f32::consts::LOG2_E) + exponent.round_float()
 }
 
-/// e to the x for one number, with the same bits as [`exp`]. In loops the compiler vectorises it,
+/// e to the x for one number, with the same bits as `exp`. In loops the compiler vectorises it,
 /// with wider vectors if the processor has them.
 #[inline(always)]
 pub fn exp_of_one(x: f32) -> f32 {

@@ -36,7 +36,7 @@ pub struct Costs {
     pub erf_us: f64,
     /// The same with so many values per thread that registers do not suffice.
     pub crowded_erf_us: f64,
-    /// How many times longer functions and other operands take with fewer than [`ENOUGH_WARPS`].
+    /// How many times longer functions and other operands take with fewer than `ENOUGH_WARPS`.
     pub few_warps: f64,
     /// By which share of its time a tile is slower if an epilogue's registers leave room for only one block
     /// on a multiprocessor.
