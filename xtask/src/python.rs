@@ -29,7 +29,7 @@ pub(crate) fn environment(name: &str, packages: &[&str], module: &str) -> anyhow
     shell::run(command("python3").args(["-m", "venv"]).arg(&folder))
         .context("python3 cannot make an environment (Debian: apt-get install python3-venv)")?;
     install(&interpreter, packages)
-        .with_context(|| format!("pip cannot install {wanted}; is there a network?"))?;
+        .with_context(|| format!("pip cannot install {wanted}; is there a network, and room on the disk?"))?;
     Ok(interpreter)
 }
 
