@@ -10,6 +10,8 @@ use serde_json::json;
 struct Chart {
     name: &'static str,
     path: String,
+    /// How the names of its files end.
+    file: &'static str,
     /// What must be pressed before the chart and its table are complete.
     opened_by: Option<&'static str>,
     /// The element around the chart and its buttons.
@@ -31,6 +33,7 @@ fn of_measurements() -> [Chart; 3] {
         Chart {
             name: "problems of a hardware",
             path: "/hardware/nvidia-h100?op=addmm&dtype=float16".to_owned(),
+            file: "nvidia-h100-share-of-the-roofline",
             opened_by: None,
             place: "[aria-label='Chart of the problems']",
             rows: "[aria-labelledby=board-title] tbody tr",
@@ -40,6 +43,7 @@ fn of_measurements() -> [Chart; 3] {
         Chart {
             name: "few configs",
             path: of_configs.to_owned(),
+            file: "how-few-configs-are-enough",
             opened_by: None,
             place: ".columns-box",
             rows: "[aria-labelledby=board-title] tbody tr",
@@ -49,6 +53,7 @@ fn of_measurements() -> [Chart; 3] {
         Chart {
             name: "comparison",
             path: "/compare?what=hardware".to_owned(),
+            file: "-comparison",
             opened_by: None,
             place: ".columns-box",
             rows: ".columns-box + details tbody tr",
@@ -63,6 +68,7 @@ fn of_predictions(problem: &str, model: &str) -> [Chart; 3] {
         Chart {
             name: "configs of a problem",
             path: format!("/problems/{problem}?hardware=nvidia-h100"),
+            file: "measured-and-predicted-time",
             opened_by: Some("[aria-labelledby=configs-title] .table-foot button"),
             place: "[aria-label='Measured and predicted']",
             rows: "[aria-labelledby=configs-title] tbody tr[data-predicted-us]",
@@ -72,6 +78,7 @@ fn of_predictions(problem: &str, model: &str) -> [Chart; 3] {
         Chart {
             name: "along a size",
             path: "/predict?hardware=nvidia-h100&op=mm&m=100&n=4096&k=4096&dtype=bfloat16".to_owned(),
+            file: "-along-a-size",
             opened_by: Some("[data-testid=further] > summary"),
             place: "[data-testid=along]",
             rows: "[data-testid=along] tbody tr",
@@ -82,6 +89,7 @@ fn of_predictions(problem: &str, model: &str) -> [Chart; 3] {
         Chart {
             name: "a judged model",
             path: format!("/models/{model}"),
+            file: "predicted-and-measured",
             opened_by: Some("[data-testid=judged] summary"),
             place: "[data-testid=judged]",
             rows: "[data-testid=each-problem] tbody tr",
@@ -116,6 +124,7 @@ async fn the_curves_of_a_training_have_a_table_are_saved_and_are_read_by_keys() 
     let curves = Chart {
         name: "training",
         path: format!("/models/{}", trained_on_server(&server, 0)?),
+        file: "how-it-learnt",
         opened_by: None,
         place: "[data-testid=curves]",
         rows: "[data-testid=losses] tbody tr",
@@ -185,6 +194,11 @@ impl Chart {
                 })()",
             )
             .await?;
+        let names: Vec<String> = browser.script("return Object.keys(window.files)").await?;
+        for ending in ["svg", "png"] {
+            let end = format!("{}.{ending}", self.file);
+            ensure!(names.iter().any(|name| name.ends_with(&end)), "none of {names:?} ends with {end}");
+        }
         ensure!(root == "http://www.w3.org/2000/svg svg", "the SVG is {root}");
         ensure!(drawn > 3, "{drawn} are drawn in the SVG");
         ensure!(signature == b"\x89PNG\r\n\x1a\n", "the PNG begins with {signature:?}");

@@ -19,8 +19,10 @@ pub(crate) fn SaveChart(chart: NodeRef<Div>) -> impl IntoView {
     let drawing = move || chart.get_untracked()?.query_selector("svg").ok().flatten();
     // If the browser cannot make the file, the button does nothing.
     let svg = move |_| {
-        if let Some(Ok(written)) = drawing().map(|drawing| Written::of(&drawing)) {
-            let _ = blob(&written.text).and_then(|blob| give(&file_name("svg"), &blob));
+        let Some(drawing) = drawing() else { return };
+        if let Ok(written) = Written::of(&drawing) {
+            let name = format!("{}.svg", file_name(&drawing));
+            let _ = blob(&written.text).and_then(|blob| give(&name, &blob));
         }
     };
     let png = move |_| {
@@ -34,13 +36,19 @@ pub(crate) fn SaveChart(chart: NodeRef<Div>) -> impl IntoView {
     }
 }
 
-/// The name of a file, made from the page's title: `nvidia-h200.svg`.
-fn file_name(ending: &str) -> String {
+/// The name of a file without its ending, made from the titles of the page and of the chart's section:
+/// `nvidia-h200-share-of-the-roofline`.
+fn file_name(drawing: &Element) -> String {
     let title = document().title();
-    let title = title.strip_suffix(" · Diode").unwrap_or(&title).to_lowercase();
+    let title = title.strip_suffix(" · Diode").unwrap_or(&title);
+    let section = drawing.closest("section").ok().flatten();
+    let heading = section.as_ref().and_then(|section| section.query_selector("h2, h3").ok().flatten());
+    let heading = heading.and_then(|heading| heading.text_content());
+    let heading = heading.or_else(|| section?.get_attribute("aria-label")).unwrap_or_default();
+    let both = format!("{title} {heading}").to_lowercase();
     let words: Vec<&str> =
-        title.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
-    format!("{}.{ending}", words.join("-"))
+        both.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
+    words.join("-")
 }
 
 fn blob(text: &str) -> Result<Blob, JsValue> {
@@ -55,10 +63,11 @@ fn give_picture(drawing: &Element) -> Result<(), JsValue> {
     canvas.set_width((width * SCALE) as u32);
     canvas.set_height((height * SCALE) as u32);
     let image = HtmlImageElement::new()?;
+    let name = format!("{}.png", file_name(drawing));
     let draw = {
         let image = image.clone();
         Closure::once_into_js(move || {
-            let _ = draw(&image, &canvas);
+            let _ = draw(&image, &canvas, name);
         })
     };
     image.set_onload(Some(draw.unchecked_ref()));
@@ -68,12 +77,11 @@ fn give_picture(drawing: &Element) -> Result<(), JsValue> {
     Ok(())
 }
 
-fn draw(image: &HtmlImageElement, canvas: &HtmlCanvasElement) -> Result<(), JsValue> {
+fn draw(image: &HtmlImageElement, canvas: &HtmlCanvasElement, name: String) -> Result<(), JsValue> {
     let context = canvas.get_context("2d")?.ok_or(JsValue::NULL)?;
     let context: CanvasRenderingContext2d = context.unchecked_into();
     context.scale(SCALE, SCALE)?;
     context.draw_image_with_html_image_element(image, 0.0, 0.0)?;
-    let name = file_name("png");
     let done = Closure::once_into_js(move |blob: Option<Blob>| {
         if let Some(blob) = blob {
             let _ = give(&name, &blob);
