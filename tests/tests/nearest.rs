@@ -8,6 +8,9 @@ const FIRST: &str = "[data-testid=nearest] tbody tr:first-child";
 const IS_MEASURED: &str = "const row = document.querySelector('[data-testid=nearest] tbody tr:first-child');
     return !!row && row.innerText.includes('this one')";
 
+const SAYS_THAT_TIMES_DIFFER: &str =
+    "return document.querySelector('[data-testid=nearest]').innerText.includes('may differ from those here')";
+
 #[tokio::test(flavor = "multi_thread")]
 async fn predict_starts_from_measured_shapes() -> anyhow::Result<()> {
     let folder = seeded()?;
@@ -17,6 +20,10 @@ async fn predict_starts_from_measured_shapes() -> anyhow::Result<()> {
     browser.open(&format!("{}/predict?hardware=nvidia-h100", server.url()), "[data-shape]").await?;
     browser.until("return document.querySelectorAll('[data-shape]').length === 5").await?;
     browser.until(IS_MEASURED).await.context("the default shape was measured")?;
+    ensure!(
+        browser.script::<bool>(SAYS_THAT_TIMES_DIFFER).await?,
+        "nothing says why its page predicts other times"
+    );
     browser.sound("predict-default").await?;
     browser.picture("predict-default").await?;
     for place in 0..5 {
@@ -41,6 +48,7 @@ async fn predict_starts_from_measured_shapes() -> anyhow::Result<()> {
     let m: String = browser.script("return document.querySelector('input[name=m]').value").await?;
     ensure!(m == "4099", "{m}");
     ensure!(!browser.script::<bool>(IS_MEASURED).await?, "nobody measured M of 4099");
+    ensure!(!browser.script::<bool>(SAYS_THAT_TIMES_DIFFER).await?, "it has no page");
     for (viewport, theme, name) in
         [(Viewport::PHONE, Theme::Light, "light"), (Viewport::PHONE, Theme::Dark, "dark")]
     {

@@ -42,6 +42,9 @@ pub(crate) fn shape_parameters(problem: &Problem) -> [(&'static str, String); 8]
 pub(crate) fn NearestProblems(
     hardware: Hardware,
     #[prop(into)] problem: Signal<Option<Problem>>,
+    /// What to say below the table if the shape itself was measured.
+    #[prop(optional)]
+    measured: Option<&'static str>,
 ) -> impl IntoView {
     /// The number of rows.
     const SHOWN: u32 = 5;
@@ -57,7 +60,7 @@ pub(crate) fn NearestProblems(
     });
     let table = move |found: Arc<Vec<NearestProblem>>| {
         let hardware = settled.get_untracked().map(|(hardware, _)| hardware).unwrap_or_default();
-        rows(&found, &hardware)
+        rows(&found, &hardware, measured)
     };
     view! {
         <section
@@ -74,7 +77,7 @@ pub(crate) fn NearestProblems(
     }
 }
 
-fn rows(found: &[NearestProblem], hardware: &str) -> AnyView {
+fn rows(found: &[NearestProblem], hardware: &str, measured: Option<&'static str>) -> AnyView {
     if found.is_empty() {
         return view! { <Empty heading="Nothing like it was measured">"No problem of this op and type was measured on this hardware."</Empty> }
             .into_any();
@@ -96,14 +99,20 @@ fn rows(found: &[NearestProblem], hardware: &str) -> AnyView {
                 <tbody>{found.iter().map(|near| row(near, hardware)).collect_view()}</tbody>
             </table>
         </div>
+        {found.iter().any(is_same).then(|| measured.map(|note| view! { <p class="hint">{note}</p> }))}
     }
     .into_any()
+}
+
+/// Whether the shape itself was measured.
+fn is_same(near: &NearestProblem) -> bool {
+    near.distance == 0.0
 }
 
 fn row(near: &NearestProblem, hardware: &str) -> impl IntoView + use<> {
     let view = [("hardware", hardware.to_owned()), ("method", near.method.to_string())];
     let href = link(&format!("/problems/{}", near.problem_id), view);
-    let is_it = near.distance == 0.0;
+    let is_it = is_same(near);
     let (triton, library) = (near.triton.as_ref(), near.library.as_ref());
     view! {
         <tr class:is-best=is_it>
