@@ -37,7 +37,7 @@ const address = (path, values) => {
   return `${path}${given.length ? "?" : ""}${given.map(([key, value]) => `${key}=${encodeURIComponent(value)}`).join("&")}`;
 };
 const given = (...keys) => Object.fromEntries(keys.map((key) => [key, asked.get(key)]));
-// These requests follow the rules of `default_method` and `best_for` in the app.
+// These requests follow the rules of `default_method` and `best_for` in the app. Most problems have been learnt.
 const points = async () => {
   const { method, methods } = await read(`/hardware/${name}`);
   const filters = given("op", "dtype", "b_layout", "method", "min_m", "max_m", "min_n", "max_n", "min_k", "max_k");
@@ -47,7 +47,9 @@ const points = async () => {
 const model = async () => {
   const isShown = (one) => one.hardware === asked.get("hardware") && one.state === "published";
   const shown = (await read("/models")).find(isShown);
-  if (shown) ask(`/models/${shown.id}/download`);
+  if (!shown) return;
+  ask(`/models/${shown.id}/download`);
+  if (part === "problems" && shown.unseen_models) ask(`/models/${shown.id}/unseen/${name}`);
 };
 const nothing = () => {};
 if (part === "") ["/hardware", "/models"].forEach(ask);

@@ -29,12 +29,13 @@ async fn a_page_asks_early_and_once_for_what_it_needs() -> anyhow::Result<()> {
     let server = Server::start(folder.path())?;
     let board = server.get("/api/v1/hardware/nvidia-h200/leaderboard?limit=1")?;
     let problem = board["items"][0]["problem_id"].as_str().context("no problem")?;
-    let problem = format!("/problems/{problem}?hardware=nvidia-h200&method=median-cold-event");
+    let unseen = |model: &str| format!("/models/{model}/unseen/{problem}");
+    let page_of_problem = format!("/problems/{problem}?hardware=nvidia-h200&method=median-cold-event");
     let models = server.get("/api/v1/models")?;
     let models = models.as_array().context("a list of models")?;
     let model = models.iter().find(|one| one["hardware"] == "nvidia-h200" && one["state"] == "published");
     let model = model.and_then(|model| model["id"].as_str()).context("no model of an H200")?;
-    let model = format!("/models/{model}/download");
+    let [unseen, model] = [unseen(model), format!("/models/{model}/download")];
     let hardware = "/hardware/nvidia-h200";
     let [points, few] = ["", "op=mm&dtype=bfloat16&"].map(|filters| {
         let few = if filters.is_empty() { "" } else { "&min_m=1024" };
@@ -47,7 +48,7 @@ async fn a_page_asks_early_and_once_for_what_it_needs() -> anyhow::Result<()> {
         ("/", "a.card-link[href^='/hardware/']", vec!["/hardware", "/models"]),
         (hardware, marks, vec![hardware, &points]),
         (&filtered, marks, vec![hardware, &few]),
-        (&problem, ".chart path.dots", vec![&problem, "/models", &model]),
+        (&page_of_problem, ".chart path.dots", vec![&page_of_problem, "/models", &model, &unseen]),
         (predict, "[data-testid=candidates] [data-config]", vec!["/models", &model]),
     ] {
         let browser = Browser::start().await?;

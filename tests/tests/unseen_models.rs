@@ -98,8 +98,7 @@ async fn without_networks_a_problem_may_be_in_the_training_data() -> anyhow::Res
         let (said, _, answers) = shown(&browser, &server, &problem).await?;
         ensure!(said.contains("Predicted by model"), "{look}: {said}");
         ensure!(said.contains("This problem may be in its training data."), "{look}: {said}");
-        // The page cannot tell beforehand that there is no network, so it requests one once.
-        assert_eq!(answers, [404], "{look}");
+        assert!(answers.is_empty(), "{look}: {answers:?}");
         browser.sound(look).await?;
         browser.picture(&format!("without-networks-{look}")).await?;
     }

@@ -91,6 +91,7 @@ pub(super) fn summary(
         evaluation: about.evaluation.cloned(),
         kept,
         withdrawn_uploads: 0,
+        unseen_models: false,
         state: ModelState::Unpublished,
         reason: String::new(),
         pinned: false,

@@ -42,6 +42,7 @@ pub(crate) fn summary(bytes: &[u8]) -> ModelSummary {
         kept: None,
         file_name: "matmul-nvidia-h200.safetensors".to_owned(),
         withdrawn_uploads: 0,
+        unseen_models: false,
         state: ModelState::Published,
         reason: String::new(),
         pinned: false,

@@ -13,12 +13,14 @@ use super::statement::Statement;
 use crate::solutions::Damaged;
 use crate::store::error::StoreResult;
 
-/// A model's summary, and how many of the uploads that it was trained on no longer count. A contributed model that was
+/// A model's summary, how many of the uploads that it was trained on no longer count, and whether the networks of its
+/// cross-validation are here. A contributed model that was
 /// not accepted has no row in `models`.
 const COLUMNS: &str = "SELECT COALESCE(m.summary, c.summary) AS summary, \
     COALESCE(m.state, 'unpublished') AS state, COALESCE(m.reason, '') AS reason, COALESCE(m.pinned, 0) AS pinned, \
     (SELECT COUNT(*) FROM model_uploads n LEFT JOIN uploads u ON u.id = n.upload \
-     WHERE n.model = m.id AND (u.id IS NULL OR u.standing > 0)) AS withdrawn, ";
+     WHERE n.model = m.id AND (u.id IS NULL OR u.standing > 0)) AS withdrawn, \
+    (SELECT COUNT(*) FROM unseen_models v WHERE v.model = m.id) AS unseen_models, ";
 
 /// The server's models with their contributors. A contributor is shown only if the server has the model by accepting
 /// the contribution, not if somebody also sent a file that it had already.
@@ -40,10 +42,11 @@ pub(super) struct ModelRow {
     reason: String,
     pinned: i64,
     withdrawn: i64,
+    unseen_models: i64,
     contribution: ContributionRow,
 }
 
-from_row!(ModelRow { summary, state, reason, pinned, withdrawn, ..contribution });
+from_row!(ModelRow { summary, state, reason, pinned, withdrawn, unseen_models, ..contribution });
 
 impl ModelRow {
     pub(super) fn model(self) -> Result<ModelSummary, Damaged> {
@@ -53,6 +56,7 @@ impl ModelRow {
             contribution.as_ref().and_then(|contribution| contribution.figures.as_ref()?.kept.clone());
         Ok(ModelSummary {
             withdrawn_uploads: unsigned("upload count", self.withdrawn)?,
+            unseen_models: self.unseen_models > 0,
             state: named("model state", &self.state)?,
             reason: self.reason,
             pinned: self.pinned != 0,

@@ -80,6 +80,9 @@ pub struct ModelSummary {
     /// Uploads that it was trained on and that do not count any more.
     #[serde(default)]
     pub withdrawn_uploads: u64,
+    /// Whether the server has the networks of its cross-validation.
+    #[serde(default)]
+    pub unseen_models: bool,
     /// Of the models of one hardware and heuristic, one is published.
     #[serde(default = "earlier")]
     pub state: ModelState,

@@ -10,7 +10,7 @@ mod table;
 use std::sync::Arc;
 
 use diode_core::Problem;
-use diode_core::api::{ModelSource, ModelSummary, ProblemDetail};
+use diode_core::api::{ModelSummary, ProblemDetail};
 use diode_core::hardware::{find, fits};
 use diode_core::ids::ProblemId;
 use leptos::prelude::*;
@@ -123,9 +123,8 @@ fn use_predictions(detail: Remote<ProblemDetail>, hardware: Memo<String>) -> Sig
     let model = models::model(move || chosen.get().map(|model| model.id.to_string()));
     let wanted_unseen = Memo::new(move |_| {
         let (summary, model, detail) = (chosen.get()?, model.value()?, detail.value()?);
-        // The server has no networks of the cross-validation for contributed models.
-        let has_networks = summary.source != ModelSource::Contributed;
-        (has_networks && may_have_learnt(&model, &detail.problem)).then(|| (summary.id, detail.problem.id()))
+        (summary.unseen_models && may_have_learnt(&model, &detail.problem))
+            .then(|| (summary.id, detail.problem.id()))
     });
     let unseen = models::unseen_model(move || wanted_unseen.get());
     let predictions = RwSignal::new(Predictions::default());
