@@ -9,7 +9,8 @@ use diode_model::Model;
 use diode_ranking::{Line, Ranking, Row};
 use leptos::prelude::*;
 
-use crate::turns::TURN_MS;
+/// How long a turn of ranking may block the page, so that it answers while the reader types.
+const TURN_MS: f64 = 10.0;
 
 /// Ranks all lines, and passes the rows of each turn to `arrive`. Ends early when `arrive` returns false.
 pub(crate) fn rank_in_turns(

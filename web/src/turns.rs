@@ -13,28 +13,25 @@ use serde::de::DeserializeOwned;
 
 use crate::api::Failure;
 
-/// The longest time for which a turn may block the page. At 60 frames a second, each frame has 16 ms.
-pub(crate) const TURN_MS: f64 = 10.0;
-
-/// How long postponed work may go on before the page is drawn. Drawing a long page takes longer than this, so it
-/// must not happen too often.
-const PUT_OFF_MS: f64 = 25.0;
+/// How long work may go on before the page is drawn. Drawing a long page takes longer than this, so it must not happen
+/// too often.
+const TURN_MS: f64 = 25.0;
 
 /// The number of values that are read between two looks at the clock.
 const BETWEEN_LOOKS: usize = 32;
 
 /// A turn of work.
-pub(crate) struct Turn {
+struct Turn {
     began: f64,
 }
 
 impl Turn {
-    pub(crate) fn begin() -> Self {
+    fn begin() -> Self {
         Self { began: js_sys::Date::now() }
     }
 
     /// If this turn has lasted long enough, lets the page answer and begins the next turn.
-    pub(crate) async fn pass_if_long(&mut self) {
+    async fn pass_if_long(&mut self) {
         if js_sys::Date::now() - self.began >= TURN_MS {
             pass().await;
             *self = Self::begin();
@@ -80,7 +77,7 @@ fn begin() {
             }
             work();
             follow_effects().await;
-            if js_sys::Date::now() - began >= PUT_OFF_MS {
+            if js_sys::Date::now() - began >= TURN_MS {
                 pass().await;
                 began = js_sys::Date::now();
             }

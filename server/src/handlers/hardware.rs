@@ -2,17 +2,18 @@ use std::cmp::Reverse;
 
 use axum::Json;
 use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Response;
 use diode_core::Method;
-use diode_core::api::{ApiError, HardwareSummary, ProblemFilter, ProblemPoint};
+use diode_core::api::{ApiError, HardwareSummary, MAX_POINTS, ProblemFilter, ProblemPoint};
 use diode_core::hardware::Hardware;
 use diode_core::ids::HardwareSlug;
 
+use super::leaderboard::Entries;
 use crate::app::App;
 use crate::http::{ApiFault, ApiResult, FromPath, Lookup, NoParameters, StrictQuery};
+use crate::page_cache::Question;
 use crate::store::{Store, StoreResult};
-
-/// How many points a chart gets at most. More would not show, since a chart has few pixels.
-const MAX_POINTS: u32 = 5_000;
 
 impl Lookup for HardwareSummary {
     type Id = HardwareSlug;
@@ -73,12 +74,13 @@ pub(crate) async fn get(
 }
 
 /// Every problem that the filters leave as a point of the overview chart; an even
-/// sample if there are more than 5,000.
+/// sample if there are more than 3,000.
 #[utoipa::path(
     get, path = "/hardware/{slug}/problems", tag = "hardware",
     params(("slug" = String, Path), ProblemFilter),
     responses(
         (status = 200, body = Vec<ProblemPoint>),
+        (status = 304, description = "The client has it already"),
         (status = 400, body = ApiError),
         (status = 404, body = ApiError),
     ),
@@ -86,7 +88,10 @@ pub(crate) async fn get(
 pub(crate) async fn problems(
     State(app): State<App>,
     StrictQuery(filter): StrictQuery<ProblemFilter>,
-    FromPath(hardware): FromPath<Hardware>,
-) -> ApiResult<Json<Vec<ProblemPoint>>> {
-    Ok(Json(app.backend.store.problem_points(&hardware.slug, &filter, MAX_POINTS).await?))
+    FromPath(Entries { slug, revision }): FromPath<Entries>,
+    headers: HeaderMap,
+) -> ApiResult<Response> {
+    let question = Question::new(slug.clone(), &("points", revision, &filter));
+    let make = async { Ok(app.backend.store.problem_points(&slug, &filter, MAX_POINTS).await?) };
+    Ok(app.pages.answer(&question, make).await?.reply(&headers))
 }

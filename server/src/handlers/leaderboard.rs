@@ -17,8 +17,8 @@ const DEFAULT_LIMIT: u32 = 50;
 
 /// The board entries of a hardware, at one revision.
 pub(crate) struct Entries {
-    slug: HardwareSlug,
-    revision: i64,
+    pub(super) slug: HardwareSlug,
+    pub(super) revision: i64,
 }
 
 impl Lookup for Entries {

@@ -76,7 +76,8 @@ pub use page::Page;
 pub use picks::{MAX_PICKED, Pick, Picks};
 pub use problem_filter::ProblemFilter;
 pub use problems::{
-    ConfigResult, FailedConfig, ProblemDetail, ProblemPoint, ProblemSources, ProblemView, SolutionSource,
+    ConfigResult, FailedConfig, MAX_POINTS, ProblemDetail, ProblemPoint, ProblemSources, ProblemView,
+    SolutionSource,
 };
 pub use publications::{NewPublication, Publication, PublicationAction};
 pub use ratios::{ComparedProblem, Noise, RatioBin, RatioQuery, Ratios, TimedConfig};

@@ -5,6 +5,9 @@ use crate::hardware::Hardware;
 use crate::ids::{AccountName, HardwareSlug, ProblemId, UploadId};
 use crate::{Config, FailureReason, Method, Problem};
 
+/// How many points an overview chart has at most. More would not show, since a chart has few pixels.
+pub const MAX_POINTS: u32 = 3_000;
+
 /// A problem as a point of an overview chart.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use diode_core::api::{HardwareSummary, Kernels};
+use diode_core::api::{HardwareSummary, Kernels, MAX_POINTS};
 use leptos::prelude::*;
 use leptos_router::hooks::use_query_map;
 
@@ -12,6 +12,7 @@ use super::kernels::{chosen, subject};
 use super::ranges::any_fault;
 use crate::charts::{self, Point, Shape, Tone};
 use crate::components::{Empty, Loaded};
+use crate::format;
 use crate::query::link;
 use crate::remote::{Remote, remote_list};
 
@@ -55,7 +56,19 @@ fn drawn(points: &Arc<Vec<Point>>, kernels: Kernels, slug: &str) -> AnyView {
         let view = [("hardware", slug.clone()), ("method", point.method.to_string())];
         link(&format!("/problems/{}", point.problem_id), view)
     };
-    view! { {charts::roofline(points, kernels, Box::new(page_of))} {legend(points)} }.into_any()
+    let is_sample = points.len() >= MAX_POINTS as usize;
+    let sampled = || {
+        format!(
+            "Of so many problems, the chart shows an even sample of {}.",
+            format::count(MAX_POINTS.into())
+        )
+    };
+    view! {
+        {charts::roofline(points, kernels, Box::new(page_of))}
+        {legend(points)}
+        {is_sample.then(|| view! { <p class="hint">{sampled()}</p> })}
+    }
+    .into_any()
 }
 
 /// The meaning of the colours and shapes that occur in the chart.
