@@ -68,7 +68,7 @@ impl Cpu {
 
 impl Vectors {
     /// Assumes two multiply-add units per core, as every server core of the last ten years has for
-    /// its widest vectors. Without multiply-add, it assumes as many operations as for NEON.
+    /// its widest vectors. Without multiply-add, one unit multiplies and another adds four numbers per cycle.
     fn from_flags(flags: &str, halved_512: bool) -> Self {
         let has = |flag: &str| flags.split_whitespace().any(|f| f == flag);
         if has("avx512f") {
@@ -79,7 +79,7 @@ impl Vectors {
         } else if has("asimd") || cfg!(target_arch = "aarch64") {
             Self { name: "neon", flops_per_cycle: 16, registers: 128 }
         } else {
-            Self { name: "128-bit", flops_per_cycle: 16, registers: 64 }
+            Self { name: "128-bit", flops_per_cycle: 8, registers: 64 }
         }
     }
 }
@@ -105,6 +105,8 @@ mod tests {
         let xeon = epyc.replace("AuthenticAMD", "GenuineIntel").replace("25", "6");
         assert_eq!(Cpu::parse(&xeon).vectors.flops_per_cycle, 64);
         assert_eq!(Cpu::parse("flags : fpu avx2 fma").vectors.name, "avx2");
+        let old = Cpu::parse("flags : fpu sse2").vectors;
+        assert_eq!((old.name, old.flops_per_cycle), ("128-bit", 8));
         assert_eq!(Cpu::parse("Features : fp asimd\nCPU part : 0xd0c").vectors.name, "neon");
     }
 
