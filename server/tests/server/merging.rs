@@ -41,7 +41,8 @@ async fn what_was_measured_under_either_name_is_one_hardwares() {
         assert_eq!(bob.post_bytes("/api/v1/uploads", theirs.clone()).await.status, 201);
         let agent = register(&app, &Registration { hardware: other(), ..h200_registration() }).await;
         let model = diode_core::api::ModelSummary { hardware: slug.clone(), ..summary(b"theirs") };
-        store.add_shipped_model(&model, &other(), &[], None, Now::read()).await.unwrap();
+        store.add_shipped_model(&model, &other(), &[], Some(b"unseen"), Now::read()).await.unwrap();
+        assert!(store.model(&model.id).await.unwrap().unwrap().unseen_models);
         settle(store).await;
 
         let done = root.post("/api/v1/hardware-merges", &merge(slug.as_str(), "nvidia-h200")).await;
@@ -80,7 +81,10 @@ async fn what_was_measured_under_either_name_is_one_hardwares() {
 
         // The models of the old hardware stay, but no program takes them by itself.
         let model = store.model(&model.id).await.unwrap().unwrap();
-        assert_eq!((model.hardware, model.state), (slug.clone(), ModelState::Earlier));
+        assert_eq!(
+            (model.hardware, model.state, model.unseen_models),
+            (slug.clone(), ModelState::Earlier, false)
+        );
         let log: Vec<LogEntry> = root.get("/api/v1/moderation").await.json();
         assert_eq!(log[0].what, format!("merge hardware {slug} into nvidia-h200"));
         app.end().await;

@@ -31,12 +31,14 @@ const MOVED: [&str; 5] = [
 ];
 
 /// Removes the rows that are left of the first hardware.
-const REMOVED: [&str; 6] = [
+const REMOVED: [&str; 7] = [
     "DELETE FROM work WHERE hardware = $1",
     "DELETE FROM drivers WHERE hardware = $1",
     "DELETE FROM entries WHERE hardware = $1",
     "DELETE FROM stale_entries WHERE hardware = $1",
     "DELETE FROM training_marks WHERE hardware = $1",
+    // No page predicts with the models of this hardware any more.
+    "DELETE FROM unseen_models WHERE model IN (SELECT id FROM models WHERE hardware = $1)",
     "UPDATE models SET state = 'earlier', pinned = 0 WHERE hardware = $1 AND state = 'published'",
 ];
 
