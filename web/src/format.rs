@@ -1,5 +1,7 @@
 //! Numbers as people read them: three significant digits and a unit that fits.
 
+use diode_core::{Config, DType, Problem};
+
 /// Rounds to three significant digits: `1.04`, `12.3`, `987`.
 pub(crate) fn three_digits(value: f64) -> String {
     if value == 0.0 {
@@ -89,6 +91,13 @@ pub(crate) fn loss(value: f64) -> String {
 /// The day of an RFC 3339 time: `2026-11-20`.
 pub(crate) fn day(rfc3339: &str) -> String {
     rfc3339.split('T').next().unwrap_or(rfc3339).to_owned()
+}
+
+/// How a config of a problem is written. In full float32 and rounded to TF32 are two different computations, so the
+/// second is marked.
+pub(crate) fn config(config: &Config, problem: &Problem) -> String {
+    let is_tf32 = problem.a_dtype == DType::Float32 && config.rounds_to_tf32();
+    format!("{}{}", config.label(), if is_tf32 { " TF32" } else { "" })
 }
 
 /// A text, or a dash if it is unknown.

@@ -119,7 +119,7 @@ fn row(near: &NearestProblem, hardware: &str) -> impl IntoView + use<> {
             <td><a href=href>{near.problem.dims()}</a>{is_it.then_some(" this one")}</td>
             <td class="roomy">{near.problem.op.to_string()}</td>
             <td class="roomy">{near.problem.b_layout.to_string()}</td>
-            <td class="mono">{format::or_dash(triton.map(|triton| triton.config.label()))}</td>
+            <td class="mono">{format::or_dash(triton.map(|triton| format::config(&triton.config, &near.problem)))}</td>
             <td class="num">{format::or_dash(triton.map(|triton| format::time(triton.us)))}</td>
             <td class="num">{format::or_dash(library.map(|library| format::time(library.us)))}</td>
             <RatioCell ratio=near.triton_over_library />

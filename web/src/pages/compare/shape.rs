@@ -158,7 +158,7 @@ fn row(
             <td class="wrap">
                 {(!exact).then_some("nearest: ")} <a href=href>{what}</a>
             </td>
-            <td class="mono">{format::or_dash(triton.map(|triton| triton.config.label()))}</td>
+            <td class="mono">{format::or_dash(triton.map(|triton| format::config(&triton.config, &item.problem)))}</td>
             <td class="num">{format::or_dash(triton.map(|triton| format::time(triton.us)))}</td>
             <td class="num">{format::or_dash(library.map(|library| format::time(library.us)))}</td>
             <RatioCell ratio=item.triton_over_library />

@@ -75,9 +75,9 @@ fn row(item: &ComparedProblem, slugs: Option<&[String; 2]>, method: Option<Metho
             <td class="roomy">{p.op.to_string()}</td>
             <td class="roomy">{p.a_dtype.to_string()}</td>
             <td class="roomy">{p.b_layout.to_string()}</td>
-            <td class="mono roomy">{item.a.config.label()}</td>
+            <td class="mono roomy">{format::config(&item.a.config, p)}</td>
             <td class="num">{format::time(item.a.us)}</td>
-            <td class="mono roomy">{item.b.config.label()}</td>
+            <td class="mono roomy">{format::config(&item.b.config, p)}</td>
             <td class="num">{format::time(item.b.us)}</td>
             <RatioCell ratio=Some(item.b_over_a) />
         </tr>

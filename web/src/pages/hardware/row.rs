@@ -32,7 +32,7 @@ pub(super) fn row(
             <td><a href=href>{row.problem.dims()}</a></td>
             <td class="roomy">{row.problem.op.to_string()}</td>
             <td class="roomy">{dtype}</td>
-            <td class="mono">{format::or_dash(shown.map(|shown| shown.config.label()))}{mark}</td>
+            <td class="mono">{format::or_dash(shown.map(|shown| format::config(&shown.config, &row.problem)))}{mark}</td>
             <td class="num">{format::or_dash(shown.map(|shown| format::time(shown.us)))}</td>
             <td class="num dim roomy">{format::or_dash(shown.and_then(spread))}</td>
             <td class="num dim roomy">{format::or_dash(ties)}</td>

@@ -1,7 +1,7 @@
 //! The most important facts about a problem, in one strip.
 
 use diode_core::api::{ProblemDetail, ProblemView};
-use diode_core::{Layout, Micros, Tflops};
+use diode_core::{DType, Layout, Micros, Tflops};
 use leptos::prelude::*;
 
 use crate::components::{Stat, Stats};
@@ -72,6 +72,10 @@ fn views(detail: &ProblemDetail) -> Option<impl IntoView + use<>> {
         .then(|| view! { <nav class="chips" aria-label="Views">{chips.collect_view()}</nav> })
 }
 
+/// Stands where the best Triton config rounds and the library does not.
+const ROUNDS: &str = "TF32: this config rounds float32 to 10 bits of mantissa. The library computes in full, so the two \
+    are not compared.";
+
 /// The headline numbers: the best Triton config first, then the library.
 fn numbers(detail: &ProblemDetail) -> impl IntoView + use<> {
     let triton = detail.triton.as_ref();
@@ -86,8 +90,14 @@ fn numbers(detail: &ProblemDetail) -> impl IntoView + use<> {
             ties => format!("{} other Triton configs are", format::count(ties)),
         }
     );
+    let rounds = detail.problem.a_dtype == DType::Float32
+        && triton.is_some_and(|triton| triton.config.rounds_to_tf32());
     let stats = [
-        Stat::maybe("best Triton config", triton.map(|triton| triton.config.label())).config(),
+        Stat::maybe(
+            "best Triton config",
+            triton.map(|triton| format::config(&triton.config, &detail.problem)),
+        )
+        .config(),
         Stat::maybe("its time", triton.map(|triton| format::time(triton.us))),
         Stat::maybe("library", detail.library.as_ref().map(|library| format::time(library.us)))
             .explained("Time of the library kernel"),
@@ -101,5 +111,6 @@ fn numbers(detail: &ProblemDetail) -> impl IntoView + use<> {
     view! {
         <Stats stats />
         {triton.map(|_| view! { <p class="hint">{ties} "."</p> })}
+        {rounds.then(|| view! { <p class="hint">{ROUNDS}</p> })}
     }
 }

@@ -103,7 +103,7 @@ fn some_rows(
     });
     move || {
         shown.with(|(ranks, predictions)| {
-            ranks.iter().map(|&rank| row(rank, &detail.configs[rank], best, predictions)).collect_view()
+            ranks.iter().map(|&rank| row(rank, &detail, best, predictions)).collect_view()
         })
     }
 }
@@ -126,7 +126,8 @@ fn head(with_predictions: bool) -> impl IntoView {
     }
 }
 
-fn row(rank: usize, result: &ConfigResult, best: f64, predictions: &Predictions) -> impl IntoView + use<> {
+fn row(rank: usize, detail: &ProblemDetail, best: f64, predictions: &Predictions) -> impl IntoView + use<> {
+    let result = &detail.configs[rank];
     let predicted = predictions.have_columns().then(|| {
         let time = predictions.of(rank);
         view! {
@@ -134,11 +135,11 @@ fn row(rank: usize, result: &ConfigResult, best: f64, predictions: &Predictions)
             <td class="num dim">{format::or_dash(time.map(|time| format!("{:.2}", time / result.us)))}</td>
         }
     });
-    let label = result.config.label();
+    let (label, shown) = (result.config.label(), format::config(&result.config, &detail.problem));
     let (plain, time) = (label.replace('×', "x"), predictions.of(rank).map(|time| time.to_string()));
     view! {
         <tr class:is-best=rank == 0 data-config=plain data-predicted-us=time>
-            <td class="mono">{label}</td>
+            <td class="mono">{shown}</td>
             <td class="num dim">{rank + 1}</td>
             <BarCell text=format::time(result.us) share=best / result.us />
             <td class="num">{format::factor(result.us / best)}</td>
