@@ -61,6 +61,7 @@ async fn a_shape_is_side_by_side_in_one_paste() -> anyhow::Result<()> {
     browser
         .until("return location.pathname === '/predict/list' && document.querySelector('#shapes').value.includes('16x4096x4096 fp16')")
         .await?;
+    browser.until("return document.body.innerText.includes('2 of 2 shapes ranked')").await?;
     assert_eq!(browser.complaints().await?, Vec::<String>::new());
     Ok(())
 }

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use diode_core::api::HardwareSummary;
-use diode_core::{DType, Field, Invalid, Op, Problem, ProblemFields};
+use diode_core::{DType, Op, Problem};
 use leptos::prelude::*;
 
 use crate::components::NearestProblems;
-use crate::pages::predict::size;
+use crate::pages::list::shape_of_kind;
 use crate::query::{History, parameter, use_set_parameters};
 
 /// The parameter of the page's address.
@@ -33,44 +33,24 @@ pub(super) fn ShapeSearch(summary: Arc<HardwareSummary>) -> impl IntoView {
             <input
                 type="search"
                 id="shape-search"
-                placeholder="M×N×K, such as 4096x4096x4096"
+                placeholder="M×N×K, such as 4096x4096x4096 fp16"
                 aria-describedby="shape-fault"
                 aria-invalid=move || if fault.with(Option::is_some) { "true" } else { "false" }
                 prop:value=move || text.get()
                 on:change=move |event| set(&[(KEY, event_target_value(&event).trim().to_owned())], History::Push)
             />
-            <p class="error-text" id="shape-fault" role="alert">{move || fault.get().map(|fault| fault.to_string())}</p>
+            <p class="error-text" id="shape-fault" role="alert">{move || fault.get()}</p>
         </div>
         <NearestProblems hardware problem />
     }
 }
 
-/// Reads three sizes, or four with a batch. The op and the type come from the filters, or else are the most
-/// usual ones.
-fn shape(text: &str, op: Option<Op>, dtype: Option<DType>, measured: &[DType]) -> Result<Problem, Invalid> {
-    let parts: Vec<&str> = text.split(['x', 'X', '×', '*']).collect();
-    let (b, [m, n, k]) = match parts[..] {
-        [m, n, k] => (None, [m, n, k]),
-        [b, m, n, k] => (Some(b), [m, n, k]),
-        _ => {
-            return Err(Invalid::new(
-                "shape",
-                format_args!("`{text}`"),
-                "M×N×K or B×M×N×K, such as 4096x4096x4096",
-            ));
-        }
-    };
-    let b = b.map(|b| size(Field::B, b)).transpose()?;
-    let op = match (op, b) {
-        (Some(op), None) if !op.is_batched() => op,
-        (Some(op), Some(_)) if op.is_batched() => op,
-        (_, None) => Op::Mm,
-        (_, Some(_)) => Op::Bmm,
-    };
+/// Reads a shape as everywhere: `4096x4096x4096`, `8x512x512x64 fp16`. The op and the type come from the filters if the
+/// text does not name them, or else are the most usual ones.
+fn shape(text: &str, op: Option<Op>, dtype: Option<DType>, measured: &[DType]) -> Result<Problem, String> {
     let usual = Some(DType::BFloat16).filter(|usual| measured.contains(usual));
     let dtype = dtype.or(usual).or(measured.first().copied()).unwrap_or(DType::BFloat16);
-    let (m, n, k) = (size(Field::M, m)?, size(Field::N, n)?, size(Field::K, k)?);
-    Problem::new(ProblemFields::plain(op, b.unwrap_or(1), m, n, k, dtype))
+    shape_of_kind(text, op.unwrap_or(Op::Mm), dtype)
 }
 
 #[cfg(test)]
@@ -85,9 +65,13 @@ mod tests {
             (problem.op, problem.dims().as_str(), problem.a_dtype),
             (Op::Addmm, "16×4096×1024", DType::BFloat16)
         );
-        assert_eq!(read("8*16*32*64", Some(Op::Addmm)).unwrap().op, Op::Bmm);
-        for (text, word) in [("4096", "M×N×K"), ("1x2", "M×N×K"), ("1x2xk", "K"), ("0x2x3", "M")] {
-            let fault = read(text, None).unwrap_err().to_string();
+        assert_eq!(read("8*16*32*64", None).unwrap().op, Op::Bmm);
+        assert_eq!(read("16x32x64", Some(Op::Bmm)).unwrap().op, Op::Mm);
+        let named = read("1x28672x4096 fp16 addmm", None).unwrap();
+        assert_eq!((named.op, named.a_dtype), (Op::Addmm, DType::Float16));
+        assert_eq!(read("4096, 4096, 1024", None).unwrap().dims(), "4096×4096×1024");
+        for (text, word) in [("4096", "sizes"), ("1x2", "M×N×K"), ("1x2xk", "1x2xk"), ("0x2x3", "M")] {
+            let fault = read(text, None).unwrap_err();
             assert!(fault.contains(word), "{text}: {fault}");
         }
     }

@@ -19,7 +19,7 @@ use leptos::task::spawn_local;
 use wasm_bindgen::JsCast as _;
 use web_sys::HtmlInputElement;
 
-pub(crate) use self::shapes::one_shape;
+pub(crate) use self::shapes::{one_shape, shape_of_kind};
 
 use self::at_work::AtWork;
 use self::parse::parse;
@@ -96,8 +96,10 @@ fn List(models: Arc<Vec<ModelSummary>>) -> impl IntoView {
         .iter()
         .max_by_key(|model| (model.state == ModelState::Published, model.training_timings))
         .map(|model| model.id.to_string());
+    let handed_over = handed_over::take();
+    let is_handed_over = StoredValue::new(!handed_over.is_empty());
     let chosen = Chosen {
-        text: RwSignal::new(handed_over::take()),
+        text: RwSignal::new(handed_over),
         model: RwSignal::new(best.unwrap_or_default()),
         op: text("mm"),
         dtype: text(DTYPES[0].as_str()),
@@ -138,6 +140,13 @@ fn List(models: Arc<Vec<ModelSummary>>) -> impl IntoView {
         (_, Load::Waiting) => Some("The model is on its way.".to_owned()),
         _ => None,
     };
+    // A list that another page passed on is complete, so it is ranked as soon as the model is there.
+    Effect::new(move |_| {
+        if refusal().is_none() && is_handed_over.get_value() && model.value().is_some() {
+            is_handed_over.set_value(false);
+            start(());
+        }
+    });
     let uncounted = move || {
         let model = model.value()?;
         let first = lines.with(|lines| lines.iter().find_map(|line| line.problem.clone().ok()))?;

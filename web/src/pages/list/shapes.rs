@@ -34,8 +34,17 @@ pub(super) fn shapes(text: &str, defaults: Defaults) -> Vec<Line> {
 
 /// Reads one shape, such as `1x28672x4096 bf16 addmm column`.
 pub(crate) fn one_shape(text: &str) -> Result<Problem, String> {
-    let usual = Defaults { op: Op::Mm, dtype: DType::BFloat16, b_layout: Layout::Row, bias: Bias::Vector };
-    words(text.trim()).and_then(|parts| parts.problem(usual))
+    shape_of_kind(text, Op::Mm, DType::BFloat16)
+}
+
+/// The same for another op and type, unless the text names them. Without a batch, a batched op stands for the plain one.
+pub(crate) fn shape_of_kind(text: &str, op: Op, dtype: DType) -> Result<Problem, String> {
+    let usual = Defaults { op, dtype, b_layout: Layout::Row, bias: Bias::Vector };
+    let mut parts = words(text.trim())?;
+    if parts.b.is_none() && op.is_batched() {
+        parts.op = parts.op.or(Some(Op::Mm));
+    }
+    parts.problem(usual)
 }
 
 /// What a line says about a problem.
@@ -95,7 +104,7 @@ fn words(line: &str) -> Result<Parts, String> {
                 parts.bias = Some(bias);
             } else {
                 return Err(format!(
-                    "got `{word}`, expected a shape, an op, a dtype, a layout of B or a bias"
+                    "got `{word}`, expected a shape such as M×N×K, an op, a dtype, a layout of B or a bias"
                 ));
             }
         }
@@ -262,8 +271,14 @@ mod tests {
         let lines = read("64x64x0\n64x64\n64 64 64 int3\n1,2,3,4,5\n64x64x64");
         let errors: Vec<String> = lines[..4].iter().map(|line| line.clone().unwrap_err()).collect();
         assert_eq!(errors[0], "K: got 0, expected a size from 1 to 2147483648");
-        assert_eq!(errors[1], "got `64x64`, expected a shape, an op, a dtype, a layout of B or a bias");
-        assert_eq!(errors[2], "got `int3`, expected a shape, an op, a dtype, a layout of B or a bias");
+        assert_eq!(
+            errors[1],
+            "got `64x64`, expected a shape such as M×N×K, an op, a dtype, a layout of B or a bias"
+        );
+        assert_eq!(
+            errors[2],
+            "got `int3`, expected a shape such as M×N×K, an op, a dtype, a layout of B or a bias"
+        );
         assert_eq!(errors[3], "got 5 sizes, expected M, N and K, or B, M, N and K");
         assert!(lines[4].is_ok());
         assert_eq!(

@@ -52,11 +52,15 @@ pub(super) fn Results(list: AtWork, summary: ModelSummary, hardware: Hardware) -
         }
     };
     let said = move || {
-        let (done, total) = (done() as u64, total.get() as u64);
-        let of = format!("{} of {} ranked", format::count(done), format::counted(total, "shape"));
-        let refused = match refused.get() {
+        let (done, total, refused) = (done() as u64, total.get() as u64, refused.get() as u64);
+        let of = format!(
+            "{} of {} ranked",
+            format::count(done.saturating_sub(refused)),
+            format::counted(total, "shape")
+        );
+        let refused = match refused {
             0 => String::new(),
-            refused => format!(", {} without a prediction", format::count(refused as u64)),
+            refused => format!(", {} without a prediction", format::count(refused)),
         };
         format!("{of}{refused}{}", if stopped.get() { ", stopped" } else { "" })
     };
