@@ -44,17 +44,17 @@ const points = async () => {
   if (methods.length > 1) filters.method ||= method;
   ask(address(`/hardware/${name}/problems`, filters));
 };
+const problem = part === "problems" && ask(address(`/problems/${name}`, given("hardware", "method")));
 const model = async () => {
   const isShown = (one) => one.hardware === asked.get("hardware") && one.state === "published";
   const shown = (await read("/models")).find(isShown);
   if (!shown) return;
   ask(`/models/${shown.id}/download`);
-  if (part === "problems" && shown.unseen_models) ask(`/models/${shown.id}/unseen/${name}`);
+  if (problem && shown.unseen_models && (await problem).ok) ask(`/models/${shown.id}/unseen/${name}`);
 };
 const nothing = () => {};
 if (part === "") ["/hardware", "/models"].forEach(ask);
 if (part === "hardware") points().catch(nothing);
-if (part === "problems") ask(address(`/problems/${name}`, given("hardware", "method")));
 if (part === "problems" || part === "predict") model().catch(nothing);
 // After ten seconds an answer is too old for the app.
 setTimeout(() => Object.keys(ahead).forEach((path) => delete ahead[path]), 10_000);

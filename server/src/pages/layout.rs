@@ -13,6 +13,9 @@ const STYLE: &str = concat!(
     include_str!("pages.css"),
 );
 
+/// The dashboard's icon. Without it, browsers ask for a file that is not there.
+const ICON: &str = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24'%3E%3Cpath d='M6 5v14l10-7z' fill='%230b7285'/%3E%3Cpath d='M18 5v14M1 12h5M18 12h5' stroke='%230b7285' stroke-width='2.5' fill='none'/%3E%3C/svg%3E";
+
 /// A page with a title and content.
 pub(super) fn page(title: &str, content: &Markup) -> Response {
     let page = html! {
@@ -22,6 +25,7 @@ pub(super) fn page(title: &str, content: &Markup) -> Response {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 title { (title) " · Diode" }
+                link rel="icon" href=(ICON);
                 style { (PreEscaped(STYLE)) }
             }
             body {

@@ -176,8 +176,8 @@ const SAME: f64 = 0.002;
 fn verdict(left: f64, right: f64, more_is_better: bool) -> &'static str {
     match (right - left, more_is_better) {
         (difference, _) if difference.abs() < SAME => "the same",
-        (difference, more) if (difference > 0.0) == more => "second",
-        _ => "first",
+        (difference, more) if (difference > 0.0) == more => "right",
+        _ => "left",
     }
 }
 
@@ -188,8 +188,8 @@ mod tests {
     #[test]
     fn the_better_one_is_named() {
         assert_eq!(verdict(0.97, 0.971, true), "the same");
-        assert_eq!(verdict(0.97, 0.98, true), "second");
-        assert_eq!(verdict(0.97, 0.98, false), "first");
-        assert_eq!(verdict(0.98, 0.97, false), "second");
+        assert_eq!(verdict(0.97, 0.98, true), "right");
+        assert_eq!(verdict(0.97, 0.98, false), "left");
+        assert_eq!(verdict(0.98, 0.97, false), "right");
     }
 }

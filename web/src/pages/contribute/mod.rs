@@ -78,7 +78,8 @@ pub(crate) fn ContributePage() -> impl IntoView {
                 <p class="lede">
                     "Send timings. Each file is checked here before it is sent: impossible times are refused. "
                     "Duplicates are recognised, and a receipt means that everything is stored for good. What is yours: "
-                    <a href="/account/contributions" rel="external">"your uploads, agents and records"</a> "."
+                    <a href="/account/contributions" rel="external">"your uploads, agents and records"</a> "; your "
+                    <a href="/account" rel="external">"account and tokens"</a> "."
                 </p>
             </div>
             <div class="split even">

@@ -91,7 +91,7 @@ fn working(agents: &[WorkingAgent]) -> AnyView {
             <div class="card">
                 <p class="hint">"An agent measures what this server lacks, for as long as you let it:"</p>
                 <Snippet text=format!("diode agent --server {server}") />
-                <p class="hint"><a href="/docs/" rel="external">"How agents work is in the documents"</a></p>
+                <p class="hint"><a href="/docs/guides/agents.html" rel="external">"How agents work is in the documents"</a></p>
             </div>
         }
         .into_any();

@@ -119,8 +119,8 @@ fn without_a_model(points: &[ProblemPoint]) -> Option<String> {
     let [library, triton] = [0, 1].map(shares);
     (!both.is_empty()).then(|| {
         format!(
-            "Without a model, on {} where both were timed: the library always reaches {} of the faster of the two ({} \
-             on the worst), the best Triton config always, which has to be found by timing all, {} ({}).",
+            "Without a model, on {} where both were timed: the library reaches {} of the faster of the two ({} on the \
+             worst problem). The best Triton config, which is known only after timing all, reaches {} ({}).",
             format::counted(both.len() as u64, "problem"),
             library.0,
             library.1,
