@@ -1,8 +1,8 @@
 use axum::extract::State;
 use axum::http::{HeaderMap, Method};
 use axum::response::Response;
-use diode_core::api::ApiError;
 use diode_core::api::query::whole_number;
+use diode_core::api::{ApiError, MAX_IN_OTHERS, MAX_IN_PARQUET};
 use diode_core::hardware::Hardware;
 use diode_formats::{Format, FormatError, encode};
 use serde::{Deserialize, Deserializer};
@@ -16,9 +16,6 @@ use crate::solutions::{Rebuilt, cut, rebuild};
 
 /// The most timings and failures in one columnar file, which takes some 200 MB while it is made.
 const MAX_COLUMNAR: u64 = 1 << 23;
-
-/// The most timings and failures in one file of torch-diode's formats, where each takes 180 bytes.
-const MAX_PREDECESSOR: u64 = 1 << 21;
 
 #[derive(Default, Deserialize, utoipa::IntoParams)]
 #[serde(default)]
@@ -35,7 +32,8 @@ fn part<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Er
 }
 
 /// Everything stored for one hardware: `SLUG.json` and `SLUG.msgpack` in
-/// torch-diode's formats, `SLUG.msgpack.zst` in the columnar one, which holds all.
+/// torch-diode's formats, `SLUG.csv` and `SLUG.parquet` with a row for each timing,
+/// `SLUG.msgpack.zst` in the columnar one, which holds all.
 #[utoipa::path(
     get, path = "/datasets/{file}", tag = "datasets", params(("file" = String, Path), DatasetQuery),
     responses(
@@ -54,16 +52,19 @@ pub(crate) async fn get(
     method: Method,
     headers: HeaderMap,
 ) -> ApiResult<Response> {
-    let named = Format::travelling().find_map(|format| Some((file.strip_suffix(format.ending())?, format)));
+    let mut formats = Format::ALL.into_iter();
+    let named = formats.find_map(|format| Some((file.strip_suffix(format.ending())?, format)));
     let (slug, format) = named.ok_or_else(|| {
         ApiFault::not_found(format!(
-            "no dataset `{file}`; expected SLUG.json, SLUG.msgpack or SLUG.msgpack.zst"
+            "no dataset `{file}`; expected SLUG.msgpack.zst, SLUG.parquet, SLUG.csv, SLUG.msgpack or SLUG.json"
         ))
     })?;
     let media = match format {
         Format::PredecessorJson => "application/json",
         Format::PredecessorMsgpack => "application/vnd.msgpack",
-        _ => "application/zstd",
+        Format::Columnar => "application/zstd",
+        Format::Csv => "text/csv",
+        Format::Parquet => "application/vnd.apache.parquet",
     };
     let hardware: Hardware = lookup(&app, slug).await?;
     let name = match query.part {
@@ -78,7 +79,11 @@ pub(crate) async fn get(
 async fn make(app: &App, hardware: Hardware, format: Format, part: Option<u64>) -> ApiResult<ExportFile> {
     let store = &app.backend.store;
     let sizes = store.solution_sizes(&hardware.slug).await?;
-    let limit = if format == Format::Columnar { MAX_COLUMNAR } else { MAX_PREDECESSOR };
+    let limit = match format {
+        Format::Columnar => MAX_COLUMNAR,
+        Format::Parquet => MAX_IN_PARQUET,
+        Format::PredecessorJson | Format::PredecessorMsgpack | Format::Csv => MAX_IN_OTHERS,
+    };
     let parts = cut(&sizes, limit);
     let wanted = match (part, parts.as_slice()) {
         (None, [whole]) => Some(whole),

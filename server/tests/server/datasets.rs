@@ -1,4 +1,4 @@
-use diode_formats::{Format, content_digest, decode};
+use diode_formats::{Format, content_digest, decode, read_file};
 
 use crate::samples::{collected, columnar, seven};
 use crate::test_app::TestApp;
@@ -20,6 +20,22 @@ async fn datasets_give_back_what_was_uploaded() {
         assert!(reply.header("content-disposition").contains(&format!("nvidia-h200.{extension}")));
         let again = app.get_with(&path, &[("if-none-match", reply.header("etag"))]).await;
         assert_eq!((again.status.as_u16(), again.body.len()), (304, 0));
+    }
+}
+
+#[tokio::test]
+async fn datasets_are_given_as_rows_too() {
+    let app = TestApp::new().await;
+    app.receipt(columnar(&collected())).await;
+    let folder = tempfile::tempdir().unwrap();
+    for (extension, format) in [("parquet", Format::Parquet), ("csv", Format::Csv)] {
+        let reply = app.get(&format!("/api/v1/datasets/nvidia-h200.{extension}")).await;
+        assert_eq!(reply.status, 200, "{}", String::from_utf8_lossy(&reply.body));
+        let path = folder.path().join(format!("rows.{extension}"));
+        std::fs::write(&path, &reply.body).unwrap();
+        let read = read_file(&path).unwrap();
+        let timings: usize = read.datasets.iter().map(|dataset| dataset.timings()).sum();
+        assert_eq!((read.format, timings), (format, collected().timings()));
     }
 }
 

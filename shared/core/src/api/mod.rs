@@ -8,6 +8,7 @@ mod contributions;
 mod contributors;
 mod cover;
 mod coverage_map;
+mod datasets;
 mod epoch;
 mod error;
 mod evaluation;
@@ -53,6 +54,7 @@ pub use contributions::{
 pub use contributors::HardwareContributor;
 pub use cover::{ConfigCover, CoverStep};
 pub use coverage_map::{CoverageCell, CoverageMap, CoverageMapQuery, PlannedProblem, SizeRange};
+pub use datasets::{MAX_IN_OTHERS, MAX_IN_PARQUET};
 pub use epoch::Epoch;
 pub use error::ApiError;
 pub use evaluation::{EvaluationReport, KeptReport, TopK};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use diode_core::Method;
-use diode_core::api::{DATA_LICENCE, HardwareSummary};
+use diode_core::api::{DATA_LICENCE, HardwareSummary, MAX_IN_OTHERS, MAX_IN_PARQUET};
 use leptos::prelude::*;
 
 use super::figures;
@@ -15,12 +15,14 @@ use crate::format;
 use crate::pages::path_part;
 use crate::remote::remote;
 
-/// The ending of each file, what it is, and whether it is torch-diode's. torch-diode's formats cannot name a
-/// method, so the server writes them only if no timing has one.
-const FORMS: [(&str, &str, bool); 3] = [
-    ("msgpack.zst", "columnar MessagePack under zstd; holds everything", false),
-    ("msgpack", "torch-diode's MessagePack", true),
-    ("json", "torch-diode's JSON", true),
+/// The ending of each file, what it is, whether it is torch-diode's, and the most timings in one file. torch-diode's
+/// formats cannot name a method, so the server writes them only if no timing has one.
+const FORMS: [(&str, &str, bool, u64); 5] = [
+    ("msgpack.zst", "columnar MessagePack under zstd; holds everything", false, u64::MAX),
+    ("parquet", "a row for each timing, for DuckDB, pandas and Polars", false, MAX_IN_PARQUET),
+    ("csv", "the same rows as text", false, MAX_IN_OTHERS),
+    ("msgpack", "torch-diode's MessagePack", true, MAX_IN_OTHERS),
+    ("json", "torch-diode's JSON", true, MAX_IN_OTHERS),
 ];
 
 #[component]
@@ -139,8 +141,11 @@ fn facts(summary: &HardwareSummary) -> impl IntoView + use<> {
 fn files(summary: &HardwareSummary) -> impl IntoView + use<> {
     let slug = summary.hardware.slug.to_string();
     let unspecified = summary.methods.iter().all(|method| *method == Method::Unspecified);
-    let forms = FORMS.into_iter().filter(|(_, _, needs_unspecified)| unspecified || !needs_unspecified);
-    let rows = forms.map(|(ending, what, _)| {
+    let timings = summary.timings;
+    let forms = FORMS
+        .into_iter()
+        .filter(|(_, _, needs_unspecified, most)| (unspecified || !needs_unspecified) && timings <= *most);
+    let rows = forms.map(|(ending, what, ..)| {
         let name = format!("{slug}.{ending}");
         let href = api::url(&format!("/datasets/{name}"));
         view! {

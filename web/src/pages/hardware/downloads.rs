@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use diode_core::Method;
-use diode_core::api::{HardwareSummary, SnapshotState, SnapshotSummary};
+use diode_core::api::{HardwareSummary, MAX_IN_OTHERS, MAX_IN_PARQUET, SnapshotState, SnapshotSummary};
 use diode_core::table::TableFormat;
 use leptos::prelude::*;
 
@@ -22,13 +22,21 @@ pub(super) fn Downloads(summary: Arc<HardwareSummary>) -> impl IntoView {
     };
     // torch-diode's formats cannot name a method, so the server writes them only if no timing has one.
     let unspecified = summary.methods.iter().all(|method| *method == Method::Unspecified);
-    let extensions: &[_] = if unspecified { &["msgpack.zst", "msgpack", "json"] } else { &["msgpack.zst"] };
-    let datasets = extensions.iter().copied().map(dataset).collect_view();
+    let extensions = [
+        ("msgpack.zst", true, u64::MAX),
+        ("parquet", true, MAX_IN_PARQUET),
+        ("csv", true, MAX_IN_OTHERS),
+        ("msgpack", unspecified, MAX_IN_OTHERS),
+        ("json", unspecified, MAX_IN_OTHERS),
+    ];
+    let written =
+        extensions.into_iter().filter(|(_, is_written, most)| *is_written && summary.timings <= *most);
+    let datasets = written.map(|(extension, ..)| dataset(extension)).collect_view();
     let snapshots = {
         let path = link("/snapshots", [("hardware", slug.clone())]);
         remote::<Vec<SnapshotSummary>>(move || Some(path.clone()))
     };
-    // Only snapshots can be downloaded as Parquet.
+    // A snapshot stays as it is, so it can be cited.
     let parquet = move || {
         let listed = snapshots.value()?;
         let newest = listed.iter().find(|snapshot| snapshot.state != SnapshotState::Removed)?;

@@ -1,0 +1,7 @@
+//! How large a dataset may be to fit in one file.
+
+/// The most timings and failures in one Parquet file. Making it takes about 700 MB.
+pub const MAX_IN_PARQUET: u64 = 1 << 22;
+
+/// The same for CSV and torch-diode's formats, where each takes about 200 bytes.
+pub const MAX_IN_OTHERS: u64 = 1 << 21;
