@@ -16,7 +16,7 @@ pub(super) fn Confidence(known: GroupConfidence) -> impl IntoView {
     });
     let hint = format!(
         "share of {} unseen {} within 5 % of the best, the library's kernel among them, if you time",
-        format::count(known.problems as u64),
+        format::count(known.problems),
         problems_of(known.group)
     );
     view! {
