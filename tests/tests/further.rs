@@ -150,8 +150,12 @@ async fn charts_are_saved_as_they_look() -> anyhow::Result<()> {
     for (theme, paper) in [(Theme::Light, "rgb(255, 255, 255)"), (Theme::Dark, "rgb(21, 25, 29)")] {
         browser.look(Viewport::DESKTOP, theme).await?;
         for (path, chart, name) in [
-            ("/hardware/nvidia-h100", "[aria-label='Chart of the problems']", "nvidia-h100"),
-            ("/compare?what=hardware", ".columns-box", "compare"),
+            (
+                "/hardware/nvidia-h100",
+                "[aria-label='Chart of the problems']",
+                "nvidia-h100-share-of-the-roofline",
+            ),
+            ("/compare?what=hardware", ".columns-box", "compare-comparison"),
         ] {
             browser.open(&format!("{}{path}", server.url()), &format!("{chart} svg :is(path, rect)")).await?;
             browser.script::<()>(CATCH_FILES).await?;

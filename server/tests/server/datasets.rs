@@ -1,4 +1,4 @@
-use diode_formats::{Format, content_digest, decode, read_file};
+use diode_formats::{Format, content_digest, decode, read_file, write_atomically};
 
 use crate::samples::{collected, columnar, seven};
 use crate::test_app::TestApp;
@@ -32,7 +32,7 @@ async fn datasets_are_given_as_rows_too() {
         let reply = app.get(&format!("/api/v1/datasets/nvidia-h200.{extension}")).await;
         assert_eq!(reply.status, 200, "{}", String::from_utf8_lossy(&reply.body));
         let path = folder.path().join(format!("rows.{extension}"));
-        std::fs::write(&path, &reply.body).unwrap();
+        write_atomically(&path, &reply.body).unwrap();
         let read = read_file(&path).unwrap();
         let timings: usize = read.datasets.iter().map(|dataset| dataset.timings()).sum();
         assert_eq!((read.format, timings), (format, collected().timings()));
