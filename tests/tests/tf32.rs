@@ -15,7 +15,7 @@ async fn a_config_that_rounds_to_tf32_is_marked() -> anyhow::Result<()> {
         let id = row.and_then(|row| row["problem_id"].as_str()).context("a problem")?;
         anyhow::Ok(id.to_owned())
     };
-    let (rounded, full) = (end_of_board("descending", true)?, end_of_board("ascending", false)?);
+    let (rounded, full) = (end_of_board("desc", true)?, end_of_board("asc", false)?);
     let browser = Browser::start().await?;
     for (viewport, theme, look) in LOOKS {
         browser.look(viewport, theme).await?;
