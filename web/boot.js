@@ -37,7 +37,8 @@ const address = (path, values) => {
   return `${path}${given.length ? "?" : ""}${given.map(([key, value]) => `${key}=${encodeURIComponent(value)}`).join("&")}`;
 };
 const given = (...keys) => Object.fromEntries(keys.map((key) => [key, asked.get(key)]));
-// These requests follow the rules of `default_method` and `best_for` in the app. Most problems have been learnt.
+// These requests follow the rules of `default_method` and `best_for` in the app. A model has learnt most problems, so the
+// network that has not is asked for without knowing.
 const points = async () => {
   const { method, methods } = await read(`/hardware/${name}`);
   const filters = given("op", "dtype", "b_layout", "method", "min_m", "max_m", "min_n", "max_n", "min_k", "max_k");

@@ -1,6 +1,6 @@
 //! Numbers as people read them: three significant digits and a unit that fits.
 
-use diode_core::{Config, DType, Problem};
+use diode_core::{Config, Problem};
 
 /// Rounds to three significant digits: `1.04`, `12.3`, `987`.
 pub(crate) fn three_digits(value: f64) -> String {
@@ -93,11 +93,9 @@ pub(crate) fn day(rfc3339: &str) -> String {
     rfc3339.split('T').next().unwrap_or(rfc3339).to_owned()
 }
 
-/// How a config of a problem is written. In full float32 and rounded to TF32 are two different computations, so the
-/// second is marked.
+/// How a config of a problem is written, with a mark if it rounds float32.
 pub(crate) fn config(config: &Config, problem: &Problem) -> String {
-    let is_tf32 = problem.a_dtype == DType::Float32 && config.rounds_to_tf32();
-    format!("{}{}", config.label(), if is_tf32 { " TF32" } else { "" })
+    format!("{}{}", config.label(), if config.rounds(problem) { " TF32" } else { "" })
 }
 
 /// A text, or a dash if it is unknown.

@@ -5,7 +5,7 @@ use diode_core::api::KernelResult;
 use diode_core::comparison::TIE;
 use diode_core::hardware::{Hardware, roofline};
 use diode_core::space::{Space, SpaceName};
-use diode_core::{Config, DType, Nanos, Problem, Tflops, Tile};
+use diode_core::{Config, Nanos, Problem, Tflops, Tile};
 
 use super::{AgreedTime, Consensus, Fastest};
 
@@ -81,7 +81,7 @@ impl Consensus {
     /// not compared.
     fn triton_over_library(&self, problem: &Problem) -> Option<f64> {
         let (triton, library) = (self.triton?.agreed, self.library?.agreed);
-        let does_less = problem.a_dtype == DType::Float32 && triton.config.rounds_to_tf32();
+        let does_less = triton.config.rounds(problem);
         finite((!does_less).then_some(library.time.0 / triton.time.0))
     }
 
@@ -153,7 +153,7 @@ fn launch_shape(tile: &Tile) -> [u32; 6] {
 
 #[cfg(test)]
 mod tests {
-    use diode_core::{Op, ProblemFields};
+    use diode_core::{DType, Op, ProblemFields};
 
     use super::super::tests::{by, problem, tile};
     use super::*;

@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer};
 use super::export::Export;
 use crate::app::App;
 use crate::exports::ExportFile;
-use crate::http::{ApiFault, ApiResult, FileName, StrictQuery, lookup};
+use crate::http::{ApiFault, ApiResult, FileName, StrictQuery, lookup, media};
 use crate::limits::Client;
 use crate::solutions::{Rebuilt, cut, rebuild};
 
@@ -59,19 +59,12 @@ pub(crate) async fn get(
             "no dataset `{file}`; expected SLUG.msgpack.zst, SLUG.parquet, SLUG.csv, SLUG.msgpack or SLUG.json"
         ))
     })?;
-    let media = match format {
-        Format::PredecessorJson => "application/json",
-        Format::PredecessorMsgpack => "application/vnd.msgpack",
-        Format::Columnar => "application/zstd",
-        Format::Csv => "text/csv",
-        Format::Parquet => "application/vnd.apache.parquet",
-    };
     let hardware: Hardware = lookup(&app, slug).await?;
     let name = match query.part {
         None => file.clone(),
         Some(part) => format!("{slug}-part-{part}{}", format.ending()),
     };
-    let export = Export { slug: &hardware.slug, form: "dataset".to_owned(), name, media };
+    let export = Export { slug: &hardware.slug, form: "dataset".to_owned(), name, media: media(&file) };
     let make = make(&app, hardware.clone(), format, query.part);
     export.answer(&app, &client, &method, &headers, make).await
 }

@@ -18,7 +18,7 @@ use crate::accounts::{Admin, Authorized};
 use crate::app::App;
 use crate::blobs::BlobKind;
 use crate::http::{
-    ApiFault, ApiResult, FromPath, InPath, Lookup, NoParameters, StrictQuery, json_body, lookup,
+    ApiFault, ApiResult, FromPath, InPath, Lookup, NoParameters, StrictQuery, json_body, lookup, media,
 };
 use crate::snapshots::cite;
 use crate::store::{Now, Store, StoreResult, StoredSnapshot};
@@ -183,17 +183,6 @@ pub(crate) async fn file(
         caching: WHILE_THERE,
     };
     stored.answer(&app, &method, &headers).await
-}
-
-fn media(name: &str) -> &'static str {
-    match name.rsplit('.').next() {
-        Some("json") => "application/json",
-        Some("csv") => "text/csv",
-        Some("msgpack") => "application/vnd.msgpack",
-        Some("parquet") => "application/vnd.apache.parquet",
-        Some("zst") => "application/zstd",
-        _ => "text/plain",
-    }
 }
 
 /// Removes the files of a snapshot for good. Its name, its digest and the reason stay.

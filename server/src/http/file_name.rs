@@ -14,3 +14,15 @@ impl<S: Send + Sync> FromRequestParts<S> for FileName {
         name.map(|Path(name)| Self(name)).map_err(|error| ApiFault::invalid(error.body_text()))
     }
 }
+
+/// The media type of a file of data, by the ending of its name.
+pub(crate) fn media(name: &str) -> &'static str {
+    match name.rsplit('.').next() {
+        Some("json") => "application/json",
+        Some("csv") => "text/csv",
+        Some("msgpack") => "application/vnd.msgpack",
+        Some("parquet") => "application/vnd.apache.parquet",
+        Some("zst") => "application/zstd",
+        _ => "text/plain",
+    }
+}

@@ -17,7 +17,7 @@ pub(crate) mod versions;
 pub(crate) use body::{BodyError, PACE, essence, json_body, receive, small_body};
 pub(crate) use conditional::{etag, is_current, save_as, weak_etag};
 pub(crate) use fault::ApiFault;
-pub(crate) use file_name::FileName;
+pub(crate) use file_name::{FileName, media};
 pub(crate) use from_path::{FromPath, InPath, Lookup, lookup};
 pub(crate) use layers::around;
 pub(crate) use query::{NoParameters, StrictQuery};

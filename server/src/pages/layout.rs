@@ -14,7 +14,7 @@ const STYLE: &str = concat!(
 );
 
 /// The dashboard's icon. Without it, browsers ask for a file that is not there.
-const ICON: &str = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24'%3E%3Cpath d='M6 5v14l10-7z' fill='%230b7285'/%3E%3Cpath d='M18 5v14M1 12h5M18 12h5' stroke='%230b7285' stroke-width='2.5' fill='none'/%3E%3C/svg%3E";
+const ICON: &str = include_str!("../../../web/icon.uri");
 
 /// A page with a title and content.
 pub(super) fn page(title: &str, content: &Markup) -> Response {

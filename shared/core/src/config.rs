@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Field, Invalid};
 use crate::named_enum::named_enum;
+use crate::{DType, Problem};
 
 named_enum! {
     /// The code template that a kernel comes from, under Inductor's name.
@@ -151,6 +152,12 @@ impl Config {
     /// Whether float32 inputs are rounded to TF32.
     pub fn rounds_to_tf32(&self) -> bool {
         self.tile().is_some_and(|tile| tile.allow_tf32)
+    }
+
+    /// Whether it rounds the inputs of a problem. In full float32 and rounded are two computations, whose times are not
+    /// compared.
+    pub fn rounds(&self, problem: &Problem) -> bool {
+        problem.a_dtype == DType::Float32 && self.rounds_to_tf32()
     }
 
     /// The tile, for the templates that have one.

@@ -44,7 +44,7 @@ pub(crate) fn NearestProblems(
     #[prop(into)] problem: Signal<Option<Problem>>,
     /// What to say below the table if the shape itself was measured.
     #[prop(optional)]
-    measured: Option<&'static str>,
+    measured_note: Option<&'static str>,
 ) -> impl IntoView {
     /// The number of rows.
     const SHOWN: u32 = 5;
@@ -60,7 +60,7 @@ pub(crate) fn NearestProblems(
     });
     let table = move |found: Arc<Vec<NearestProblem>>| {
         let hardware = settled.get_untracked().map(|(hardware, _)| hardware).unwrap_or_default();
-        rows(&found, &hardware, measured)
+        rows(&found, &hardware, measured_note)
     };
     view! {
         <section
@@ -77,7 +77,7 @@ pub(crate) fn NearestProblems(
     }
 }
 
-fn rows(found: &[NearestProblem], hardware: &str, measured: Option<&'static str>) -> AnyView {
+fn rows(found: &[NearestProblem], hardware: &str, measured_note: Option<&'static str>) -> AnyView {
     if found.is_empty() {
         return view! { <Empty heading="Nothing like it was measured">"No problem of this op and type was measured on this hardware."</Empty> }
             .into_any();
@@ -99,7 +99,7 @@ fn rows(found: &[NearestProblem], hardware: &str, measured: Option<&'static str>
                 <tbody>{found.iter().map(|near| row(near, hardware)).collect_view()}</tbody>
             </table>
         </div>
-        {found.iter().any(is_same).then(|| measured.map(|note| view! { <p class="hint">{note}</p> }))}
+        {found.iter().any(is_same).then(|| measured_note.map(|note| view! { <p class="hint">{note}</p> }))}
     }
     .into_any()
 }

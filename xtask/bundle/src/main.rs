@@ -55,6 +55,7 @@ struct Sources {
     workers: Vec<Worker>,
     css: String,
     index: String,
+    icon: String,
     boot: String,
 }
 
@@ -72,14 +73,20 @@ impl Sources {
             workers: workers.iter().map(|worker| Worker::read(worker, web)).collect::<Result<_, _>>()?,
             css,
             index: text(&web.join("index.html"))?,
+            icon: text(&web.join("icon.uri"))?,
             boot: text(&web.join("boot.js"))?,
         })
     }
 
     fn digest(&self) -> String {
         let mut hash = Sha256::new();
-        let parts: [&[u8]; 4] =
-            [&self.wasm, self.css.as_bytes(), self.index.as_bytes(), self.boot.as_bytes()];
+        let parts: [&[u8]; 5] = [
+            &self.wasm,
+            self.css.as_bytes(),
+            self.index.as_bytes(),
+            self.icon.as_bytes(),
+            self.boot.as_bytes(),
+        ];
         for part in parts.into_iter().chain(self.workers.iter().flat_map(Worker::parts)) {
             hash.update(part.len().to_le_bytes());
             hash.update(part);
@@ -133,7 +140,7 @@ impl Sources {
             boot = boot.replace(&worker.placeholder(), &worker.write(dist)?);
         }
         let boot_js = add("boot", "js", boot.as_bytes())?;
-        let index = fill(&self.index).replace("{{BOOT_JS}}", &boot_js);
+        let index = fill(&self.index).replace("{{BOOT_JS}}", &boot_js).replace("{{ICON}}", &self.icon);
         size += write_compressed(dist, "index.html", index.as_bytes())?;
         Ok(size)
     }

@@ -14,8 +14,7 @@ use crate::solutions::Damaged;
 use crate::store::error::StoreResult;
 
 /// A model's summary, how many of the uploads that it was trained on no longer count, and whether the networks of its
-/// cross-validation are here. A contributed model that was
-/// not accepted has no row in `models`.
+/// cross-validation are here. A contributed model that was not accepted has no row in `models`.
 const COLUMNS: &str = "SELECT COALESCE(m.summary, c.summary) AS summary, \
     COALESCE(m.state, 'unpublished') AS state, COALESCE(m.reason, '') AS reason, COALESCE(m.pinned, 0) AS pinned, \
     (SELECT COUNT(*) FROM model_uploads n LEFT JOIN uploads u ON u.id = n.upload \

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use diode_core::Method;
-use diode_core::api::{DATA_LICENCE, HardwareSummary, MAX_IN_OTHERS, MAX_IN_PARQUET};
+use diode_core::api::{DATA_LICENCE, HardwareSummary};
 use leptos::prelude::*;
 
 use super::figures;
+use super::forms::forms_of;
 use super::rows::SampleRows;
 use super::snapshots::Snapshots;
 use crate::api;
@@ -14,16 +14,6 @@ use crate::components::{Citation, Download, Empty, Loaded, Missing, Snippet, Sta
 use crate::format;
 use crate::pages::path_part;
 use crate::remote::remote;
-
-/// The ending of each file, what it is, whether it is torch-diode's, and the most timings in one file. torch-diode's
-/// formats cannot name a method, so the server writes them only if no timing has one.
-const FORMS: [(&str, &str, bool, u64); 5] = [
-    ("msgpack.zst", "columnar MessagePack under zstd; holds everything", false, u64::MAX),
-    ("parquet", "a row for each timing, for DuckDB, pandas and Polars", false, MAX_IN_PARQUET),
-    ("csv", "the same rows as text", false, MAX_IN_OTHERS),
-    ("msgpack", "torch-diode's MessagePack", true, MAX_IN_OTHERS),
-    ("json", "torch-diode's JSON", true, MAX_IN_OTHERS),
-];
 
 #[component]
 pub(crate) fn DatasetPage() -> impl IntoView {
@@ -140,18 +130,13 @@ fn facts(summary: &HardwareSummary) -> impl IntoView + use<> {
 
 fn files(summary: &HardwareSummary) -> impl IntoView + use<> {
     let slug = summary.hardware.slug.to_string();
-    let unspecified = summary.methods.iter().all(|method| *method == Method::Unspecified);
-    let timings = summary.timings;
-    let forms = FORMS
-        .into_iter()
-        .filter(|(_, _, needs_unspecified, most)| (unspecified || !needs_unspecified) && timings <= *most);
-    let rows = forms.map(|(ending, what, ..)| {
-        let name = format!("{slug}.{ending}");
+    let rows = forms_of(summary).map(|form| {
+        let name = format!("{slug}.{}", form.ending);
         let href = api::url(&format!("/datasets/{name}"));
         view! {
             <li>
                 <Download href=Signal::stored(href) name=name.clone() text=name />
-                <span class="hint">{what}</span>
+                <span class="hint">{form.what}</span>
             </li>
         }
     });

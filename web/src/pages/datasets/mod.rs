@@ -1,10 +1,12 @@
 //! Datasets: all measurements of a hardware, for download.
 
 mod detail;
+mod forms;
 mod rows;
 mod snapshots;
 
 pub(crate) use detail::DatasetPage;
+pub(crate) use forms::forms_of;
 
 use diode_core::api::HardwareSummary;
 use leptos::prelude::*;

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use diode_core::Method;
-use diode_core::api::{HardwareSummary, MAX_IN_OTHERS, MAX_IN_PARQUET, SnapshotState, SnapshotSummary};
+use diode_core::api::{HardwareSummary, SnapshotState, SnapshotSummary};
 use diode_core::table::TableFormat;
 use leptos::prelude::*;
 
 use super::filters::default_method;
 use crate::api;
+use crate::pages::datasets::forms_of;
 use crate::query::{link, parameter};
 use crate::remote::remote;
 
@@ -20,18 +20,7 @@ pub(super) fn Downloads(summary: Arc<HardwareSummary>) -> impl IntoView {
         let href = api::url(&format!("/datasets/{slug}.{extension}"));
         view! { <a class="chip" href=href rel="external" download>{extension}</a> }
     };
-    // torch-diode's formats cannot name a method, so the server writes them only if no timing has one.
-    let unspecified = summary.methods.iter().all(|method| *method == Method::Unspecified);
-    let extensions = [
-        ("msgpack.zst", true, u64::MAX),
-        ("parquet", true, MAX_IN_PARQUET),
-        ("csv", true, MAX_IN_OTHERS),
-        ("msgpack", unspecified, MAX_IN_OTHERS),
-        ("json", unspecified, MAX_IN_OTHERS),
-    ];
-    let written =
-        extensions.into_iter().filter(|(_, is_written, most)| *is_written && summary.timings <= *most);
-    let datasets = written.map(|(extension, ..)| dataset(extension)).collect_view();
+    let datasets = forms_of(&summary).map(|form| dataset(form.ending)).collect_view();
     let snapshots = {
         let path = link("/snapshots", [("hardware", slug.clone())]);
         remote::<Vec<SnapshotSummary>>(move || Some(path.clone()))

@@ -66,11 +66,13 @@ mod tests {
             (Op::Addmm, "16×4096×1024", DType::BFloat16)
         );
         assert_eq!(read("8*16*32*64", None).unwrap().op, Op::Bmm);
+        assert_eq!(read("8*16*32*64", Some(Op::Addmm)).unwrap().op, Op::Baddbmm);
         assert_eq!(read("16x32x64", Some(Op::Bmm)).unwrap().op, Op::Mm);
         let named = read("1x28672x4096 fp16 addmm", None).unwrap();
         assert_eq!((named.op, named.a_dtype), (Op::Addmm, DType::Float16));
         assert_eq!(read("4096, 4096, 1024", None).unwrap().dims(), "4096×4096×1024");
-        for (text, word) in [("4096", "sizes"), ("1x2", "M×N×K"), ("1x2xk", "1x2xk"), ("0x2x3", "M")] {
+        for (text, word) in [("4096", "got 1 size,"), ("1x2", "M×N×K"), ("1x2xk", "1x2xk"), ("0x2x3", "M")]
+        {
             let fault = read(text, None).unwrap_err();
             assert!(fault.contains(word), "{text}: {fault}");
         }

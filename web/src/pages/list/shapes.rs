@@ -3,6 +3,7 @@
 use diode_core::{Bias, DType, Field, Layout, Op, Problem, ProblemFields};
 use diode_ranking::Line;
 
+use crate::format::counted;
 use crate::pages::predict::{batched, dims, size, whole};
 
 /// The defaults for whatever a line leaves out.
@@ -114,7 +115,8 @@ fn words(line: &str) -> Result<Parts, String> {
         ([m, n, k], None) => parts.sizes = Some([*m, *n, *k]),
         ([b, m, n, k], None) => (parts.b, parts.sizes) = (Some(*b), Some([*m, *n, *k])),
         (sizes, _) => {
-            return Err(format!("got {} sizes, expected M, N and K, or B, M, N and K", sizes.len()));
+            let given = counted(sizes.len() as u64, "size");
+            return Err(format!("got {given}, expected M, N and K, or B, M, N and K"));
         }
     }
     Ok(parts)

@@ -31,7 +31,7 @@ use crate::pages::models::NoModels;
 use crate::remote::{Load, remote};
 
 /// Stands below the nearest problems if the shape itself was measured.
-const IS_MEASURED: &str = "This shape is measured. Its page predicts by a network that has not learnt it, where there \
+const MEASURED_NOTE: &str = "This shape is measured. Its page predicts by a network that has not learnt it, where there \
     is one, so the times predicted there may differ from those here.";
 
 #[component]
@@ -103,7 +103,7 @@ fn FormAndAnswer(fields: Fields, models: Arc<Vec<ModelSummary>>) -> impl IntoVie
         let about = About { fields, summary, model, models: Arc::clone(&all), is_open };
         Some(view! {
             <Further about />
-            <NearestProblems hardware problem measured=IS_MEASURED />
+            <NearestProblems hardware problem measured_note=MEASURED_NOTE />
         })
     };
     view! {

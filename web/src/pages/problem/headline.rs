@@ -1,7 +1,7 @@
 //! The most important facts about a problem, in one strip.
 
 use diode_core::api::{ProblemDetail, ProblemView};
-use diode_core::{DType, Layout, Micros, Tflops};
+use diode_core::{Layout, Micros, Tflops};
 use leptos::prelude::*;
 
 use crate::components::{Stat, Stats};
@@ -90,8 +90,7 @@ fn numbers(detail: &ProblemDetail) -> impl IntoView + use<> {
             ties => format!("{} other Triton configs are", format::count(ties)),
         }
     );
-    let rounds = detail.problem.a_dtype == DType::Float32
-        && triton.is_some_and(|triton| triton.config.rounds_to_tf32());
+    let rounds = triton.is_some_and(|triton| triton.config.rounds(&detail.problem));
     let stats = [
         Stat::maybe(
             "best Triton config",
