@@ -3,11 +3,14 @@
 
 mod assets;
 mod docs;
+mod pages;
 
 use axum::body::Body;
+use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{Html, IntoResponse, Response};
 
+use crate::app::App;
 use crate::http::{ApiFault, etag, is_current};
 use assets::{Asset, Dashboard};
 pub(crate) use docs::docs;
@@ -18,7 +21,7 @@ const WITHOUT_DASHBOARD: &str = "The API works without it: \
      <a href=\"/api/v1/hardware\">/api/v1/hardware</a> is a good place to begin.";
 
 /// The fallback of the router: a file of the dashboard, or one of its pages.
-pub(crate) async fn serve(method: Method, uri: Uri, headers: HeaderMap) -> Response {
+pub(crate) async fn serve(State(app): State<App>, method: Method, uri: Uri, headers: HeaderMap) -> Response {
     let path = uri.path();
     if path == "/api" || path.starts_with("/api/") {
         let hint = "/api/v1/openapi.json lists what there is";
@@ -35,7 +38,7 @@ pub(crate) async fn serve(method: Method, uri: Uri, headers: HeaderMap) -> Respo
     if name.rsplit('/').next().is_some_and(|last| last.contains('.')) {
         return ApiFault::not_found(format!("no file `{path}`; the dashboard begins at /")).into_response();
     }
-    let known = is_page(path);
+    let known = pages::exists(&app, path).await;
     // An unknown page must not be answered with 304, so the client's conditions are ignored.
     let conditions = if known { headers.clone() } else { HeaderMap::new() };
     let mut response = match Asset::find::<Dashboard>("index.html", &headers) {
@@ -45,34 +48,10 @@ pub(crate) async fn serve(method: Method, uri: Uri, headers: HeaderMap) -> Respo
     if !known {
         // The dashboard shows the same, with links to other pages.
         *response.status_mut() = StatusCode::NOT_FOUND;
+        // With a tag, a browser would keep this status after the page's subject has come into being.
+        response.headers_mut().remove(header::ETAG);
     }
     response
-}
-
-/// The paths of the dashboard's pages, as in its router (`web/src/app.rs`). `*` stands for one part of a
-/// path.
-const PAGES: [&str; 11] = [
-    "/",
-    "/hardware/*",
-    "/problems/*",
-    "/models",
-    "/models/*",
-    "/datasets",
-    "/datasets/*",
-    "/predict",
-    "/predict/list",
-    "/compare",
-    "/contribute",
-];
-
-fn is_page(path: &str) -> bool {
-    let parts = |path: &str| -> Vec<String> {
-        path.split('/').filter(|part| !part.is_empty()).map(str::to_owned).collect()
-    };
-    let path = parts(path);
-    PAGES.iter().map(|page| parts(page)).any(|page| {
-        page.len() == path.len() && page.iter().zip(&path).all(|(part, given)| part == "*" || part == given)
-    })
 }
 
 /// A page that says how to build what is missing, and what to read meanwhile.
