@@ -1,6 +1,7 @@
 //! How few configs are enough for many problems.
 
-use std::collections::HashMap;
+use std::cmp::{Ordering, Reverse};
+use std::collections::{BinaryHeap, HashMap};
 
 use diode_core::Config;
 use diode_core::api::CoverStep;
@@ -56,15 +57,28 @@ impl Cover {
     /// it must not run on an async thread.
     pub(crate) fn steps(&self, most: usize) -> Vec<CoverStep> {
         let mut least: Vec<Option<f32>> = vec![None; self.problems as usize];
-        let mut left: Vec<usize> = (0..self.configs.len()).collect();
+        let mut sorted: Vec<usize> = (0..self.configs.len()).collect();
         // The order of configs breaks ties, so that the answer is always the same.
-        left.sort_by_key(|&number| self.configs[number]);
+        sorted.sort_by_key(|&number| self.configs[number]);
+        let gain = |place: usize, least: &[Option<f32>]| Candidate {
+            gain: self.gain(sorted[place], least),
+            place: Reverse(place),
+        };
+        let mut left: BinaryHeap<Candidate> = (0..sorted.len()).map(|place| gain(place, &least)).collect();
         let mut steps = Vec::new();
         while steps.len() < most {
-            let gains = left.iter().enumerate().map(|(place, &number)| (self.gain(number, &least), place));
-            let best = gains.reduce(|a, b| if b.0 > a.0 { b } else { a });
-            let Some((_, place)) = best.filter(|(gain, _)| *gain > Gain::default()) else { break };
-            let number = left.remove(place);
+            // A gain only shrinks while the list grows. So a config whose gain of now is still the largest of all,
+            // the old ones of the others among them, is the best one.
+            let Some(first) = left.pop() else { break };
+            let now = gain(first.place.0, &least);
+            if left.peek().is_some_and(|next| *next > now) {
+                left.push(now);
+                continue;
+            }
+            if now.gain <= Gain::default() {
+                break;
+            }
+            let number = sorted[now.place.0];
             for &(problem, loss) in &self.losses[number] {
                 let least = &mut least[problem as usize];
                 *least = Some(least.map_or(loss, |known| known.min(loss)));
@@ -90,6 +104,28 @@ impl Cover {
 struct Gain {
     covered: u32,
     speed: f32,
+}
+
+/// A config that the list may get next. The larger gain comes first, then the first in order.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Candidate {
+    gain: Gain,
+    place: Reverse<usize>,
+}
+
+impl Eq for Candidate {}
+
+impl PartialOrd for Candidate {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Candidate {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let speed = self.gain.speed.total_cmp(&other.gain.speed);
+        self.gain.covered.cmp(&other.gain.covered).then(speed).then(self.place.cmp(&other.place))
+    }
 }
 
 fn is_near(loss: f32) -> bool {

@@ -152,7 +152,7 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(account::change_password))
         .routes(routes!(account::agree))
         .routes(routes!(terms::get))
-        .routes(routes!(session::create, session::delete))
+        .routes(routes!(session::create, session::get, session::delete))
         .routes(routes!(tokens::create, tokens::list))
         .routes(routes!(tokens::delete))
         .routes(routes!(devices::create))
@@ -177,13 +177,14 @@ fn api() -> OpenApiRouter<App> {
     OpenApiRouter::with_openapi(Description::openapi()).nest("/api/v1", v1)
 }
 
-/// Which answers are compressed. Models, datasets and the dashboard are compressed already. Event streams
+/// Which answers are compressed. Models, datasets but those as text, and the dashboard are compressed already. Event streams
 /// must not be delayed. Stored files are sent unchanged, so that a part of a file has the same bytes as the
 /// file with its tag.
 fn compressible() -> impl tower_http::compression::Predicate {
     DefaultPredicate::new()
         .and(NotForContentType::const_new("application/octet-stream"))
         .and(NotForContentType::const_new("application/zstd"))
+        .and(NotForContentType::const_new("application/vnd.apache.parquet"))
         .and(|_: StatusCode, _: Version, headers: &HeaderMap, _: &Extensions| {
             !headers.contains_key(header::ACCEPT_RANGES)
         })

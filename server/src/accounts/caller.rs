@@ -1,4 +1,4 @@
-use axum::extract::FromRequestParts;
+use axum::extract::{FromRequestParts, OptionalFromRequestParts};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use diode_core::api::{Account, Token};
@@ -85,6 +85,14 @@ impl FromRequestParts<App> for Caller {
     }
 }
 
+impl OptionalFromRequestParts<App> for Caller {
+    type Rejection = ApiFault;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> ApiResult<Option<Self>> {
+        Self::identify(parts, app).await
+    }
+}
+
 /// Admits sessions and no tokens: a stolen token must not allow more than its scopes.
 pub(crate) struct SignedIn {
     pub(crate) account: Account,
@@ -95,7 +103,7 @@ impl FromRequestParts<App> for SignedIn {
     type Rejection = ApiFault;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> ApiResult<Self> {
-        let caller = Caller::from_request_parts(parts, app).await?;
+        let caller = <Caller as FromRequestParts<App>>::from_request_parts(parts, app).await?;
         match caller.by {
             By::Session(session) => Ok(Self { account: caller.account, session }),
             By::Token(_) => {

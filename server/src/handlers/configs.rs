@@ -21,8 +21,8 @@ use crate::solutions::cut;
 const MAX_PROBLEMS: u32 = 4_000;
 /// How many timings are decoded at a time.
 const TIMINGS_AT_ONCE: u64 = 1 << 20;
-/// How many configs a list has at most. Nobody tries more by hand.
-const MOST_CONFIGS: usize = 32;
+/// How many configs a list has at most. A longer list is no shortlist, and each further config helps few problems.
+const MOST_CONFIGS: usize = 128;
 
 /// How few Triton configs are enough for the problems that the filters leave.
 #[utoipa::path(

@@ -18,6 +18,9 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// How many stored solutions are damaged and therefore missing in the file.
 const LEFT_OUT: HeaderName = HeaderName::from_static("diode-left-out");
 
+/// The length of the file. A browser that gets the file compressed on its way learns the length from nothing else.
+const BYTES: HeaderName = HeaderName::from_static("diode-bytes");
+
 /// The licence of all that is in the file. It is a header, because no format has a place that all readers
 /// would keep.
 const LICENCE: HeaderName = HeaderName::from_static("diode-licence");
@@ -73,9 +76,11 @@ impl Export<'_> {
         if app.backend.store.hardware_state(self.slug).await?.as_ref() != Some(&state) {
             // The timings changed while the file was made, so it may have more than its digest stands for.
             app.exports.forget(&digest);
-            return Ok(([(header::CACHE_CONTROL, "no-store")], head, file.bytes).into_response());
+            let bytes = [(BYTES, HeaderValue::from(file.bytes.len()))];
+            return Ok(([(header::CACHE_CONTROL, "no-store")], head, bytes, file.bytes).into_response());
         }
-        let mut response = (caching, head, file.bytes).into_response();
+        let bytes = [(BYTES, HeaderValue::from(file.bytes.len()))];
+        let mut response = (caching, head, bytes, file.bytes).into_response();
         if let Some(left) = left {
             left.tell(response.headers_mut());
         }

@@ -3,7 +3,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use diode_core::api::{Account, ApiError, SignIn};
+use diode_core::api::{Account, ApiError, SignIn, WhoAsks};
 
 use crate::accounts::{self, By, Caller, Peer};
 use crate::app::App;
@@ -30,6 +30,15 @@ pub(crate) async fn create(
     let request: SignIn = json_body(&headers, body).await?;
     let (account, cookie) = accounts::sign_in(&app, &peer, &headers, request).await?;
     Ok(([(header::SET_COOKIE, cookie)], Json(account)).into_response())
+}
+
+/// Whose session or token it is that asks, if any. Unlike `/account`, it is no refusal if there is none.
+#[utoipa::path(
+    get, path = "/session", tag = "accounts",
+    responses((status = 200, body = WhoAsks), (status = 401, body = ApiError, description = "The token does not work")),
+)]
+pub(crate) async fn get(_: StrictQuery<NoParameters>, caller: Option<Caller>) -> Json<WhoAsks> {
+    Json(WhoAsks { account: caller.map(|caller| caller.account) })
 }
 
 /// Ends the session that asks, or revokes the token that asks.

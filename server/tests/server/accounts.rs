@@ -1,6 +1,6 @@
 //! Tests of accounts over HTTP: making, changing and deleting them, and what other sites and strangers get.
 
-use diode_core::api::{Account, Invitation, IssuedToken, Receipt, Token};
+use diode_core::api::{Account, Invitation, IssuedToken, Receipt, Token, WhoAsks};
 use diode_server::accounts::{SignUps, first_account_link, password_link};
 
 use crate::samples::{columnar, seven};
@@ -13,6 +13,9 @@ async fn an_account_is_made_used_and_deleted() {
     let ada = Visitor::signed_up(&app, "ada").await;
     let account: Account = ada.get("/api/v1/account").await.json();
     assert_eq!((account.name.as_str(), account.admin), ("ada", false));
+    let who = ada.get("/api/v1/session").await.json::<WhoAsks>();
+    assert_eq!(who.account.map(|account| account.name.to_string()).as_deref(), Some("ada"));
+    assert_eq!(app.fetch::<WhoAsks>("/api/v1/session").await.account, None);
 
     // Another session ends when the password changes. This one does not.
     let elsewhere = Visitor::signed_in(&app, "ada", PASSWORD).await;

@@ -20,6 +20,14 @@ pub struct Account {
     pub terms: Option<Agreement>,
 }
 
+/// Who asks, as the request's session or token says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct WhoAsks {
+    /// Absent if the request comes without an account.
+    pub account: Option<Account>,
+}
+
 /// A password on its way to the server. It is never shown.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

@@ -12,7 +12,7 @@ pub struct ConfigCover {
     pub problems: u64,
     /// How many of them the list was made from: an even sample where there are more than 4,000.
     pub sampled: u64,
-    /// 32 at most; fewer if no further config is within 5 % anywhere, nor faster.
+    /// 128 at most; fewer if no further config is within 5 % anywhere, nor faster.
     pub steps: Vec<CoverStep>,
 }
 

@@ -22,6 +22,20 @@ impl LibraryVersion {
     }
 }
 
+impl LibraryVersion {
+    /// The version as people write it: cuBLAS calls its version 13.0.2 `130002`.
+    pub fn in_words(&self) -> String {
+        let Some((name, number)) = self.0.split_once('-') else { return self.0.clone() };
+        match (name, number.parse::<u32>()) {
+            ("cublas", Ok(number)) => {
+                format!("cuBLAS {}.{}.{}", number / 10_000, number / 100 % 100, number % 100)
+            }
+            ("cublas", Err(_)) => format!("cuBLAS {number}"),
+            _ => format!("hipBLASLt {number}"),
+        }
+    }
+}
+
 impl std::str::FromStr for LibraryVersion {
     type Err = Invalid;
 
@@ -150,5 +164,20 @@ mod tests {
         assert_eq!(of(&[("hipblaslt", "100000")]).as_deref(), Some("hipblaslt-100000"));
         assert_eq!(of(&[("cublas", "thirteen")]), None);
         assert_eq!(of(&[]), None);
+    }
+
+    #[test]
+    fn versions_are_written_as_people_do() {
+        for (name, words) in [
+            ("cublas-130002", "cuBLAS 13.0.2"),
+            ("cublas-120804", "cuBLAS 12.8.4"),
+            ("cublas-12.8.4", "cuBLAS 12.8.4"),
+            ("hipblaslt-100000", "hipBLASLt 100000"),
+        ] {
+            assert_eq!(
+                name.parse::<LibraryVersion>().map(|version| version.in_words()).as_deref(),
+                Ok(words)
+            );
+        }
     }
 }

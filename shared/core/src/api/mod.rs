@@ -39,7 +39,7 @@ mod versions;
 
 pub use accounts::{
     Account, DeleteAccount, Invitation, LinkedIdentity, NewPassword, Password, SignIn, SignUp,
-    UnlinkIdentity, Uploads,
+    UnlinkIdentity, Uploads, WhoAsks,
 };
 pub use activity::{Activity, HardwareName, NewestUpload, WorkingAgent};
 pub use agents::{
