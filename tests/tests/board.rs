@@ -77,7 +77,7 @@ async fn the_board_shows_triton_first_and_how_often_it_wins() -> anyhow::Result<
         browser.sound(&format!("board-{name}")).await?;
         browser.picture(&format!("board-{name}")).await?;
         browser.open(server.url(), "a.card-link[href='/hardware/nvidia-h100']").await?;
-        let says = "return document.querySelector(\"a[href='/hardware/nvidia-h100']\").innerText";
+        let says = "return document.querySelector(\"a.card-link[href='/hardware/nvidia-h100']\").closest('.card').innerText";
         let card: String = browser.script(says).await?;
         for words in [
             format!("{} of {}", count(wins), count(problems)),

@@ -65,6 +65,16 @@ async fn the_map_of_sizes_is_the_servers_and_follows_k() -> anyhow::Result<()> {
         .filter((cell) => cell.innerText.trim() !== '').length";
     let cells = sizes["cells"].as_array().context("cells")?.len();
     ensure!(browser.script::<usize>(SHOWN).await? == cells, "a cell for each of {cells}");
+    // On a desktop no column is cut off, in either map.
+    for mode in ["", "&cells=tiles"] {
+        let page = format!("{}/hardware/nvidia-h200?board=sizes{mode}", server.url());
+        browser.open(&page, "[data-testid=size-map] td").await?;
+        let fits = "const box = document.querySelector('[data-testid=size-map]').parentElement;
+            return box.scrollWidth - box.clientWidth";
+        ensure!(browser.script::<i64>(fits).await? <= 0, "the map is cut off: {mode}");
+    }
+    let page = format!("{}/hardware/nvidia-h100?board=sizes", server.url());
+    browser.open(&page, "[data-testid=size-map] td").await?;
     // Another K gives another address. Its filter covers the range of K that the chip stands for.
     let press = "[...document.querySelectorAll('[aria-label=\"K about\"] button')]
         .find((button) => button.innerText === '4,096')";
@@ -102,7 +112,7 @@ async fn the_configs_are_the_servers_and_follow_the_filters() -> anyhow::Result<
     let verdict: String =
         browser.script("return document.querySelector('[data-testid=cover]').innerText").await?;
     ensure!(
-        verdict.starts_with(&format!("{enough} config")) && verdict.contains("494 problems"),
+        verdict.starts_with(&format!("{enough} config")) && verdict.contains("494 mm problems"),
         "{verdict}"
     );
     let rows = "return document.querySelectorAll('[aria-labelledby=board-title] tbody tr').length";
@@ -133,8 +143,9 @@ async fn the_map_of_coverage_is_that_of_the_row_that_is_pressed() -> anyhow::Res
     let page = format!("{}/hardware/nvidia-h200?board=coverage", server.url());
     browser.open(&page, "[data-testid=map] td").await?;
     let cells = "[...document.querySelectorAll('[data-testid=map] td')].map((cell) => cell.innerText)";
-    let sum =
-        |side: usize| format!("{cells}.reduce((sum, text) => sum + Number(text.split('/')[{side}]), 0)");
+    let sum = |side: usize| {
+        format!("{cells}.reduce((sum, text) => sum + Number(text.split(/[\\/\\s]/)[{side}]), 0)")
+    };
     for (op, dtype) in [("mm", "bfloat16"), ("bmm", "float16")] {
         let map = server.get(&format!("/api/v1/hardware/nvidia-h200/coverage/map?op={op}&dtype={dtype}"))?;
         let press = format!("document.querySelector('[aria-label=\"Map of {op} {dtype}\"]')");

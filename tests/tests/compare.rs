@@ -67,6 +67,42 @@ async fn a_shape_is_side_by_side_in_one_paste() -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_answer_by_another_op_says_so() -> anyhow::Result<()> {
+    let folder = seeded()?;
+    let server = Server::start(folder.path())?;
+    let browser = Browser::start().await?;
+    browser.look(Viewport::DESKTOP, Theme::Light).await?;
+    // A size that was measured as addmm only.
+    let board = server.get("/api/v1/hardware/nvidia-h200/leaderboard?op=addmm&dtype=bfloat16&limit=200")?;
+    let sizes = board["items"].as_array().context("rows")?.iter().map(|row| {
+        let size = |key: &str| row["problem"][key].as_u64().unwrap_or_default();
+        [size("m"), size("n"), size("k")]
+    });
+    let is_only_addmm = |[m, n, k]: &[u64; 3]| {
+        let near = server.get(&format!("/api/v1/nearest?op=mm&m={m}&n={n}&k={k}&dtype=bfloat16"));
+        let all = near.ok().and_then(|near| near.as_array().cloned()).unwrap_or_default();
+        all.iter().filter(|one| one["exact"] == true).all(|one| {
+            one["items"].as_array().into_iter().flatten().all(|item| item["problem"]["op"] == "addmm")
+        })
+    };
+    let [m, n, k] = sizes.into_iter().find(is_only_addmm).context("a size that is measured as addmm only")?;
+    let shape = |op: &str| format!("{}/compare?shape={m}x{n}x{k}%20bf16%20{op}", server.url());
+    browser.open(&shape("mm"), "[data-testid=other-op]").await?;
+    let said: String =
+        browser.script("return document.querySelector('[data-testid=other-op]').innerText").await?;
+    ensure!(
+        said.starts_with("You ask for mm. On ")
+            && said.contains("measured as addmm only")
+            && said.ends_with("with a bias added."),
+        "{said}"
+    );
+    browser.sound("another op").await?;
+    browser.open(&shape("addmm"), "[data-testid=side-by-side] tbody tr").await?;
+    ensure!(!browser.script::<bool>("return !!document.querySelector('[data-testid=other-op]')").await?);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn two_gpus_are_compared_and_the_address_says_how() -> anyhow::Result<()> {
     let folder = seeded()?;
     let server = Server::start(folder.path())?;
@@ -132,11 +168,24 @@ async fn two_uploads_are_compared_from_the_overview_on() -> anyhow::Result<()> {
         .until("return document.querySelector('[data-testid=working]').innerText.includes('diode agent')")
         .await?;
     browser.press("document.querySelector('[data-testid=newest] tbody a')").await?;
-    browser.wait_for("#upload-b").await?;
-    browser.until(&format!("return document.querySelector('#upload-a').value === '{newest}'")).await?;
+    browser.wait_for("#select-upload").await?;
+    browser
+        .until(&format!("return document.querySelector('#select-compared-with').value === '{newest}'"))
+        .await?;
+    // Each upload is offered with its hardware, day and size.
+    let offered: Vec<String> = browser
+        .script("return [...document.querySelectorAll('#select-upload option:not([disabled])')].map((one) => one.innerText)")
+        .await?;
+    let all = server.get("/api/v1/uploads")?;
+    let all = all.as_array().context("uploads")?;
+    ensure!(offered.len() == all.len(), "{offered:?}");
+    for (text, upload) in offered.iter().zip(all) {
+        let name = upload["hardware"][0]["name"].as_str().context("a name")?;
+        ensure!(text.starts_with(name) && text.contains(upload["id"].as_str().context("an id")?), "{text}");
+    }
     // An upload compared with itself has no difference.
     let set = format!(
-        "const field = document.querySelector('#upload-b');
+        "const field = document.querySelector('#select-upload');
         field.value = '{newest}';
         field.dispatchEvent(new Event('change', {{ bubbles: true }}));"
     );
@@ -147,8 +196,10 @@ async fn two_uploads_are_compared_from_the_overview_on() -> anyhow::Result<()> {
     ensure!(verdict.contains("1.00×") && verdict.contains("Faster on 0, slower on 0"), "{verdict}");
     browser.sound("uploads").await?;
     browser.picture("compare-uploads").await?;
+    // A link may name an upload that the list does not offer.
     let unknown = format!("{}/compare?what=uploads&a={newest}&b=0123456789abcdef", server.url());
     browser.open(&unknown, ".failure").await?;
+    browser.until("return document.querySelector('#select-upload').value === '0123456789abcdef'").await?;
     Ok(())
 }
 

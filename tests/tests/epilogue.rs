@@ -161,9 +161,13 @@ async fn a_list_has_an_epilogue() -> anyhow::Result<()> {
         let csv = files["nvidia-h200-predicted.csv"].as_str().unwrap_or_default();
         let lines: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
         let column = |name: &str| lines[0].iter().position(|one| *one == name).context("a column");
-        let (config, epilogue) = (column("config")?, column("epilogue")?);
+        let (config, epilogue, pick) = (column("config")?, column("epilogue")?, column("pick")?);
         let added = [column("epilogue_us")?, column("library_epilogue_us")?];
-        ensure!(lines[1][config] != "library" && lines[2][config] == "library", "{csv}");
+        ensure!(lines[1][pick] == "triton" && lines[2][pick] == "library", "{csv}");
+        // Where the library is better, the row still has Triton's config, and how far behind it is.
+        ensure!(lines[2][config] != "library", "{csv}");
+        let ratio: f64 = lines[2][column("triton_over_library")?].parse()?;
+        ensure!(ratio < 1.1, "{csv}");
         ensure!(lines[1][epilogue] == "relu" && lines[1].len() == lines[0].len(), "{csv}");
         let added: Vec<f64> = added.iter().filter_map(|place| lines[1][*place].parse().ok()).collect();
         ensure!(added.len() == 2 && added[0] < added[1], "{look}: the tile does it for less: {csv}");

@@ -152,7 +152,16 @@ async fn the_keyboard_reaches_the_content_and_stays_there() -> anyhow::Result<()
 #[tokio::test(flavor = "multi_thread")]
 async fn a_page_that_does_not_exist_is_a_404_that_leads_on() -> anyhow::Result<()> {
     let (_folder, server) = seeded_server()?;
-    for (path, expected) in [("/no/such/page", 404), ("/predict", 200), ("/models/any", 200)] {
+    let paths = [
+        ("/no/such/page", 404),
+        ("/predict", 200),
+        ("/hardware/nvidia-h200", 200),
+        ("/hardware/nvidia-h300", 404),
+        ("/datasets/nvidia-h300", 404),
+        ("/problems/0123456789abcdef", 404),
+        ("/models/any", 404),
+    ];
+    for (path, expected) in paths {
         let status = match ureq::get(format!("{}{path}", server.url())).call() {
             Ok(answer) => answer.status().as_u16(),
             Err(ureq::Error::StatusCode(status)) => status,

@@ -1,6 +1,7 @@
 //! The snippets that a problem's page offers to copy.
 
 use anyhow::{Context as _, ensure};
+use diode_core::api::LibraryVersion;
 use diode_tests::{Browser, LOOKS, Server, seeded};
 use serde_json::Value;
 
@@ -78,8 +79,16 @@ async fn a_problem_says_who_measured_it_and_how_far_apart_its_repeats_lay() -> a
             )
             .await?;
         ensure!(Some(rows.len()) == told["sources"].as_array().map(Vec::len), "{look}: {rows:?}");
-        for (cell, field) in [(0, "upload"), (3, "driver"), (4, "library"), (5, "tool")] {
-            let text = source[field].as_str().context("a text")?;
+        // A version of the library is written as people do: cuBLAS calls its version 13.1.0 130100.
+        let library: LibraryVersion = source["library"].as_str().context("a library")?.parse()?;
+        let text_of = |field: &str| source[field].as_str().map(str::to_owned).context("a text");
+        let told = [
+            (0, text_of("upload")?),
+            (3, text_of("driver")?),
+            (4, library.in_words()),
+            (5, text_of("tool")?),
+        ];
+        for (cell, text) in told {
             ensure!(rows[0][cell].trim() == text, "{look}: {} is not {text}", rows[0][cell]);
         }
         let first: Vec<String> = browser

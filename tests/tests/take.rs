@@ -110,6 +110,23 @@ async fn a_dataset_has_a_card_and_is_taken_in_two_clicks() -> anyhow::Result<()>
     let saved: u64 = browser.script("return window.blobs_by_name['nvidia-h100.msgpack.zst'].size").await?;
     let there = server.bytes("/api/v1/datasets/nvidia-h100.msgpack.zst")?;
     assert_eq!(saved, there.len() as u64);
+    // On its way, a file that is compressed as it is sent also says how much of how much is there.
+    browser.devtools("Network.enable", serde_json::json!({})).await?;
+    let slowly = serde_json::json!({
+        "offline": false, "latency": 0, "downloadThroughput": 400_000, "uploadThroughput": -1,
+    });
+    browser.devtools("Network.emulateNetworkConditions", slowly).await?;
+    for name in ["nvidia-h100.csv", "nvidia-h100.parquet"] {
+        let link = format!(
+            "[...document.querySelectorAll('[data-testid=files] a')].find((a) => a.innerText === '{name}')"
+        );
+        browser.press(&link).await?;
+        let said = format!("{link}.closest('.download').innerText");
+        browser.until(&format!("return /[1-9][\\d.]*\\s.?B of [1-9][\\d.]*\\s.?B/.test({said})")).await?;
+        let all = server.bytes(&format!("/api/v1/datasets/{name}"))?.len() as f64;
+        let megabytes = format!("return {said}.includes('of {:.1}')", all / 1e6);
+        ensure!(browser.script::<bool>(&megabytes).await?, "{name}: {all}");
+    }
     // For a missing dataset the page shows the server's message.
     browser.open(&format!("{}/datasets/no-such", server.url()), "main h1").await?;
     browser.until("return document.body.innerText.includes('There is no such dataset')").await?;

@@ -1,6 +1,6 @@
 //! Numbers as people read them: three significant digits and a unit that fits.
 
-use diode_core::{Config, Problem};
+use diode_core::{Config, Method, Problem};
 
 /// Rounds to three significant digits: `1.04`, `12.3`, `987`.
 pub(crate) fn three_digits(value: f64) -> String {
@@ -98,6 +98,14 @@ pub(crate) fn config(config: &Config, problem: &Problem) -> String {
     format!("{}{}", config.label(), if config.rounds(problem) { " TF32" } else { "" })
 }
 
+/// How times were taken: `median-cold-event`. Files of torch-diode do not say it.
+pub(crate) fn method(method: Method) -> String {
+    match method {
+        Method::Unspecified => "method not stated".to_owned(),
+        stated => stated.to_string(),
+    }
+}
+
 /// A text, or a dash if it is unknown.
 pub(crate) fn or_dash(text: Option<String>) -> String {
     text.unwrap_or_else(|| "–".to_owned())
@@ -136,6 +144,12 @@ pub(crate) fn time_tick(micros: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_method_that_no_file_states_is_in_words() {
+        assert_eq!(method(Method::MEDIAN_COLD_EVENT), "median-cold-event");
+        assert_eq!(method(Method::Unspecified), "method not stated");
+    }
 
     #[test]
     fn times_have_three_digits_and_a_unit_that_fits() {

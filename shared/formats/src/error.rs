@@ -35,7 +35,9 @@ pub enum FormatError {
     WouldLose { holder: &'static str, losses: String },
 
     /// Programs do not send each other this format.
-    #[error("got {found}, which is for people and their tools; convert it to a .msgpack.zst file first")]
+    #[error(
+        "got {found}, which is for people and their tools; convert it to a .msgpack.zst file first: `diode convert IT my.msgpack.zst`"
+    )]
     NotForTravel { found: &'static str },
 
     /// The program was built without the feature `parquet`.

@@ -87,7 +87,8 @@ mod tests {
     fn what_a_server_would_refuse_is_refused_in_its_words() {
         assert!(refusal(file("NVIDIA H200", &[0.001]).as_bytes()).contains("got 1.000 µs"));
         assert!(refusal(b"{").starts_with("truncated JSON at line 1"));
-        assert!(refusal(b"M,N,K\n").contains("CSV"));
+        let said = refusal(b"M,N,K\n");
+        assert!(said.contains("CSV") && said.contains("`diode convert IT my.msgpack.zst`"), "{said}");
         assert_eq!(check(b"{"), format!("{{\"Err\":{:?}}}", refusal(b"{")));
     }
 

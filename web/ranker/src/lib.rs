@@ -46,7 +46,7 @@ mod tests {
         };
         let kinds =
             [(16, DType::BFloat16), (0, DType::BFloat16), (4096, DType::Float32), (1 << 31, DType::Float16)];
-        (1..).zip(kinds.map(problem)).map(|(number, problem)| Line { number, problem }).collect()
+        (1..).zip(kinds.map(problem)).map(|(number, problem)| Line::new(number, problem)).collect()
     }
 
     #[test]

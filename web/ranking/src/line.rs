@@ -1,6 +1,6 @@
 //! The lines of a list, and the results for them.
 
-use diode_core::{Config, Problem};
+use diode_core::Problem;
 use diode_model::epilogue::{Verdict, Weighed};
 use serde::{Deserialize, Serialize};
 
@@ -11,6 +11,15 @@ pub struct Line {
     pub number: usize,
     /// The problem, or why the line is invalid.
     pub problem: Result<Problem, String>,
+    /// Whether the line itself asks for TF32.
+    pub tf32: bool,
+}
+
+impl Line {
+    /// A line that does not ask for TF32.
+    pub fn new(number: usize, problem: Result<Problem, String>) -> Self {
+        Self { number, problem, tf32: false }
+    }
 }
 
 /// The prediction for one shape.
@@ -27,10 +36,19 @@ pub struct Ranked {
 }
 
 impl Ranked {
-    /// The first pick other than the library kernel, and its predicted time in microseconds.
-    pub fn triton(&self) -> Option<(Config, f64)> {
-        let first = self.picks.iter().find(|pick| !pick.config.is_library())?;
-        Some((first.config, first.total().0))
+    /// The first pick other than the library kernel.
+    pub fn triton(&self) -> Option<&Weighed> {
+        self.picks.iter().find(|pick| !pick.config.is_library())
+    }
+
+    /// The library's predicted time / the time of the first Triton pick.
+    pub fn triton_over_library(&self) -> Option<f64> {
+        Some(self.library?.total().0 / self.triton()?.total().0)
+    }
+
+    /// Whether the library is the first pick.
+    pub fn picks_library(&self) -> bool {
+        self.picks.first().is_some_and(|pick| pick.config.is_library())
     }
 }
 

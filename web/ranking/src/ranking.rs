@@ -21,24 +21,25 @@ pub struct Ranking {
 }
 
 impl Ranking {
-    /// With `tf32`, configs round float32 inputs to TF32.
+    /// With `tf32`, configs round the float32 inputs of all lines to TF32.
     pub fn new(model: Arc<Model>, tf32: bool, epilogue: Epilogue) -> Self {
         Self { ranker: Ranker::new(Arc::clone(&model)), model, tf32, epilogue }
     }
 
     pub fn row(&mut self, line: Line) -> Row {
-        let Line { number, problem } = line;
-        Row { number, outcome: problem.and_then(|problem| self.ranked(problem)) }
+        let Line { number, problem, tf32 } = line;
+        Row { number, outcome: problem.and_then(|problem| self.ranked(problem, tf32)) }
     }
 
-    fn ranked(&mut self, problem: Problem) -> Result<Ranked, String> {
-        let Self { model, ranker, tf32, epilogue } = self;
+    fn ranked(&mut self, problem: Problem, tf32: bool) -> Result<Ranked, String> {
+        let tf32 = self.tf32 || tf32;
+        let Self { model, ranker, epilogue, .. } = self;
         let hardware = &model.metadata().hardware;
         fits(hardware, &problem).map_err(|error| error.to_string())?;
-        let ranked = shortlist(model, ranker, &problem, *tf32).map_err(|error| error.to_string())?;
+        let ranked = shortlist(model, ranker, &problem, tf32).map_err(|error| error.to_string())?;
         let (picks, library, verdict) = followed(&ranked, hardware, &problem, *epilogue, PICKS);
         let caveat = model.caveat(&problem, &ranked);
-        let caveat = caveat.or_else(|| rounds(&problem, *tf32).then(|| TF32_CAVEAT.to_owned()));
+        let caveat = caveat.or_else(|| rounds(&problem, tf32).then(|| TF32_CAVEAT.to_owned()));
         Ok(Ranked { problem, picks, library, verdict, caveat })
     }
 }

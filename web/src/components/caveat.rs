@@ -2,9 +2,10 @@
 
 use leptos::prelude::*;
 
-/// A star beside the time. Its sentence is shown to the pointer and read by screen readers.
+use super::explained::Explained;
+
+/// A star beside the time, which explains itself.
 #[component]
 pub(crate) fn CaveatMark(caveat: String) -> impl IntoView {
-    let title = caveat.clone();
-    view! { <span class="dim" title=title>" *"<span class="visually-hidden">{caveat}</span></span> }
+    view! { <Explained text="*" why=caveat about="caveat" /> }
 }

@@ -90,9 +90,13 @@ fn start(href: &str, name: String, stage: RwSignal<Stage>) -> Result<Transfer, J
     let request = XmlHttpRequest::new()?;
     request.open("GET", href)?;
     request.set_response_type(XmlHttpRequestResponseType::Blob);
-    let on_progress = Closure::<dyn FnMut(ProgressEvent)>::new(move |event: ProgressEvent| {
-        stage.try_set(Stage::Arriving(event.loaded(), event.length_computable().then(|| event.total())));
-    });
+    let on_progress = {
+        let request = request.clone();
+        Closure::<dyn FnMut(ProgressEvent)>::new(move |event: ProgressEvent| {
+            let total = event.length_computable().then(|| event.total()).or_else(|| told_length(&request));
+            stage.try_set(Stage::Arriving(event.loaded(), total));
+        })
+    };
     let on_end = {
         let request = request.clone();
         Closure::<dyn FnMut(Event)>::new(move |_: Event| end(&request, &name, stage))
@@ -101,6 +105,11 @@ fn start(href: &str, name: String, stage: RwSignal<Stage>) -> Result<Transfer, J
     request.set_onloadend(Some(on_end.as_ref().unchecked_ref()));
     request.send()?;
     Ok(Transfer { request, _on_progress: on_progress, _on_end: on_end })
+}
+
+/// The length that the server names for a file that it compresses on its way.
+fn told_length(request: &XmlHttpRequest) -> Option<f64> {
+    request.get_response_header("diode-bytes").ok()??.parse().ok()
 }
 
 fn end(request: &XmlHttpRequest, name: &str, stage: RwSignal<Stage>) {

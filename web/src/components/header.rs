@@ -3,6 +3,7 @@
 use leptos::prelude::*;
 use leptos_router::components::A;
 
+use super::account::AccountLink;
 use super::content::SkipButton;
 use super::logo::Logo;
 use super::theme::ThemeButton;
@@ -22,6 +23,7 @@ pub(crate) fn Header() -> impl IntoView {
                     <A href="/datasets">"Datasets"</A>
                     <A href="/contribute">"Contribute"</A>
                 </nav>
+                <AccountLink />
                 <ThemeButton />
             </div>
         </header>

@@ -1,11 +1,13 @@
 //! Components that several pages use.
 
+mod account;
 mod bar;
 mod caveat;
 mod citation;
 mod content;
 mod copy;
 mod download;
+mod explained;
 mod footer;
 mod header;
 mod later;
@@ -26,6 +28,7 @@ pub(crate) use citation::Citation;
 pub(crate) use content::FollowPage;
 pub(crate) use copy::Snippet;
 pub(crate) use download::Download;
+pub(crate) use explained::Explained;
 pub(crate) use footer::Footer;
 pub(crate) use header::Header;
 pub(crate) use later::{Later, due};

@@ -7,6 +7,7 @@ use diode_core::api::NearestProblem;
 use diode_core::hardware::{Hardware, fits};
 use leptos::prelude::*;
 
+use super::explained::Explained;
 use super::loaded::{Empty, Loaded};
 use super::measure::MeasureThis;
 use super::ratio::RatioCell;
@@ -91,15 +92,15 @@ fn rows(found: &[NearestProblem], hardware: &str, measured_note: Option<&'static
                         <th class="roomy">"Op"</th>
                         <th class="roomy">"B"</th>
                         <th>"Best Triton config"</th>
-                        <th class="num" title="Time of the best Triton config">"Time"</th>
-                        <th class="num" title="Time of the library kernel">"Library"</th>
-                        <th class="num" title="Library time / time of the best Triton config">"Triton ÷ library"</th>
+                        <th class="num"><Explained text="Time" why="Time of the best Triton config" /></th>
+                        <th class="num"><Explained text="Library" why="Time of the library kernel" /></th>
+                        <th class="num"><Explained text="Triton ÷ library" why="Library time / time of the best Triton config" /></th>
                     </tr>
                 </thead>
                 <tbody>{found.iter().map(|near| row(near, hardware)).collect_view()}</tbody>
             </table>
         </div>
-        {found.iter().any(is_same).then(|| measured_note.map(|note| view! { <p class="hint">{note}</p> }))}
+        {found.iter().any(is_same).then(|| measured_note.map(|note| view! { <p class="hint own">{note}</p> }))}
     }
     .into_any()
 }
@@ -116,7 +117,7 @@ fn row(near: &NearestProblem, hardware: &str) -> impl IntoView + use<> {
     let (triton, library) = (near.triton.as_ref(), near.library.as_ref());
     view! {
         <tr class:is-best=is_it>
-            <td><a href=href>{near.problem.dims()}</a>{is_it.then_some(" this one")}</td>
+            <td><a href=href>{near.problem.dims()}</a>{is_it.then(|| view! { <span class="own">" this one"</span> })}</td>
             <td class="roomy">{near.problem.op.to_string()}</td>
             <td class="roomy">{near.problem.b_layout.to_string()}</td>
             <td class="mono">{format::or_dash(triton.map(|triton| format::config(&triton.config, &near.problem)))}</td>

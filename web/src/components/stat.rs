@@ -2,6 +2,8 @@
 
 use leptos::prelude::*;
 
+use super::explained::Explained;
+
 /// A headline number and its name.
 pub(crate) struct Stat {
     name: &'static str,
@@ -26,7 +28,7 @@ impl Stat {
         Self { unit, ..self }
     }
 
-    /// Adds an explanation that is shown when the pointer is over the number.
+    /// Adds an explanation that the number's name shows when it is pressed.
     pub(crate) fn explained(self, explanation: &'static str) -> Self {
         Self { explanation, ..self }
     }
@@ -46,9 +48,13 @@ pub(crate) fn Stats(
     #[prop(into)] stats: Vec<Stat>,
 ) -> impl IntoView {
     let cells = stats.into_iter().map(|stat| {
+        let name = match stat.explanation {
+            "" => stat.name.into_any(),
+            why => view! { <Explained text=stat.name why /> }.into_any(),
+        };
         view! {
-            <div class="stat" class:wide=stat.wide title=stat.explanation>
-                <dt>{stat.name}</dt>
+            <div class="stat" class:wide=stat.wide>
+                <dt>{name}</dt>
                 <dd class:mono=stat.mono>
                     {stat.value} " " {(!stat.unit.is_empty()).then(|| view! { <small>{stat.unit}</small> })}
                 </dd>

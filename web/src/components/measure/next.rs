@@ -1,11 +1,17 @@
 //! What happens once a problem is requested.
 
-use diode_core::api::Agent;
 use leptos::prelude::*;
+use leptos::task::spawn_local;
+use serde::Deserialize;
 
-use crate::components::Loaded;
-use crate::format;
-use crate::remote::remote;
+use crate::{api, format};
+
+/// What the sentence needs of an agent. The whole type would make the first load larger.
+#[derive(Deserialize)]
+struct Agent {
+    seen_at: String,
+    put_aside: Option<String>,
+}
 
 /// An agent that was not seen for this long may never come again.
 const LATELY_MS: f64 = 3_600_000.0;
@@ -14,12 +20,13 @@ const LATELY_MS: f64 = 3_600_000.0;
 #[component]
 pub(super) fn WhoMeasures(slug: String) -> impl IntoView {
     let plan = format!("/hardware/{slug}?board=coverage");
-    let agents = remote::<Vec<Agent>>(move || Some(format!("/agents?hardware={slug}")));
-    let said = move |agents: std::sync::Arc<Vec<Agent>>| {
-        let plan = plan.clone();
-        view! { {sentence(lately(&agents, js_sys::Date::now()))} " " <a href=plan>"What comes next"</a> }
-    };
-    view! { <Loaded remote=agents height="1.2em" children=said /> }
+    let said = RwSignal::new(String::new());
+    spawn_local(async move {
+        let agents = api::get::<Vec<Agent>>(&format!("/agents?hardware={slug}")).await;
+        let counted = agents.map(|agents| sentence(lately(&agents, js_sys::Date::now())));
+        said.try_set(counted.unwrap_or_else(|failure| format!("{failure}.")));
+    });
+    view! { {said} " " <a href=plan>"What comes next"</a> }
 }
 
 /// The number of agents that may get work and were seen lately.

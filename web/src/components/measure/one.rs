@@ -57,9 +57,20 @@ pub(crate) fn MeasureThis(
         });
     };
     let state = move || told.value().and_then(|told| Some(told.first()?.clone()));
+    // While the answer for this problem is awaited, the last one belongs to another problem. It keeps its place,
+    // so that nothing jumps, but is not shown.
+    let is_own = Memo::new(move |_| {
+        let own = wanted.with(|wanted| wanted.as_ref().map(|(_, problem)| problem.id()));
+        let is_told = || match told.get() {
+            Load::Ready(told) => told.first().map(|told| &told.problem) == own.as_ref(),
+            Load::Failed(_) => !told.busy(),
+            Load::Waiting => true,
+        };
+        current.get() && (too_large.with(Option::is_some) || is_told())
+    });
     let named = move || match too_large.with(Option::is_some) {
         true => Some("too-large"),
-        false => state().map(|told| told.state.as_str()),
+        false => state().filter(|_| is_own.get()).map(|told| told.state.as_str()),
     };
     let shown = move || match (too_large.get(), told.get(), state().zip(wanted.get())) {
         (Some(error), ..) => format!("It cannot be measured: {error}.").into_any(),
@@ -70,7 +81,7 @@ pub(crate) fn MeasureThis(
     let can_ask =
         move || too_large.with(Option::is_none) && state().is_some_and(|told| may_be_asked_for(&told));
     view! {
-        <div class="measure" data-testid="measure" data-state=named class:busy=move || told.busy()>
+        <div class="measure" data-testid="measure" data-state=named class:unseen=move || !is_own.get()>
             <button type="button" class="button small" class:hidden=move || !can_ask() prop:disabled=move || asking.get() || !current.get() || told.busy() on:click=press>
                 "Measure this"
             </button>

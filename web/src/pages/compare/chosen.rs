@@ -24,8 +24,8 @@ pub(super) fn chosen_pair(
     };
     let fields = view! {
         <div class="fields pair">
-            <Select label="Compared with" choices=choices.clone() current=a choose=choose("a") />
-            <Select label choices current=b choose=choose("b") />
+            <Select label="Compared with" placeholder="Choose one" choices=choices.clone() current=a choose=choose("a") />
+            <Select label placeholder="Choose one" choices current=b choose=choose("b") />
         </div>
     };
     (a, b, fields.into_any())

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use diode_core::api::{Kernels, LibraryUse};
+use diode_core::api::{Kernels, LibraryOn, LibraryUse};
 use leptos::prelude::*;
 
 use super::chosen::chosen_pair;
@@ -30,9 +30,8 @@ fn Libraries(all: Arc<Vec<LibraryUse>>) -> impl IntoView {
         return view! { <Empty heading="Two versions are needed">{too_few(&all)}</Empty> }.into_any();
     };
     let (a, b, fields) = chosen_pair("Library", all.iter().map(choice).collect(), usual);
-    let name = Callback::new(|name: String| {
-        name.split_once('@').map_or(name.clone(), |(_, library)| words(library))
-    });
+    let name =
+        Callback::new(|name: String| name.parse::<LibraryOn>().map_or(name, |one| one.library.in_words()));
     view! {
         {fields}
         <p class="hint">
@@ -55,21 +54,9 @@ fn too_few(all: &[LibraryUse]) -> String {
 }
 
 fn choice(one: &LibraryUse) -> Choice {
-    let library = words(&one.name.library.to_string());
+    let library = one.name.library.in_words();
     let text = format!("{library}, {}, {}", one.name.hardware, format::counted(one.uploads, "upload"));
     (one.name.to_string(), text)
-}
-
-/// A version as people write it. The library calls cuBLAS 13.0.2 `130002`.
-fn words(library: &str) -> String {
-    let Some((name, number)) = library.split_once('-') else { return library.to_owned() };
-    match (name, number.parse::<u32>()) {
-        ("cublas", Ok(number)) => {
-            format!("cuBLAS {}.{}.{}", number / 10_000, number / 100 % 100, number % 100)
-        }
-        ("hipblaslt", _) => format!("hipBLASLt {number}"),
-        _ => library.to_owned(),
-    }
 }
 
 #[cfg(test)]
@@ -78,13 +65,6 @@ mod tests {
 
     fn used(name: &str) -> LibraryUse {
         LibraryUse { name: name.parse().unwrap(), uploads: 1, problems: 1, newest_at: String::new() }
-    }
-
-    #[test]
-    fn versions_are_written_as_people_do() {
-        assert_eq!(words("cublas-130002"), "cuBLAS 13.0.2");
-        assert_eq!(words("cublas-120804"), "cuBLAS 12.8.4");
-        assert_eq!(words("hipblaslt-100000"), "hipBLASLt 100000");
     }
 
     #[test]

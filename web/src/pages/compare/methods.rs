@@ -8,6 +8,7 @@ use leptos::prelude::*;
 use super::chosen::chosen_pair;
 use super::pair::Compared;
 use crate::components::{Choice, Empty, Loaded};
+use crate::format;
 use crate::remote::remote;
 
 #[component]
@@ -21,7 +22,7 @@ fn timed(all: &[HardwareSummary]) -> Vec<Choice> {
     let of = |one: &HardwareSummary| -> Vec<Choice> {
         let choice = |method| {
             let (hardware, name) = (one.hardware.slug.clone(), &one.hardware.name);
-            (MethodOn { hardware, method }.to_string(), format!("{method}, {name}"))
+            (MethodOn { hardware, method }.to_string(), format!("{}, {name}", format::method(method)))
         };
         one.methods.iter().copied().map(choice).collect()
     };
@@ -42,9 +43,8 @@ fn Methods(all: Arc<Vec<HardwareSummary>>) -> impl IntoView {
             .into_any();
     };
     let (a, b, fields) = chosen_pair("Method", timed(&all), usual);
-    let name = Callback::new(|name: String| {
-        name.split_once('@').map_or(name.clone(), |(_, method)| method.to_owned())
-    });
+    let name =
+        Callback::new(|name: String| name.parse::<MethodOn>().map_or(name, |one| format::method(one.method)));
     view! {
         {fields}
         <Compared what="methods" a b name />

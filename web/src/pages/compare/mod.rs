@@ -8,6 +8,7 @@ mod models;
 mod pair;
 mod shape;
 mod table;
+mod uploads;
 mod verdict;
 
 use leptos::prelude::*;
@@ -15,8 +16,9 @@ use leptos::prelude::*;
 use self::libraries::LibraryPair;
 use self::methods::MethodPair;
 use self::models::ModelPair;
-use self::pair::{HardwarePair, UploadPair};
+use self::pair::HardwarePair;
 use self::shape::OneShape;
+use self::uploads::UploadPair;
 use crate::components::{Chips, use_title};
 use crate::query::{History, parameter, use_set_parameters};
 

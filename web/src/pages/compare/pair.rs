@@ -1,4 +1,4 @@
-//! Two of a kind, such as two uploads: the choices, and the request for their comparison.
+//! Two of a kind, such as two kinds of hardware: the choices, and the request for their comparison.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::verdict::Verdict;
 use crate::components::{Choice, Empty, Loaded};
 use crate::pages::hardware::{Filter, KernelSwitch, Ranges, any_fault, any_of};
 use crate::pages::predict::DTYPES;
-use crate::query::{History, link, parameter, use_set_parameters};
+use crate::query::link;
 use crate::remote::remote;
 
 /// The parameters that the address and the API share, besides `a` and `b`.
@@ -50,40 +50,6 @@ fn Hardware(all: Arc<Vec<HardwareSummary>>) -> impl IntoView {
         <Compared what="hardware" a b name />
     }
     .into_any()
-}
-
-#[component]
-pub(super) fn UploadPair() -> impl IntoView {
-    let (a, b) = (parameter("a"), parameter("b"));
-    let set = use_set_parameters();
-    let field = move |key: &'static str, label: &'static str, value: Memo<String>| {
-        let set = set.clone();
-        view! {
-            <div class="field">
-                <label for=format!("upload-{key}")>{label}</label>
-                <input
-                    type="text"
-                    id=format!("upload-{key}")
-                    class="mono"
-                    placeholder="0123456789abcdef"
-                    prop:value=move || value.get()
-                    on:change=move |event| set(&[(key, event_target_value(&event).trim().to_owned())], History::Push)
-                />
-            </div>
-        }
-    };
-    let shown = move || {
-        if a.with(String::is_empty) || b.with(String::is_empty) {
-            return view! { <Empty heading="Which uploads?">"Write the ids of both. They stand on receipts and beside the newest contributions on the " <a href="/">"overview"</a> "."</Empty> }
-                .into_any();
-        }
-        let name = Callback::new(|id: String| format!("upload {id}"));
-        view! { <Compared what="uploads" a b name /> }.into_any()
-    };
-    view! {
-        <div class="fields pair">{field("a", "Compared with", a)} {field("b", "Upload", b)}</div>
-        {shown}
-    }
 }
 
 /// The filters, and the server's comparison.

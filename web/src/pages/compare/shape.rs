@@ -1,12 +1,12 @@
 //! One shape on every hardware.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use diode_core::Problem;
 use diode_core::api::{NearestProblem, ShapeOnHardware};
 use leptos::prelude::*;
 
-use crate::components::{Empty, Loaded, RatioCell, shape_parameters};
+use crate::components::{Empty, Explained, Loaded, RatioCell, shape_parameters};
 use crate::format;
 use crate::pages::list::one_shape;
 use crate::pages::predict::shape_of;
@@ -21,15 +21,16 @@ pub(super) fn OneShape() -> impl IntoView {
         let text = text.get();
         (!text.trim().is_empty()).then(|| one_shape(&text))
     });
-    let problem = move || read.get().and_then(Result::ok);
+    let asked = move || read.get().and_then(Result::ok);
+    let problem = move || asked().map(|(problem, _)| problem);
     let fault = move || read.get().and_then(Result::err);
     let found = remote::<Vec<ShapeOnHardware>>(move || {
         problem().map(|problem| link("/nearest", shape_parameters(&problem)))
     });
     let shown = move || {
-        match problem() {
-        Some(problem) => {
-            view! { <Loaded remote=found height="16rem" children=move |all| side_by_side(&problem, &all) /> }
+        match asked() {
+        Some((problem, tf32)) => {
+            view! { <Loaded remote=found height="16rem" children=move |all| side_by_side(&problem, tf32, &all) /> }
                 .into_any()
         }
         None if fault().is_some() => ().into_any(),
@@ -55,14 +56,15 @@ pub(super) fn OneShape() -> impl IntoView {
     }
 }
 
-fn side_by_side(problem: &Problem, all: &[ShapeOnHardware]) -> AnyView {
+fn side_by_side(problem: &Problem, tf32: bool, all: &[ShapeOnHardware]) -> AnyView {
     if all.iter().all(|one| one.items.is_empty()) {
         return view! { <Empty heading="Nothing like it was measured">"No hardware of this server has a problem of this type."</Empty> }
             .into_any();
     }
-    let rows = all.iter().flat_map(|one| rows(problem, one)).collect_view();
+    let rows = all.iter().flat_map(|one| rows(problem, tf32, one)).collect_view();
     view! {
         {fastest(all)}
+        {as_another_op(problem, all).map(|said| view! { <p class="note" role="note" data-testid="other-op">{said}</p> })}
         <div class="table-box">
             <table data-testid="side-by-side">
                 <thead>
@@ -70,9 +72,9 @@ fn side_by_side(problem: &Problem, all: &[ShapeOnHardware]) -> AnyView {
                         <th>"Hardware"</th>
                         <th>"Measured"</th>
                         <th>"Best Triton config"</th>
-                        <th class="num" title="Time of the best Triton config">"Triton"</th>
-                        <th class="num" title="Time of the library kernel">"Library"</th>
-                        <th class="num" title="Library time / time of the best Triton config">"Triton ÷ library"</th>
+                        <th class="num"><Explained text="Triton" why="Time of the best Triton config" /></th>
+                        <th class="num"><Explained text="Library" why="Time of the library kernel" /></th>
+                        <th class="num"><Explained text="Triton ÷ library" why="Library time / time of the best Triton config" /></th>
                         <th>"Predict"</th>
                     </tr>
                 </thead>
@@ -81,6 +83,26 @@ fn side_by_side(problem: &Problem, all: &[ShapeOnHardware]) -> AnyView {
         </div>
     }
     .into_any()
+}
+
+/// Says where the sizes were measured, but with another op than the reader asks for.
+fn as_another_op(asked: &Problem, all: &[ShapeOnHardware]) -> Option<String> {
+    let differs =
+        |one: &&ShapeOnHardware| one.exact && one.items.iter().all(|item| item.problem.op != asked.op);
+    let differing: Vec<&ShapeOnHardware> = all.iter().filter(differs).collect();
+    let names: Vec<&str> = differing.iter().map(|one| one.name.as_str()).collect();
+    let ops: BTreeSet<&str> =
+        differing.iter().flat_map(|one| &one.items).map(|item| item.problem.op.as_str()).collect();
+    let ops: Vec<&str> = ops.into_iter().collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "You ask for {}. On {}, these sizes were measured as {} only: the same multiplication, {}.",
+            asked.op,
+            names.join(" and "),
+            ops.join(" and "),
+            if asked.op.has_bias() { "without its bias" } else { "with a bias added" }
+        )
+    })
 }
 
 /// For each problem that was measured on several types of hardware by one method: the fastest hardware, and by how
@@ -116,9 +138,10 @@ fn described(problem: &Problem) -> String {
     words.collect::<Vec<_>>().join(", ")
 }
 
-fn rows(asked: &Problem, one: &ShapeOnHardware) -> Vec<AnyView> {
+fn rows(asked: &Problem, tf32: bool, one: &ShapeOnHardware) -> Vec<AnyView> {
     let slug = one.hardware.to_string();
     let mut query = shape_of(asked).to_vec();
+    query.extend(tf32.then(|| ("tf32", "1".to_owned())));
     query.push(("hardware", slug.clone()));
     let predict = (one.models > 0).then(|| link("/predict", query));
     let name = one.name.clone();

@@ -6,7 +6,7 @@ use diode_core::Method;
 use diode_core::api::{ComparedProblem, Ratios};
 use leptos::prelude::*;
 
-use crate::components::RatioCell;
+use crate::components::{Explained, RatioCell};
 use crate::format;
 use crate::query::{History, link, use_set_parameters};
 
@@ -49,7 +49,7 @@ pub(super) fn Rows(
                         <th class="num">{format!("Time, {a}")}</th>
                         <th class="roomy">{format!("Config, {b}")}</th>
                         <th class="num">{format!("Time, {b}")}</th>
-                        <th class="num" title=title>"Speed ratio"</th>
+                        <th class="num"><Explained text="Speed ratio" why=title /></th>
                     </tr>
                 </thead>
                 <tbody>{rows}</tbody>

@@ -4,7 +4,7 @@ use diode_core::api::{Agent, AgentDetail, LeaseSummary};
 use diode_core::ids::AgentId;
 use leptos::prelude::*;
 
-use crate::components::{Empty, Loaded};
+use crate::components::{Empty, Explained, Loaded};
 use crate::format;
 use crate::remote::remote;
 
@@ -44,7 +44,7 @@ fn table(all: &[Agent], opened: RwSignal<Option<AgentId>>) -> AnyView {
                         <th>"Agent"</th>
                         <th>"Hardware"</th>
                         <th>"State"</th>
-                        <th class="num" title="Problems whose results have arrived">"Measured"</th>
+                        <th class="num"><Explained text="Measured" why="Problems whose results have arrived" /></th>
                         <th class="roomy">"Program"</th>
                         <th class="num">"Last seen"</th>
                     </tr>
@@ -114,7 +114,7 @@ fn doings(detail: &AgentDetail) -> impl IntoView + use<> {
                             <th>"Lease"</th>
                             <th>"State"</th>
                             <th class="num">"Measured"</th>
-                            <th class="num roomy" title="What the server expected it to take">"Expected"</th>
+                            <th class="num roomy"><Explained text="Expected" why="What the server expected it to take" /></th>
                             <th class="num">"Taken"</th>
                             <th class="num roomy">"Ended"</th>
                         </tr>

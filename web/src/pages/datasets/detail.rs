@@ -113,7 +113,7 @@ fn facts(summary: &HardwareSummary) -> impl IntoView + use<> {
     let list = |names: Vec<String>| names.join(", ");
     let rows = [
         ("Hardware", summary.hardware.name.clone()),
-        ("Methods of timing", list(summary.methods.iter().map(ToString::to_string).collect())),
+        ("Methods of timing", list(summary.methods.iter().copied().map(format::method).collect())),
         ("Licence", DATA_LICENCE.to_owned()),
         ("Newest upload", summary.updated_at.as_deref().map(format::minute).unwrap_or_default()),
     ];
@@ -140,5 +140,9 @@ fn files(summary: &HardwareSummary) -> impl IntoView + use<> {
             </li>
         }
     });
-    view! { <ul class="files">{rows.collect_view()}</ul> }
+    let contents = format::counted(summary.timings, "timing");
+    view! {
+        <ul class="files">{rows.collect_view()}</ul>
+        <p class="hint">{format!("Each has all {contents}. The server makes it when it is asked for, and then tells its size.")}</p>
+    }
 }

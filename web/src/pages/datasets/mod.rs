@@ -42,13 +42,13 @@ fn card(summary: &HardwareSummary) -> impl IntoView + use<> {
     let slug = summary.hardware.slug.to_string();
     let updated = summary.updated_at.as_deref().map(|time| format!("updated {}", format::day(time)));
     view! {
-        <a class="card card-link" href=format!("/datasets/{slug}")>
+        <div class="card linked">
             <div class="card-head">
-                <h2>{summary.hardware.name.clone()}</h2>
+                <h2><a class="card-link" href=format!("/datasets/{slug}")>{summary.hardware.name.clone()}</a></h2>
                 <span class="hint">{updated}</span>
             </div>
             <Stats inner=true stats=figures(summary) />
-        </a>
+        </div>
     }
 }
 

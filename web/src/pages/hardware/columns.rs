@@ -4,6 +4,7 @@ use diode_core::api::{Kernels, LeaderboardSort, SortOrder};
 use leptos::prelude::*;
 
 use super::kernels::subject;
+use crate::components::Explained;
 use crate::query::{History, parameter, use_set_parameters};
 
 /// The column by which the server sorts if a request names none.
@@ -17,33 +18,33 @@ pub(super) fn Columns(kernels: Kernels, with_picks: bool) -> impl IntoView {
         Kernels::Library => ("Kernel", "Triton"),
         Kernels::Everything => ("Best config", "Library"),
     };
-    let other_title = if kernels == Kernels::Library { "best Triton config" } else { "library kernel" };
+    let other_subject = if kernels == Kernels::Library { "best Triton config" } else { "library kernel" };
     let picks = with_picks.then(|| {
-        let title = "Best time of everything / measured time of the model's first pick. The model may have been trained on the problem";
-        view! { <th class="num" title=title>"Pick"</th> }
+        let why = "Best time of everything / measured time of the model's first pick. The model may have been trained on the problem";
+        view! { <th class="num"><Explained text="Pick" why /></th> }
     });
     view! {
         <tr>
-            <Sortable text="M×N×K" by=LeaderboardSort::Flops title="Sort by the size of the problem".to_owned() />
+            <Sortable text="M×N×K" by=LeaderboardSort::Flops why="Sorted by the number of operations".to_owned() />
             <th class="roomy">"Op"</th>
             <th class="roomy">"Dtype"</th>
             <th>{config}</th>
-            <Sortable text="Time" by=LeaderboardSort::Time title=format!("Time of the {of}") number=true />
-            <th class="num roomy" title="Half the interquartile range of the repeats / time">"Spread"</th>
-            <th class="num roomy" title="Other Triton configs that are as fast to 1 %">"Ties"</th>
-            <Sortable text="TFLOP/s" by=LeaderboardSort::Tflops title=format!("Rate of the {of}") number=true />
-            <Sortable text="Roofline" by=LeaderboardSort::Roofline title=format!("Roofline time / time of the {of}") number=true />
+            <Sortable text="Time" by=LeaderboardSort::Time why=format!("Time of the {of}") number=true />
+            <th class="num roomy"><Explained text="Spread" why="Half the interquartile range of the repeats / time" /></th>
+            <th class="num roomy"><Explained text="Ties" why="Other Triton configs that are as fast to 1 %" /></th>
+            <Sortable text="TFLOP/s" by=LeaderboardSort::Tflops why=format!("Rate of the {of}") number=true />
+            <Sortable text="Roofline" by=LeaderboardSort::Roofline why=format!("Roofline time / time of the {of}") number=true />
             <Sortable
                 text="÷ defaults"
                 by=LeaderboardSort::Gain
-                title=format!("Speed relative to Inductor's default configs: time of the best of them / time of the {of}")
+                why=format!("Speed relative to Inductor's default configs: time of the best of them / time of the {of}")
                 number=true
             />
-            <th class="num" title=format!("Time of the {other_title}")>{other}</th>
+            <th class="num"><Explained text=other why=format!("Time of the {other_subject}") /></th>
             <Sortable
                 text="Triton ÷ library"
                 by=LeaderboardSort::Ratio
-                title="Speed of the best Triton config relative to the library: library time / Triton time. The bar goes right where Triton is faster".to_owned()
+                why="Speed of the best Triton config relative to the library: library time / Triton time. The bar goes right where Triton is faster".to_owned()
                 number=true
             />
             {picks}
@@ -61,7 +62,7 @@ fn best_first(by: LeaderboardSort) -> SortOrder {
 fn Sortable(
     text: &'static str,
     by: LeaderboardSort,
-    title: String,
+    why: String,
     #[prop(optional)] number: bool,
 ) -> impl IntoView {
     let (sort, order) = (parameter("sort"), parameter("order"));
@@ -85,8 +86,9 @@ fn Sortable(
         })
     };
     view! {
-        <th class:num=number aria-sort=aria_sort title=title>
+        <th class:num=number aria-sort=aria_sort>
             <button type="button" class="sort" on:click=flip>{text}</button>
+            <Explained text="?" why about=format!("What is {text}?") />
         </th>
     }
 }

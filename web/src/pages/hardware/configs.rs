@@ -2,21 +2,24 @@
 
 use std::sync::Arc;
 
-use diode_core::Config;
 use diode_core::api::{ConfigCover, CoverStep, HardwareSummary};
+use diode_core::{Config, Op, Template};
 use leptos::prelude::*;
 use leptos_router::hooks::use_query_map;
 
-use super::filters::filter_parameters;
+use super::filters::{Filter, any_of, filter_parameters};
 use super::ranges::any_fault;
 use crate::charts::{Column, Columns};
-use crate::components::{BarCell, Chips, Empty, Loaded, Snippet};
+use crate::components::{BarCell, Chips, Empty, Explained, Loaded, Snippet};
 use crate::format;
 use crate::query::{History, link, parameter, use_set_parameters};
 use crate::remote::remote;
 
 /// A good list covers this share of the problems.
 const GOAL: f64 = 0.95;
+
+/// The filter for the operator.
+const OP: &str = "op";
 
 /// The parameter of the address that says how many of the first configs are written as code.
 const TAKE: &str = "take";
@@ -26,8 +29,21 @@ pub(super) fn ConfigBoard(summary: Arc<HardwareSummary>) -> impl IntoView {
     let (map, any_fault) = (use_query_map(), any_fault());
     let slug = summary.hardware.slug.to_string();
     let is_measured = summary.timings > 0;
+    // A kernel is written for one operator, so the list is for one, too.
+    let usual = summary.ops.iter().find(|op| **op == Op::Mm).or(summary.ops.first());
+    let usual_op = usual.map(ToString::to_string).unwrap_or_default();
+    let ops = summary.ops.iter().map(|op| (op.to_string(), op.to_string())).collect();
+    let (dtypes, default) = (any_of(&summary.dtypes), usual_op.clone());
+    let (named_op, op) = (parameter(OP), usual_op.clone());
+    let op =
+        Memo::new(move |_| Some(named_op.get()).filter(|op| !op.is_empty()).unwrap_or_else(|| op.clone()));
     let cover = remote::<ConfigCover>(move || {
-        let given = map.with(|map| filter_parameters(&summary, map));
+        let mut given = map.with(|map| filter_parameters(&summary, map));
+        for (key, value) in &mut given {
+            if *key == OP && value.is_empty() {
+                value.clone_from(&usual_op);
+            }
+        }
         (is_measured && !any_fault.get()).then(|| link(&format!("/hardware/{slug}/configs"), given))
     });
     let board = move || {
@@ -39,7 +55,7 @@ pub(super) fn ConfigBoard(summary: Arc<HardwareSummary>) -> impl IntoView {
             return view! { <Empty heading="No configs to show">"Correct the sizes above first."</Empty> }
                 .into_any();
         }
-        view! { <Loaded remote=cover height="40rem" children=move |cover| view! { <List cover /> } /> }
+        view! { <Loaded remote=cover height="40rem" children=move |cover| view! { <List cover op=op.get_untracked() /> } /> }
             .into_any()
     };
     view! {
@@ -49,13 +65,17 @@ pub(super) fn ConfigBoard(summary: Arc<HardwareSummary>) -> impl IntoView {
                 "A config covers a problem if it is within 5 % of the problem's best Triton config. Each config of the "
                 "list is the one that covers the most problems that those before it leave."
             </p>
+            <div class="filters">
+                <Filter label="Operator" key=OP choices=ops default />
+                <Filter label="Type" key="dtype" choices=dtypes />
+            </div>
             <div class="section" class:busy=move || cover.busy()>{board}</div>
         </section>
     }
 }
 
 #[component]
-fn List(cover: Arc<ConfigCover>) -> impl IntoView {
+fn List(cover: Arc<ConfigCover>, op: String) -> impl IntoView {
     let ConfigCover { problems, sampled, ref steps, .. } = *cover;
     if steps.is_empty() {
         return view! { <Empty heading="No problem matches these filters">"Clear a filter to see more."</Empty> }
@@ -66,7 +86,7 @@ fn List(cover: Arc<ConfigCover>) -> impl IntoView {
     });
     let rows = (1..).zip(steps).map(|(place, step)| row(place, step, sampled)).collect_view();
     view! {
-        <p class="verdict" data-testid="cover"><strong>{verdict(steps, sampled)}</strong> {sample}</p>
+        <p class="verdict" data-testid="cover"><strong>{verdict(steps, sampled, &op)}</strong> " " {shorter(steps)} {sample}</p>
         <Columns
             columns=(1..).zip(steps).map(|(place, step)| column(place, step)).collect()
             description="Columns: the share of problems that the first configs cover, and marks: their geometric mean of the best. The table below has the same numbers.".to_owned()
@@ -81,9 +101,9 @@ fn List(cover: Arc<ConfigCover>) -> impl IntoView {
                         <th class="num">"Configs"</th>
                         <th>"Added"</th>
                         <th class="roomy">"Template"</th>
-                        <th class="num" title="Share of the problems where one of the first configs is within 5 % of the best">"Covered"</th>
-                        <th class="num" title="Geometric mean of best time / best time among the first configs, over the problems where one of them was timed">"Of best"</th>
-                        <th class="num" title="Problems where one of the first configs was timed">"Timed"</th>
+                        <th class="num"><Explained text="Covered" why="Share of the problems where one of the first configs is within 5 % of the best" /></th>
+                        <th class="num"><Explained text="Of best" why="Geometric mean of best time / best time among the first configs, over the problems where one of them was timed" /></th>
+                        <th class="num"><Explained text="Timed" why="Problems where one of the first configs was timed" /></th>
                     </tr>
                 </thead>
                 <tbody>{rows}</tbody>
@@ -94,16 +114,35 @@ fn List(cover: Arc<ConfigCover>) -> impl IntoView {
 }
 
 /// A sentence about the first list that reaches the goal. If none does, about the whole list.
-fn verdict(steps: &[CoverStep], problems: u64) -> String {
+fn verdict(steps: &[CoverStep], problems: u64, op: &str) -> String {
     let reached = enough(steps);
     let covered = steps[reached - 1].share;
+    let of = format::counted(problems, &format!("{op} problem"));
+    let covers = format!("{} of {of}", covers(steps, reached));
+    if covered >= GOAL {
+        return format!("{covers}.");
+    }
     format!(
-        "{} {} {} of {}",
-        format::counted(reached as u64, "config"),
-        if reached == 1 { "covers" } else { "cover" },
-        format::percent(covered),
-        format::counted(problems, "problem")
+        "Even {covers}: more would be needed for {}, and the list ends here, because each further one helps few.",
+        format::percent(GOAL)
     )
+}
+
+/// `8 configs cover 71.2 %`
+fn covers(steps: &[CoverStep], number: usize) -> String {
+    format!(
+        "{} {} {}",
+        format::counted(number as u64, "config"),
+        if number == 1 { "covers" } else { "cover" },
+        format::percent(steps[number - 1].share)
+    )
+}
+
+/// What the shorter lists that people use reach.
+fn shorter(steps: &[CoverStep]) -> Option<String> {
+    let shorter = [4, 8, 16, 32].into_iter().filter(|number| *number < enough(steps));
+    let said: Vec<String> = shorter.map(|number| covers(steps, number)).collect();
+    (!said.is_empty()).then(|| format!("{}.", said.join(", ")))
 }
 
 /// How many configs reach the goal. All of them, if even they do not reach it.
@@ -141,7 +180,8 @@ fn row(place: u64, step: &CoverStep, problems: u64) -> impl IntoView + use<> {
 fn Written(cover: Arc<ConfigCover>) -> impl IntoView {
     let (taken, set) = (parameter(TAKE), use_set_parameters());
     let (all, goal) = (cover.steps.len(), enough(&cover.steps));
-    let mut sizes: Vec<usize> = [1, 4, 8, 16, goal, all].into_iter().filter(|size| *size <= all).collect();
+    let mut sizes: Vec<usize> =
+        [1, 4, 8, 16, 32, goal, all].into_iter().filter(|size| *size <= all).collect();
     sizes.sort_unstable();
     sizes.dedup();
     let choices = sizes.iter().map(|size| (size.to_string(), size.to_string())).collect();
@@ -156,10 +196,28 @@ fn Written(cover: Arc<ConfigCover>) -> impl IntoView {
     }
 }
 
-/// A list of configs for `triton.autotune`.
+/// Lists of configs for `triton.autotune`, one for each template: another template is another kernel.
 fn python(steps: &[CoverStep]) -> String {
-    let lines: String = steps.iter().map(|step| format!("    {}\n", config_line(&step.config))).collect();
-    format!("configs = [\n{lines}]")
+    let mut templates: Vec<Template> = Vec::new();
+    for step in steps {
+        if !templates.contains(&step.config.template()) {
+            templates.push(step.config.template());
+        }
+    }
+    let list = |template: &Template| {
+        let own = || steps.iter().map(|step| &step.config).filter(|config| config.template() == *template);
+        // Without a tile, there is no triton.Config, and the lines are comments.
+        let is_list = own().any(|config| config.tile().is_some());
+        let indent = if is_list { "    " } else { "" };
+        let lines: String = own().map(|config| format!("{indent}{}\n", config_line(config))).collect();
+        if !is_list {
+            return lines.trim_end().to_owned();
+        }
+        let name = template.as_str().trim_start_matches("triton::");
+        let name = if templates.len() == 1 { String::new() } else { format!("{name}_") };
+        format!("{name}configs = [\n{lines}]")
+    };
+    templates.iter().map(list).collect::<Vec<_>>().join("\n")
 }
 
 /// A config for `triton.autotune`, or a comment that says why it has none.
@@ -193,14 +251,30 @@ mod tests {
     fn lists_are_python() {
         let tile = Tile::new(128, 256, 64, 3, 8);
         let steps = [step(Config::Mm(tile), 0.5), step(Config::DecomposeK { k_split: 4 }, 1.0)];
-        let expected = "configs = [\n    triton.Config({\"BLOCK_M\": 128, \"BLOCK_N\": 256, \"BLOCK_K\": 64, \"GROUP_M\": 8}, num_stages=3, num_warps=8),\n    # split-K 4: no triton.Config, decompose_k of Inductor\n]";
+        let expected = "mm_configs = [\n    triton.Config({\"BLOCK_M\": 128, \"BLOCK_N\": 256, \"BLOCK_K\": 64, \"GROUP_M\": 8}, num_stages=3, num_warps=8),\n]\n# split-K 4: no triton.Config, decompose_k of Inductor";
         assert_eq!(python(&steps), expected);
+        assert_eq!(
+            python(&steps[..1]),
+            expected.lines().take(3).collect::<Vec<_>>().join("\n").replace("mm_", "")
+        );
     }
 
     #[test]
     fn the_verdict_is_of_the_first_list_that_reaches_the_goal() {
         let steps = [0.5, 0.94, 0.96, 0.99].map(|share| step(Config::Library, share));
-        assert_eq!(verdict(&steps, 200).replace('\u{a0}', " "), "3 configs cover 96.0 % of 200 problems");
-        assert_eq!(verdict(&steps[..1], 1).replace('\u{a0}', " "), "1 config covers 50.0 % of 1 problem");
+        let said = |steps: &[CoverStep], problems| verdict(steps, problems, "mm").replace('\u{a0}', " ");
+        assert_eq!(said(&steps, 200), "3 configs cover 96.0 % of 200 mm problems.");
+        assert_eq!(
+            said(&steps[..1], 1),
+            "Even 1 config covers 50.0 % of 1 mm problem: more would be needed for 95.0 %, and the list ends here, because \
+             each further one helps few."
+        );
+        assert_eq!(shorter(&steps), None);
+        let many: Vec<CoverStep> =
+            (1..=20).map(|part| step(Config::Library, f64::from(part) / 20.0)).collect();
+        assert_eq!(
+            shorter(&many).map(|said| said.replace('\u{a0}', " ")).as_deref(),
+            Some("4 configs cover 20.0 %, 8 configs cover 40.0 %, 16 configs cover 80.0 %.")
+        );
     }
 }

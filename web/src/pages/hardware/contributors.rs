@@ -5,7 +5,7 @@ use std::sync::Arc;
 use diode_core::api::{HardwareContributor, HardwareSummary};
 use leptos::prelude::*;
 
-use crate::components::{Empty, Loaded};
+use crate::components::{Empty, Explained, Loaded};
 use crate::format;
 use crate::remote::remote;
 
@@ -37,7 +37,7 @@ fn table(all: &[HardwareContributor]) -> AnyView {
                         <th class="num">"Timings"</th>
                         <th class="num">"Uploads"</th>
                         <th class="num">"Newest"</th>
-                        <th class="num" title="How much longer or shorter its times are than those of the others on the same problems">"Against others"</th>
+                        <th class="num"><Explained text="Against others" why="How much longer or shorter its times are than those of the others on the same problems, and on how many problems" /></th>
                     </tr>
                 </thead>
                 <tbody>{all.iter().map(row).collect_view()}</tbody>
@@ -49,8 +49,10 @@ fn table(all: &[HardwareContributor]) -> AnyView {
 
 fn row(one: &HardwareContributor) -> impl IntoView + use<> {
     let name = one.name.as_ref().map_or_else(|| "without an account".to_owned(), ToString::to_string);
-    let compared =
-        one.log_ratio.map(|_| format!("over {}", format::counted(one.compared_problems, "problem")));
+    let compared = one.log_ratio.map_or_else(
+        || "nobody else measured".to_owned(),
+        |ratio| format!("{}, {}", deviation(ratio), format::counted(one.compared_problems, "problem")),
+    );
     view! {
         <tr>
             <td>{name}</td>
@@ -58,7 +60,7 @@ fn row(one: &HardwareContributor) -> impl IntoView + use<> {
             <td class="num">{format::count(one.timings)}</td>
             <td class="num">{format::count(one.uploads)}</td>
             <td class="num">{format::day(&one.newest_at)}</td>
-            <td class="num" title=compared>{one.log_ratio.map_or_else(|| "nobody else measured".to_owned(), deviation)}</td>
+            <td class="num">{compared}</td>
         </tr>
     }
 }

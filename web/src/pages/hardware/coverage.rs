@@ -129,7 +129,7 @@ fn mapped(map: &CoverageMap) -> impl IntoView + use<> {
     };
     view! {
         <h3>{heading}</h3>
-        <p class="hint">"Kinds covered of kinds, by M and N. The darker, the more."</p>
+        <p class="hint">"Kinds covered of kinds, by M and N, and below them how many problems were measured. The darker, the more kinds."</p>
         {cells}
         <h3>"What comes next"</h3>
         <p class="hint">"Of all operators and types. An agent gets the first that its device can measure."</p>
@@ -172,8 +172,11 @@ fn cell(cell: &CoverageCell) -> impl IntoView + use<> {
         _ if share < 0.999 => "heat-3",
         _ => "heat-4",
     };
-    let title = format!("{} measured", format::counted(cell.problems, "problem"));
-    view! { <td class=format!("num {step}") title=title>{format!("{}/{}", cell.covered, cell.kinds)}</td> }
+    view! {
+        <td class=format!("num {step}")>
+            {format!("{}/{}", cell.covered, cell.kinds)} <small>{format::count(cell.problems)}</small>
+        </td>
+    }
 }
 
 fn range(range: SizeRange) -> String {

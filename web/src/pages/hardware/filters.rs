@@ -10,6 +10,7 @@ use leptos_router::params::ParamsMap;
 
 use super::ranges::Ranges;
 use crate::components::{Chips, Choice};
+use crate::format;
 use crate::query::{History, parameter, use_set_parameters};
 
 /// The parameters of the filters, as the API names them.
@@ -40,7 +41,7 @@ pub(super) fn Filters(summary: Arc<HardwareSummary>) -> impl IntoView {
     };
     let values = KEYS.map(parameter);
     let any_set = move || values.iter().any(|value| !value.get().is_empty());
-    let methods = summary.methods.iter().map(|m| (m.to_string(), m.to_string())).collect();
+    let methods = summary.methods.iter().map(|m| (m.to_string(), format::method(*m))).collect();
     let default = default_method(&summary).map(|method| method.to_string()).unwrap_or_default();
     view! {
         <div class="filters">

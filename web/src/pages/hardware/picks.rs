@@ -7,6 +7,7 @@ use diode_core::ids::ProblemId;
 use leptos::prelude::*;
 use leptos::task::spawn_local;
 
+use crate::components::Explained;
 use crate::query::link;
 use crate::{api, format};
 
@@ -34,11 +35,10 @@ pub(super) fn fetch(slug: &str, rows: &[LeaderboardRow], into: PicksByProblem) {
 /// The cell with the pick for one problem.
 pub(super) fn cell(problem: ProblemId, picks: PicksByProblem) -> impl IntoView {
     let pick = Memo::new(move |_| picks.with(|picks| picks.get(&problem).cloned()));
-    let title = move || pick.get().map(|pick| format!("The model picks {}", pick.config.label()));
-    let text = move || match pick.get() {
-        Some(Pick { share_of_best: Some(share), .. }) => format::percent(share),
-        Some(_) => "not timed".to_owned(),
-        None => "–".to_owned(),
+    let shown = move || {
+        let Some(Pick { config, share_of_best, .. }) = pick.get() else { return "–".into_any() };
+        let text = share_of_best.map_or_else(|| "not timed".to_owned(), format::percent);
+        view! { <Explained text why=format!("The model picks {}", config.label()) /> }.into_any()
     };
-    view! { <td class="num" title=title data-testid="pick">{text}</td> }
+    view! { <td class="num" data-testid="pick">{shown}</td> }
 }

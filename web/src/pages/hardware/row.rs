@@ -5,7 +5,7 @@ use leptos::prelude::*;
 
 use super::kernels::{other, shown};
 use super::picks::{self, PicksByProblem};
-use crate::components::RatioCell;
+use crate::components::{Explained, RatioCell};
 use crate::format;
 use crate::query::link;
 
@@ -24,7 +24,9 @@ pub(super) fn row(
     // it.
     let is_alone =
         row.unconfirmed && row.contributors > 1 && shown.is_some_and(|shown| shown.config == row.best);
-    let mark = is_alone.then(|| view! { <span class="dim" title="One contributor alone has timed this config">" unconfirmed"</span> });
+    let mark = is_alone.then(
+        || view! { " " <Explained text="unconfirmed" why="One contributor alone has timed this config" /> },
+    );
     let ties = shown.filter(|shown| !shown.config.is_library()).map(|_| format::count(row.triton_ties));
     let pick = picks.map(|picks| picks::cell(row.problem_id.clone(), picks));
     view! {

@@ -10,7 +10,7 @@ use leptos_router::hooks::use_query_map;
 use super::filters::filter_parameters;
 use super::ranges::any_fault;
 use crate::charts::Tone;
-use crate::components::{Chips, Choice, Empty, Loaded};
+use crate::components::{Chips, Choice, Empty, Explained, Loaded};
 use crate::format;
 use crate::query::{History, link, parameter, use_set_parameters};
 use crate::remote::remote;
@@ -88,14 +88,14 @@ fn heat(cells: &[SizeCell], are_tiles: bool) -> impl IntoView + use<> {
         };
         view! {
             <tr>
-                <th scope="row" title=range(row[0].m)>{around(row[0].m)}</th>
+                <th scope="row"><Explained text=around(row[0].m) why=format!("M from {}", range(row[0].m)) /></th>
                 {columns.iter().map(cell).collect_view()}
             </tr>
         }
     });
     let rows = rows.collect_view();
     let head = columns.iter().map(|n| {
-        view! { <th scope="col" class="num" title=range(*n)>{around(*n)}</th> }
+        view! { <th scope="col" class="num"><Explained text=around(*n) why=format!("N from {}", range(*n)) /></th> }
     });
     view! {
         <div class="table-box" tabindex="0">
@@ -104,26 +104,28 @@ fn heat(cells: &[SizeCell], are_tiles: bool) -> impl IntoView + use<> {
                 <tbody>{rows}</tbody>
             </table>
         </div>
-        {(!are_tiles).then(|| view! {
-            <p class="hint">"Geometric mean of library time / time of the best Triton config: above 1 Triton is faster."</p>
-        })}
+        <p class="hint">{if are_tiles {
+            "The tile that is fastest most often, and on how many of the cell's problems."
+        } else {
+            "Geometric mean of library time / time of the best Triton config: above 1 Triton is faster. Below it, the number of \
+             problems where both were timed."
+        }}</p>
     }
 }
 
 fn ratio(cell: &SizeCell) -> impl IntoView + use<> {
     let text = cell.triton_over_library.map_or_else(|| "–".to_owned(), format::factor);
-    let of = format!("{} compared", format::counted(cell.compared, "problem"));
-    let title = format!("{}, {of}", Tone::of(cell.triton_over_library).words());
-    view! { <td class=format!("num ratio-{}", Tone::of(cell.triton_over_library).class()) title=title>{text}</td> }
+    view! {
+        <td class=format!("num ratio-{}", Tone::of(cell.triton_over_library).class())>
+            {text} <small>{format::count(cell.compared)}</small>
+        </td>
+    }
 }
 
 fn tile(cell: &SizeCell) -> impl IntoView + use<> {
-    let text = cell.tile.map_or_else(|| "–".to_owned(), |[m, n, k]| format!("{m}×{n}×{k}"));
-    let title = format!(
-        "wins {} of {}",
-        format::count(cell.tile_problems),
-        format::counted(cell.problems, "problem")
-    );
+    // The line may end before K, so that narrow columns are enough.
+    let text = cell.tile.map_or_else(|| "–".to_owned(), |[m, n, k]| format!("{m}×{n}\u{200b}×{k}"));
+    let of = format!("{} of {}", format::count(cell.tile_problems), format::count(cell.problems));
     let share = cell.tile_problems as f64 / cell.problems.max(1) as f64;
     let step = match share {
         0.0 => "heat-0",
@@ -131,7 +133,7 @@ fn tile(cell: &SizeCell) -> impl IntoView + use<> {
         _ if share < 0.67 => "heat-2",
         _ => "heat-3",
     };
-    view! { <td class=format!("num {step}") title=title>{text}</td> }
+    view! { <td class=format!("num tile {step}")>{text} <small>{of}</small></td> }
 }
 
 fn range(range: SizeRange) -> String {

@@ -74,7 +74,7 @@ fn upload(upload: &NewestUpload) -> impl IntoView + use<> {
     let by = upload.contributor.as_ref().map_or_else(|| "–".to_owned(), ToString::to_string);
     view! {
         <tr>
-            <td><a href=compare title="Compare it with another upload"><code>{upload.id.to_string()}</code></a></td>
+            <td><a href=compare><code>{upload.id.to_string()}</code></a></td>
             <td>{hardware}</td>
             <td class="num">{format::count(upload.problems)}</td>
             <td class="num roomy">{format::count(upload.timings)}</td>

@@ -5,7 +5,7 @@ use leptos::prelude::*;
 use leptos_router::hooks::use_navigate;
 
 use crate::components::Chips;
-use crate::pages::predict::{DTYPES, SizeField};
+use crate::pages::predict::{DTYPES, Parameters, SizeField};
 use crate::query::address;
 
 /// The form for a shape. It leads directly to the prediction.
@@ -15,25 +15,31 @@ pub(super) fn Lookup() -> impl IntoView {
     let dtype = RwSignal::new(DTYPES[0].to_string());
     // The field for a batch appears once the reader writes or pastes a whole shape that has one.
     let (batch, is_batched) = (RwSignal::new(String::new()), RwSignal::new(false));
-    let take = Callback::new(move |(b, shape): (Option<u64>, [u64; 3])| {
-        is_batched.set(b.is_some());
-        batch.set(b.map(|b| b.to_string()).unwrap_or_default());
-        for ((_, value), size) in sizes.into_iter().zip(shape) {
-            value.set(size.to_string());
+    // What a whole shape says beyond the form's fields, as the end of the address.
+    let further = RwSignal::new(String::new());
+    let take = Callback::new(move |mut said: Parameters| {
+        is_batched.set(said.iter().any(|(key, _)| *key == "b"));
+        for (key, signal) in sizes.into_iter().chain([("b", batch), ("dtype", dtype)]) {
+            if let Some(place) = said.iter().position(|(own, _)| *own == key) {
+                signal.set(said.swap_remove(place).1);
+            }
         }
+        further.set(address("", said).replacen('?', "&", 1));
     });
     let navigate = use_navigate();
     let submit = move |event: leptos::ev::SubmitEvent| {
         event.prevent_default();
-        let sizes = sizes.map(|(key, size)| (key, size.get_untracked()));
-        let batch = is_batched
-            .get_untracked()
-            .then(|| [("op", Op::Bmm.to_string()), ("b", batch.get_untracked())])
-            .into_iter()
-            .flatten();
-        let parameters = batch.chain(sizes).chain([("dtype", dtype.get_untracked())]);
-        let target = address("/predict", parameters);
-        navigate(&target, Default::default());
+        let further = further.get_untracked();
+        let mut parameters = Vec::new();
+        if is_batched.get_untracked() {
+            if !further.contains("op=") {
+                parameters.push(("op", Op::Bmm.to_string()));
+            }
+            parameters.push(("b", batch.get_untracked()));
+        }
+        parameters.extend(sizes.map(|(key, size)| (key, size.get_untracked())));
+        parameters.push(("dtype", dtype.get_untracked()));
+        navigate(&(address("/predict", parameters) + &further), Default::default());
     };
     let dtypes = DTYPES.iter().map(|dtype| (dtype.to_string(), dtype.to_string())).collect();
     view! {

@@ -86,14 +86,14 @@ fn card(summary: &HardwareSummary, models: &[ModelSummary]) -> impl IntoView + u
     ];
     let updated = summary.updated_at.as_deref().map(|time| format!("updated {}", format::day(time)));
     view! {
-        <a class="card card-link" href=href>
+        <div class="card linked">
             <div class="card-head">
-                <h3>{summary.hardware.name.clone()}</h3>
+                <h3><a class="card-link" href=href>{summary.hardware.name.clone()}</a></h3>
                 <span class="hint">{updated}</span>
             </div>
             <Stats inner=true stats=headline />
             <p class="hint">{contents.join(" · ")}</p>
-        </a>
+        </div>
     }
 }
 

@@ -4,6 +4,8 @@ use js_sys::Reflect;
 use leptos::ev::{Event, SubmitEvent};
 use leptos::prelude::*;
 use leptos_router::hooks::use_navigate;
+use wasm_bindgen::JsCast as _;
+use web_sys::{ClipboardEvent, Element};
 
 use crate::handed_over;
 use crate::query::address;
@@ -33,6 +35,17 @@ pub(super) fn Paste() -> impl IntoView {
             go();
         }
     };
+    // A shape may be pasted anywhere on the page.
+    let anywhere = {
+        let go = go.clone();
+        window_event_listener(leptos::ev::paste, move |event| {
+            if let Some(pasted) = pasted_outside_fields(&event) {
+                text.set(pasted);
+                go();
+            }
+        })
+    };
+    on_cleanup(move || anywhere.remove());
     let input = move |event: Event| {
         text.set(event_target_value(&event));
         // A pasted text is complete. A typed text is complete when the reader presses the button.
@@ -60,11 +73,19 @@ pub(super) fn Paste() -> impl IntoView {
                 {move || if is_missing.get() {
                     "Paste a shape first, such as 1x28672x4096 bf16."
                 } else {
-                    "As soon as it is pasted, one shape is looked up on all hardware, and a list is predicted in your browser."
+                    "As soon as it is pasted, here or anywhere on this page, one shape is looked up on all hardware, and a list is predicted in your browser."
                 }}
             </p>
         </section>
     }
+}
+
+/// The text of a paste. `None` if a field takes it, or if it cannot be a shape: that has a digit.
+fn pasted_outside_fields(event: &ClipboardEvent) -> Option<String> {
+    let place = event.target()?.dyn_into::<Element>().ok()?;
+    let text = event.clipboard_data()?.get_data("text").ok()?;
+    let is_field = ["INPUT", "TEXTAREA", "SELECT"].contains(&place.tag_name().as_str());
+    (!is_field && text.contains(|c: char| c.is_ascii_digit())).then_some(text)
 }
 
 /// The page to which a text leads.

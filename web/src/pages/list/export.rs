@@ -14,9 +14,10 @@ use crate::files::give;
 
 const HEAD: &str = "line,op,b,m,n,k,dtype,a_layout,b_layout,bias,config,template,block_m,block_n,block_k,\
                     group_m,num_stages,num_warps,predicted_us,library_us,epilogue,epilogue_us,library_epilogue_us,\
-                    model,note\n";
+                    triton_over_library,pick,model,note\n";
 
-/// One row for each line of the list. Lines without a prediction have a row, too.
+/// One row for each line of the list: the best Triton config, and the library's time beside it. Lines without a
+/// prediction have a row, too.
 pub(super) fn csv(rows: &[Row], model: &ModelSummary) -> String {
     let mut text = HEAD.to_owned();
     for row in rows {
@@ -35,10 +36,10 @@ fn bare_row(number: usize, note: &str) -> String {
 
 fn predicted_row(number: usize, ranked: &Ranked, model: &ModelSummary) -> String {
     let p = &ranked.problem;
-    let Some(pick) = ranked.picks.first() else {
+    let Some(triton) = ranked.triton() else {
         return bare_row(number, "no config");
     };
-    let config = &pick.config;
+    let config = &triton.config;
     let shape = format!(
         "{number},{},{},{},{},{},{},{},{},{}",
         p.op, p.b, p.m, p.n, p.k, p.a_dtype, p.a_layout, p.b_layout, p.bias
@@ -58,12 +59,14 @@ fn predicted_row(number: usize, ranked: &Ranked, model: &ModelSummary) -> String
     let epilogue = ranked.verdict.map_or(Epilogue::None, |verdict| verdict.epilogue);
     let added =
         |one: Option<&Weighed>| time(one.filter(|_| ranked.verdict.is_some()).map(|one| one.following));
-    let (following, after_library) = (added(Some(pick)), added(ranked.library.as_ref()));
+    let (following, after_library) = (added(Some(triton)), added(ranked.library.as_ref()));
     let note = ranked.caveat.as_deref().map(quoted).unwrap_or_default();
     let (label, template) = (config.label().replace('×', "x"), config.template());
-    let alone = time(Some(pick.alone));
+    let alone = time(Some(triton.alone));
     let times = format!("{alone},{library},{epilogue},{following},{after_library}");
-    format!("{shape},{label},{template},{tile},{times},{},{note}\n", model.id)
+    let ratio = ranked.triton_over_library().map(|ratio| format!("{ratio:.4}")).unwrap_or_default();
+    let pick = if ranked.picks_library() { "library" } else { "triton" };
+    format!("{shape},{label},{template},{tile},{times},{ratio},{pick},{},{note}\n", model.id)
 }
 
 /// A text as one quoted field, because it may contain commas.

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use diode_core::{Bias, DType, Layout, Op, Problem, ProblemFields};
 use diode_ranking::Line;
 
-use super::shapes::{Defaults, dtype};
+use crate::pages::predict::{Defaults, dtype};
 
 /// The beginning of the results for one multiplication: `AUTOTUNE mm(16x4096, 4096x4096)`.
 const TIMED: &str = "AUTOTUNE ";
@@ -21,13 +21,12 @@ pub(super) fn read(text: &str, defaults: Defaults) -> Option<Vec<Line>> {
     let numbered = || (1..).zip(&lines);
     let timed = numbered().filter_map(|(number, line)| {
         let details = lines.get(number..).unwrap_or_default();
-        Some(Line { number, problem: timed(line, &details[..details.len().min(DETAILS)], defaults)? })
+        Some(Line::new(number, timed(line, &details[..details.len().min(DETAILS)], defaults)?))
     });
     let mut found: Vec<Line> = timed.collect();
     // These lines name the same multiplications in less detail.
     if found.is_empty() {
-        let met =
-            numbered().filter_map(|(number, line)| Some(Line { number, problem: met(line, defaults)? }));
+        let met = numbered().filter_map(|(number, line)| Some(Line::new(number, met(line, defaults)?)));
         found = met.collect();
     }
     let mut seen = HashSet::new();

@@ -23,12 +23,11 @@ pub(crate) use self::shapes::{one_shape, shape_of_kind};
 
 use self::at_work::AtWork;
 use self::parse::parse;
-use self::shapes::Defaults;
 use self::table::Results;
 use crate::components::{Chips, Choice, FailedLoad, Loaded, Select, use_title};
 use crate::models;
 use crate::pages::models::NoModels;
-use crate::pages::predict::{DTYPES, epilogues, float32, model_choice};
+use crate::pages::predict::{DTYPES, Defaults, epilogues, float32, model_choice};
 use crate::remote::{Load, remote};
 use crate::{format, handed_over};
 

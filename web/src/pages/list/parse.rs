@@ -3,8 +3,9 @@
 
 use diode_ranking::Line;
 
-use super::shapes::{Defaults, shapes};
+use super::shapes::shapes;
 use super::{log, recorded};
+use crate::pages::predict::Defaults;
 
 /// Reads a list in any of these forms.
 pub(super) fn parse(text: &str, defaults: Defaults) -> Vec<Line> {

@@ -21,13 +21,13 @@ pub(super) fn read(text: &str) -> Option<Vec<Line>> {
     };
     let lines = (1..).zip(problems).map(|(number, fields)| {
         let problem = serde_json::from_value::<Problem>(fields).map_err(|error| error.to_string());
-        Line { number, problem }
+        Line::new(number, problem)
     });
     Some(lines.collect())
 }
 
 fn refused(number: usize, why: String) -> Vec<Line> {
-    vec![Line { number, problem: Err(why) }]
+    vec![Line::new(number, Err(why))]
 }
 
 #[cfg(test)]

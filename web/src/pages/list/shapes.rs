@@ -1,19 +1,9 @@
 //! Shapes in lines, or in CSV with a head.
 
-use diode_core::{Bias, DType, Field, Layout, Op, Problem, ProblemFields};
+use diode_core::{Bias, DType, Field, Layout, Op, Problem};
 use diode_ranking::Line;
 
-use crate::format::counted;
-use crate::pages::predict::{batched, dims, size, whole};
-
-/// The defaults for whatever a line leaves out.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Defaults {
-    pub(super) op: Op,
-    pub(super) dtype: DType,
-    pub(super) b_layout: Layout,
-    pub(super) bias: Bias,
-}
+use crate::pages::predict::{Defaults, ShapeWords, size};
 
 /// Reads a shape per line, or CSV. Skips empty lines and lines that begin with `#`.
 pub(super) fn shapes(text: &str, defaults: Defaults) -> Vec<Line> {
@@ -23,115 +13,31 @@ pub(super) fn shapes(text: &str, defaults: Defaults) -> Vec<Line> {
     lines
         .skip(usize::from(head.is_some()))
         .map(|(number, line)| {
-            let parts = match &head {
-                Some(head) => head.parts(line),
-                None => words(line),
+            let said = match &head {
+                Some(head) => head.said(line),
+                None => ShapeWords::read(line),
             };
-            let problem = parts.and_then(|parts| parts.problem(defaults));
-            Line { number, problem }
+            let tf32 = said.as_ref().is_ok_and(|said| said.tf32);
+            let problem = said.and_then(|said| said.problem(defaults));
+            Line { number, problem, tf32 }
         })
         .collect()
 }
 
-/// Reads one shape, such as `1x28672x4096 bf16 addmm column`.
-pub(crate) fn one_shape(text: &str) -> Result<Problem, String> {
-    shape_of_kind(text, Op::Mm, DType::BFloat16)
+/// Reads one shape, such as `1x28672x4096 bf16 addmm column`, and whether float32 may be rounded to TF32.
+pub(crate) fn one_shape(text: &str) -> Result<(Problem, bool), String> {
+    let tf32 = ShapeWords::read(text)?.tf32;
+    Ok((shape_of_kind(text, Op::Mm, DType::BFloat16)?, tf32))
 }
 
-/// The same for another op and type, unless the text names them. Without a batch, a batched op stands for the plain one.
+/// The same problem for another op and type, unless the text names them. Without a batch, a batched op stands for the plain one.
 pub(crate) fn shape_of_kind(text: &str, op: Op, dtype: DType) -> Result<Problem, String> {
     let usual = Defaults { op, dtype, b_layout: Layout::Row, bias: Bias::Vector };
-    let mut parts = words(text.trim())?;
-    if parts.b.is_none() && op.is_batched() {
-        parts.op = parts.op.or(Some(Op::Mm));
+    let mut said = ShapeWords::read(text)?;
+    if said.b.is_none() && op.is_batched() {
+        said.op = said.op.or(Some(Op::Mm));
     }
-    parts.problem(usual)
-}
-
-/// What a line says about a problem.
-#[derive(Debug, Default)]
-struct Parts {
-    op: Option<Op>,
-    b: Option<u64>,
-    sizes: Option<[u64; 3]>,
-    dtype: Option<DType>,
-    a_layout: Option<Layout>,
-    b_layout: Option<Layout>,
-    bias: Option<Bias>,
-}
-
-impl Parts {
-    fn problem(self, defaults: Defaults) -> Result<Problem, String> {
-        let Some([m, n, k]) = self.sizes else {
-            return Err("got no shape, expected M×N×K or B×M×N×K, such as 4096x4096x4096".to_owned());
-        };
-        // A batch needs a batched op, unless the line names the op.
-        let op = match self.b {
-            Some(b) if b > 1 => self.op.unwrap_or(batched(defaults.op)),
-            _ => self.op.unwrap_or(defaults.op),
-        };
-        let dtype = self.dtype.unwrap_or(defaults.dtype);
-        let plain = ProblemFields::plain(op, self.b.unwrap_or(1), m, n, k, dtype);
-        let bias = if op.has_bias() { self.bias.unwrap_or(defaults.bias) } else { plain.bias };
-        let a_layout = self.a_layout.unwrap_or(plain.a_layout);
-        let b_layout = self.b_layout.unwrap_or(defaults.b_layout);
-        Problem::new(ProblemFields { a_layout, b_layout, bias, ..plain }).map_err(|error| error.to_string())
-    }
-}
-
-/// Reads a line without a head: a shape, and words for everything that differs from the defaults, in any
-/// order.
-fn words(line: &str) -> Result<Parts, String> {
-    let mut parts = Parts::default();
-    let mut sizes = Vec::new();
-    let line = line.replace('×', "x").replace(" x ", "x");
-    for word in line.split(|c: char| c.is_whitespace() || c == ';') {
-        if let Some((b, shape)) = dims(word) {
-            (parts.b, parts.sizes) = (b.or(parts.b), Some(shape));
-            continue;
-        }
-        for word in word.split(',').filter(|word| !word.is_empty()) {
-            if let Some((b, shape)) = dims(word) {
-                (parts.b, parts.sizes) = (b.or(parts.b), Some(shape));
-            } else if let Some(size) = whole(word) {
-                sizes.push(size);
-            } else if let Ok(op) = word.parse() {
-                parts.op = Some(op);
-            } else if let Ok(dtype) = dtype(word) {
-                parts.dtype = Some(dtype);
-            } else if let Ok(layout) = word.parse() {
-                parts.b_layout = Some(layout);
-            } else if let Ok(bias) = word.parse() {
-                parts.bias = Some(bias);
-            } else {
-                return Err(format!(
-                    "got `{word}`, expected a shape such as M×N×K, an op, a dtype, a layout of B or a bias"
-                ));
-            }
-        }
-    }
-    match (&sizes[..], parts.sizes) {
-        ([], _) => {}
-        ([m, n, k], None) => parts.sizes = Some([*m, *n, *k]),
-        ([b, m, n, k], None) => (parts.b, parts.sizes) = (Some(*b), Some([*m, *n, *k])),
-        (sizes, _) => {
-            let given = counted(sizes.len() as u64, "size");
-            return Err(format!("got {given}, expected M, N and K, or B, M, N and K"));
-        }
-    }
-    Ok(parts)
-}
-
-/// Reads a dtype by its torch name or by the short name that people type.
-pub(super) fn dtype(text: &str) -> Result<DType, String> {
-    match text {
-        "fp16" => Ok(DType::Float16),
-        "bf16" => Ok(DType::BFloat16),
-        "fp32" => Ok(DType::Float32),
-        other => {
-            DType::from_torch_name(other.trim_start_matches("torch.")).map_err(|error| error.to_string())
-        }
-    }
+    said.problem(usual)
 }
 
 /// The columns of a CSV that have a meaning here.
@@ -177,41 +83,41 @@ impl Head {
         sizes.iter().all(|size| columns.contains(size)).then_some(Self { separator, columns })
     }
 
-    fn parts(&self, line: &str) -> Result<Parts, String> {
-        let mut parts = Parts::default();
+    fn said(&self, line: &str) -> Result<ShapeWords, String> {
+        let mut said = ShapeWords::default();
         let (mut m, mut n, mut k) = (None, None, None);
         for (column, value) in self.columns.iter().zip(line.split(self.separator).map(plain)) {
             if value.is_empty() {
                 continue;
             }
-            let said = |error: diode_core::Invalid| error.to_string();
+            let refusal = |error: diode_core::Invalid| error.to_string();
             match *column {
-                Column::Op => parts.op = Some(value.parse().map_err(said)?),
+                Column::Op => said.op = Some(value.parse().map_err(refusal)?),
                 Column::Size(field) => {
-                    let size = Some(size(field, value).map_err(said)?);
+                    let size = Some(size(field, value).map_err(refusal)?);
                     match field {
                         Field::M => m = size,
                         Field::N => n = size,
                         Field::K => k = size,
-                        _ => parts.b = size,
+                        _ => said.b = size,
                     }
                 }
-                Column::DType => parts.dtype = Some(dtype(value)?),
-                Column::ALayout => parts.a_layout = Some(value.parse().map_err(said)?),
-                Column::BLayout => parts.b_layout = Some(value.parse().map_err(said)?),
+                Column::DType => said.take_dtype(value)?,
+                Column::ALayout => said.a_layout = Some(value.parse().map_err(refusal)?),
+                Column::BLayout => said.b_layout = Some(value.parse().map_err(refusal)?),
                 Column::Bias if value == "none" => {}
-                Column::Bias => parts.bias = Some(value.parse().map_err(said)?),
+                Column::Bias => said.bias = Some(value.parse().map_err(refusal)?),
                 Column::Transposed => {
                     let transposed = value.eq_ignore_ascii_case("true");
-                    parts.b_layout = Some(if transposed { Layout::Column } else { Layout::Row });
+                    said.b_layout = Some(if transposed { Layout::Column } else { Layout::Row });
                 }
                 Column::Other => {}
             }
         }
         if let (Some(m), Some(n), Some(k)) = (m, n, k) {
-            parts.sizes = Some([m, n, k]);
+            said.sizes = Some([m, n, k]);
         }
-        Ok(parts)
+        Ok(said)
     }
 }
 
@@ -266,6 +172,16 @@ mod tests {
             read(text)[0].as_deref(),
             Ok("mm;b=1;m=4;n=8;k=2;in=float32,float32;out=float32;layout=row,row;bias=none")
         );
+    }
+
+    #[test]
+    fn a_line_or_a_cell_may_ask_for_tf32() {
+        for text in ["64x64x64 tf32", "64x64x64 fp32 tf32", "m,n,k,dtype\n64,64,64,tf32"] {
+            let lines = shapes(text, DEFAULTS);
+            let problem = lines[0].problem.as_ref().unwrap();
+            assert!(lines[0].tf32 && problem.a_dtype == DType::Float32, "{text}");
+        }
+        assert!(!shapes("64x64x64 fp32", DEFAULTS)[0].tf32);
     }
 
     #[test]

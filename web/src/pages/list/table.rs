@@ -2,12 +2,13 @@
 
 use diode_core::api::ModelSummary;
 use diode_core::hardware::Hardware;
+use diode_model::epilogue::Weighed;
 use diode_ranking::{Ranked, Row};
 use leptos::prelude::*;
 
 use super::at_work::AtWork;
 use super::export::{csv, download, lookup_table};
-use crate::components::{CaveatMark, Empty, MeasureAll};
+use crate::components::{CaveatMark, Empty, Explained, MeasureAll, RatioCell};
 use crate::format;
 use crate::pages::predict::shape_of;
 use crate::query::link;
@@ -93,7 +94,11 @@ pub(super) fn Results(list: AtWork, summary: ModelSummary, hardware: Hardware) -
             <i style=move || format!("width: {}%", percent())></i>
         </div>
         {move || refusal.get().map(|message| view! { <p class="error-text" role="alert">{message}</p> })}
-        <div class="table-box" tabindex="0">
+        <p class="hint">
+            "Bold is the first pick. An entry of lookup_table has the five best kernels in their order, and so begins with "
+            "the library's (ATen) where that is first. CSV has Triton's config in every row."
+        </p>
+        <div class="table-box board" tabindex="0">
             <table data-testid="list">
                 <thead>
                     <tr>
@@ -101,9 +106,10 @@ pub(super) fn Results(list: AtWork, summary: ModelSummary, hardware: Hardware) -
                         <th class="num">"Line"</th>
                         <th class="roomy">"Op"</th>
                         <th class="roomy">"Dtype"</th>
-                        <th>"Config"</th>
-                        <th class="num" title="Predicted time, with the epilogue if one is chosen">"Predicted"</th>
-                        <th class="num" title="Predicted time of the library, with a kernel for the epilogue if one is chosen">"Library"</th>
+                        <th>"Best Triton config"</th>
+                        <th class="num"><Explained text="Triton" why="Predicted time of the best Triton config, with the epilogue if one is chosen" /></th>
+                        <th class="num"><Explained text="Library" why="Predicted time of the library, with a kernel for the epilogue if one is chosen" /></th>
+                        <th class="num"><Explained text="Triton ÷ library" why="Predicted time of the library / predicted time of the best Triton config: above 1 where Triton is faster" /></th>
                     </tr>
                 </thead>
                 <tbody>{body}</tbody>
@@ -132,7 +138,7 @@ fn row(row: &Row, slug: &str) -> impl IntoView + use<> {
             <tr>
                 <td class="error-text">"–"</td>
                 <td class="num dim">{number}</td>
-                <td class="error-text" colspan="5">{error.clone()}</td>
+                <td class="error-text" colspan="6">{error.clone()}</td>
             </tr>
         }
         .into_any(),
@@ -148,22 +154,27 @@ fn ranked_row(number: usize, ranked: &Ranked, slug: &str) -> impl IntoView + use
     let epilogue = ranked.verdict.map(|verdict| verdict.epilogue.to_string()).unwrap_or_default();
     let rest = [("tf32", tf32), ("epilogue", epilogue)];
     let href = link("/predict", shape_of(p).into_iter().chain(rest).chain(hardware));
-    let (config, time) = match ranked.picks.first() {
-        Some(pick) => (pick.config.label(), format::time(pick.total().0)),
-        None => ("–".to_owned(), "–".to_owned()),
+    let triton = ranked.triton();
+    let config = format::or_dash(triton.map(|triton| triton.config.label()));
+    let time = |one: Option<&Weighed>, is_pick: bool| {
+        let text = format::or_dash(one.map(|one| format::time(one.total().0)));
+        if is_pick { view! { <strong>{text}</strong> }.into_any() } else { text.into_any() }
     };
-    let library = ranked.library.map_or_else(|| "–".to_owned(), |library| format::time(library.total().0));
+    let is_library = ranked.picks_library();
     let mark = ranked.caveat.clone().map(|caveat| view! { <CaveatMark caveat /> });
     let particulars = p.particulars().join(", ");
+    let particulars =
+        (!particulars.is_empty()).then(|| view! { <small class="hint">" "{particulars}</small> });
     view! {
         <tr>
-            <td title=particulars><a href=href>{p.dims()}</a></td>
+            <td><a href=href>{p.dims()}</a>{particulars}</td>
             <td class="num dim">{number}</td>
             <td class="roomy">{p.op.to_string()}</td>
             <td class="roomy">{p.a_dtype.to_string()}</td>
             <td class="mono">{config}</td>
-            <td class="num">{time} {mark}</td>
-            <td class="num">{library}</td>
+            <td class="num">{time(triton, !is_library)} {mark}</td>
+            <td class="num">{time(ranked.library.as_ref(), is_library)}</td>
+            <RatioCell ratio=ranked.triton_over_library() />
         </tr>
     }
 }

@@ -29,7 +29,7 @@ fn lineage(metadata: &Metadata) -> impl IntoView + use<> {
     let sizes =
         |(least, greatest): (u64, u64)| format!("{} to {}", format::count(least), format::count(greatest));
     let list = |names: Vec<String>| names.join(", ");
-    let method = |method: &Method| method.to_string();
+    let method = |method: &Method| format::method(*method);
     let mut rows = vec![("Hardware", hardware.name.clone())];
     rows.extend(stands_in_from.as_ref().map(|slug| ("Trained on, in its place", slug.to_string())));
     rows.extend(

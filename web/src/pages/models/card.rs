@@ -38,9 +38,9 @@ pub(crate) fn card(model: &ModelSummary) -> impl IntoView + use<> {
     let numbers =
         model.evaluation.as_ref().map(|evaluation| view! { <Stats inner=true stats=short(evaluation) /> });
     view! {
-        <a class="card card-link" href=format!("/models/{}", model.id)>
+        <div class="card linked">
             <div class="card-head">
-                <h2>{model.hardware.to_string()}</h2>
+                <h2><a class="card-link" href=format!("/models/{}", model.id)>{model.hardware.to_string()}</a></h2>
                 <code class="hint">{model.id.to_string()}</code>
             </div>
             <div class="tags">
@@ -48,6 +48,6 @@ pub(crate) fn card(model: &ModelSummary) -> impl IntoView + use<> {
             </div>
             {numbers}
             <p class="hint">{size}</p>
-        </a>
+        </div>
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use leptos::prelude::*;
 
 use crate::charts::JudgedProblem;
+use crate::components::Explained;
 use crate::format;
 
 /// A table with all problems of the chart.
@@ -31,7 +32,7 @@ pub(super) fn problem_head() -> impl IntoView {
                 <th>"Problem"</th>
                 <th class="num">"Measured"</th>
                 <th class="num">"Predicted"</th>
-                <th class="num" title="Predicted / measured time">"Factor"</th>
+                <th class="num"><Explained text="Factor" why="Predicted / measured time" /></th>
             </tr>
         </thead>
     }

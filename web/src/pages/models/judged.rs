@@ -11,7 +11,7 @@ use leptos::prelude::*;
 
 use super::each_problem::{EachProblem, problem_head, problem_row};
 use crate::charts::{self, JudgedProblem};
-use crate::components::{Empty, Loaded};
+use crate::components::{Empty, Explained, Loaded};
 use crate::format;
 use crate::models;
 use crate::query::link;
@@ -84,7 +84,7 @@ fn Predicted(model: Arc<Model>, points: Arc<Vec<ProblemPoint>>, slug: String) ->
             .into_any();
     }
     let lines = (1..).zip(chosen.iter());
-    let lines = lines.map(|(number, point)| Line { number, problem: Ok(point.problem.clone()) }).collect();
+    let lines = lines.map(|(number, point)| Line::new(number, Ok(point.problem.clone()))).collect();
     let rows = RwSignal::new(Vec::<Row>::new());
     rank_in_turns(model, lines, false, Epilogue::None, move |more| {
         rows.try_update(|rows| rows.extend(more)).is_some()
@@ -156,7 +156,7 @@ const SIZES: [(f64, &str); 5] = [
 
 fn judged(rows: &[Row], points: &[ProblemPoint], slug: &str) -> Vec<Judgement> {
     let both = rows.iter().zip(points).filter_map(|(row, point)| {
-        let (_, predicted) = row.outcome.as_ref().ok()?.triton()?;
+        let predicted = row.outcome.as_ref().ok()?.triton()?.total().0;
         let view_of = [("hardware", slug.to_owned()), ("method", point.method.to_string())];
         let problem = &point.problem;
         let size = SIZES.iter().find(|(bound, _)| problem.flops() < *bound).map_or("", |(_, name)| name);
@@ -218,8 +218,8 @@ fn Outcome(judged: Vec<Judgement>, known: usize, total: usize) -> impl IntoView 
                             <tr>
                                 <th>"Problems"</th>
                                 <th class="num">"Count"</th>
-                                <th class="num" title="Geometric mean of predicted / measured time">"Factor"</th>
-                                <th class="num" title="Median of the factor between predicted and measured time, as a share">"Median error"</th>
+                                <th class="num"><Explained text="Factor" why="Geometric mean of predicted / measured time" /></th>
+                                <th class="num"><Explained text="Median error" why="Median of the factor between predicted and measured time, as a share" /></th>
                             </tr>
                         </thead>
                         {bodies}
@@ -228,6 +228,10 @@ fn Outcome(judged: Vec<Judgement>, known: usize, total: usize) -> impl IntoView 
             </div>
             <div class="section">
                 <h3>"Where it is most wrong"</h3>
+                <p class="hint">
+                    "By the predicted time, among problems that it may have learnt, so it does no better on others. A "
+                    "problem's own page predicts by a network that has not learnt it, where there is one."
+                </p>
                 <div class="table-box" tabindex="0">
                     <table data-testid="worst">
                         {problem_head()}

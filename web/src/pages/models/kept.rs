@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use diode_core::api::{KeptReport, TopK};
 use leptos::prelude::*;
 
+use crate::components::Explained;
 use crate::format;
 
 pub(super) fn on_kept(report: &KeptReport) -> impl IntoView + use<> {
@@ -27,9 +28,9 @@ pub(super) fn on_kept(report: &KeptReport) -> impl IntoView + use<> {
                 <thead>
                     <tr>
                         <th>"Choice"</th>
-                        <th class="num" title="Geometric mean over problems of the best Triton time / its time">"Of best Triton"</th>
-                        <th class="num" title="The same of the best of everything, with the library as a candidate where it was timed">"Of everything"</th>
-                        <th class="num" title="Of everything, on the worst problem">"Worst"</th>
+                        <th class="num"><Explained text="Of best Triton" why="Geometric mean over problems of the best Triton time / its time" /></th>
+                        <th class="num"><Explained text="Of everything" why="The same of the best of everything, with the library as a candidate where it was timed" /></th>
+                        <th class="num"><Explained text="Worst" why="Of everything, on the worst problem" /></th>
                     </tr>
                 </thead>
                 <tbody>{own}{without.collect_view()}</tbody>

@@ -3,7 +3,7 @@
 use diode_core::api::EvaluationReport;
 use leptos::prelude::*;
 
-use crate::components::{BarCell, Stat};
+use crate::components::{BarCell, Explained, Stat};
 use crate::format;
 use crate::pages::TOP_K;
 
@@ -50,9 +50,9 @@ pub(super) fn Metrics(report: EvaluationReport) -> impl IntoView {
                 <thead>
                     <tr>
                         <th>"Picks"</th>
-                        <th class="num" title="Geometric mean over problems of best time / time of the best pick">"Of best"</th>
-                        <th class="num" title="The same on the worst problem">"Worst"</th>
-                        <th class="num" title="Share of problems where the best pick is within 5 % of the best">"Within 5 %"</th>
+                        <th class="num"><Explained text="Of best" why="Geometric mean over problems of best time / time of the best pick" /></th>
+                        <th class="num"><Explained text="Worst" why="The same on the worst problem" /></th>
+                        <th class="num"><Explained text="Within 5 %" why="Share of problems where the best pick is within 5 % of the best" /></th>
                     </tr>
                 </thead>
                 <tbody>{rows.collect_view()}</tbody>

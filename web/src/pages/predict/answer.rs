@@ -13,7 +13,7 @@ use leptos::prelude::*;
 use super::address::{flags, shape_of};
 use super::confidence::Confidence;
 use super::fields::Fields;
-use crate::components::{BarCell, Empty, Later, Snippet};
+use crate::components::{BarCell, Empty, Explained, Later, Snippet};
 use crate::format;
 use crate::query::link;
 use crate::turns::put_off;
@@ -139,7 +139,7 @@ fn ranking_view(
                     <tr>
                         <th>"Config"</th>
                         <th class="num">"Rank"</th>
-                        <th class="num" title="The bar is speed relative to the first">"Predicted"</th>
+                        <th class="num"><Explained text="Predicted" why="The bar is speed relative to the first" /></th>
                         <th class="num">"TFLOP/s"</th>
                         {shown.last_head()}
                         <th class="num">"÷ first"</th>
@@ -185,13 +185,13 @@ impl Shown<'_> {
 
     /// The head of the last column: the roofline's share, or the time of the epilogue.
     fn last_head(&self) -> impl IntoView + use<> {
-        let (text, title) = match self.verdict {
+        let (text, why) = match self.verdict {
             Some(verdict) => {
                 (format!("of it {}", verdict.epilogue), "What the epilogue adds to the multiplication")
             }
             None => ("Roofline".to_owned(), "Roofline time / predicted time"),
         };
-        view! { <th class="num" title=title>{text}</th> }
+        view! { <th class="num"><Explained text=text why /></th> }
     }
 
     fn row(&self, place: usize, pick: &Weighed) -> impl IntoView + use<> {

@@ -123,15 +123,18 @@ impl Fields {
         ]
     }
 
-    /// Sets the sizes to those of a shape that was written as one text. A batch also changes the op to a
-    /// batched one.
-    pub(super) fn take(self, batch: Option<u64>, sizes: [u64; 3]) {
-        for (signal, size) in [self.m, self.n, self.k].into_iter().zip(sizes) {
-            signal.set(size.to_string());
+    /// Sets the fields to what a text says about a shape. The others stay. A batch also changes the op to a
+    /// batched one, unless the text names the op.
+    pub(super) fn take(self, said: &[(&'static str, String)]) {
+        let value = |key: &str| said.iter().find(|(own, _)| *own == key).map(|(_, value)| value.clone());
+        if value("b").is_some() {
+            self.op.update(|op| *op = batched(op.parse().unwrap_or(Op::Mm)).to_string());
         }
-        let Some(batch) = batch else { return };
-        self.b.set(batch.to_string());
-        self.op.set(batched(self.op.get_untracked().parse().unwrap_or(Op::Mm)).to_string());
+        for (key, signal) in keys().zip(self.signals()) {
+            if let Some(value) = value(key.name) {
+                signal.set(value);
+            }
+        }
     }
 
     /// The problem that the fields describe. The error has the same words as on the server and the command

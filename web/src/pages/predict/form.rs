@@ -10,7 +10,8 @@ use leptos::prelude::*;
 
 use super::examples::Examples;
 use super::fields::{DTYPES, Fields};
-use super::sizes::{dims, plain};
+use super::shape_words::ShapeWords;
+use super::sizes::{plain, whole};
 use crate::components::{Chips, Choice, Later, Select};
 use crate::format;
 
@@ -21,21 +22,21 @@ pub(crate) fn SizeField(
     value: RwSignal<String>,
     #[prop(optional, into)] wrong: Signal<bool>,
     /// Called if the reader writes or pastes a whole shape into the field.
-    take: Callback<(Option<u64>, [u64; 3])>,
+    take: Callback<Parameters>,
 ) -> impl IntoView {
     let id = format!("size-{key}");
     let input = move |event: Event| {
         let text = event_target_value(&event);
         // While the reader types, a shape may be incomplete. Only a pasted one is complete.
         let pasted = Reflect::get(&event, &"inputType".into()).is_ok_and(|kind| kind == "insertFromPaste");
-        match dims(&text) {
+        match shape(&text) {
             Some(shape) if pasted => take.run(shape),
             _ => value.set(text),
         }
     };
     let change = move |event| {
         let text = event_target_value(&event);
-        match dims(&text) {
+        match shape(&text) {
             Some(shape) => take.run(shape),
             None => value.set(plain(&text)),
         }
@@ -58,6 +59,15 @@ pub(crate) fn SizeField(
             />
         </div>
     }
+}
+
+/// What a text says about a shape, as parameters of the address.
+pub(crate) type Parameters = Vec<(&'static str, String)>;
+
+/// A whole shape. `None` if the text is one number, or no shape.
+fn shape(text: &str) -> Option<Parameters> {
+    let said = whole(text.trim()).is_none().then(|| ShapeWords::read(text));
+    said?.ok().filter(|said| said.sizes.is_some()).map(|said| said.parameters())
 }
 
 #[component]
@@ -98,7 +108,7 @@ pub(super) fn Form(
     let (batched, biased) =
         (Memo::new(move |_| is_op(Op::is_batched)), Memo::new(move |_| is_op(Op::has_bias)));
     let is_float32 = Memo::new(move |_| fields.dtype.with(|dtype| dtype.parse() == Ok(DType::Float32)));
-    let take = Callback::new(move |(batch, sizes)| fields.take(batch, sizes));
+    let take = Callback::new(move |said: Parameters| fields.take(&said));
     view! {
         <form class="card" on:submit=|event| event.prevent_default() aria-label="Shape">
             <div class="fields">

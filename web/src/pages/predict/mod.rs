@@ -8,6 +8,7 @@ mod examples;
 mod fields;
 mod form;
 mod further;
+mod shape_words;
 mod sizes;
 
 use std::sync::Arc;
@@ -17,9 +18,10 @@ use leptos::prelude::*;
 
 pub(crate) use self::address::{SHAPE, flags, has_a_form, problem_of, shape_of};
 pub(crate) use self::fields::DTYPES;
-pub(crate) use self::form::{SizeField, epilogues, float32, model_choice};
+pub(crate) use self::form::{Parameters, SizeField, epilogues, float32, model_choice};
 pub(crate) use self::further::{About, further_view};
-pub(crate) use self::sizes::{batched, dims, plain, size, whole};
+pub(crate) use self::shape_words::{Defaults, ShapeWords, dtype};
+pub(crate) use self::sizes::{plain, size};
 
 use self::answer::Answer;
 use self::fields::Fields;

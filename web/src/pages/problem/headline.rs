@@ -53,7 +53,7 @@ fn tags(detail: &ProblemDetail) -> Vec<String> {
     if p.op.has_bias() {
         tags.push(format!("bias {}", p.bias));
     }
-    tags.push(format!("timed: {}", detail.method));
+    tags.push(format!("timed: {}", format::method(detail.method)));
     tags.push(format::counted(detail.solutions, "run"));
     tags
 }
@@ -65,7 +65,7 @@ fn views(detail: &ProblemDetail) -> Option<impl IntoView + use<>> {
     let chips = detail.views.iter().map(|view| {
         let parameters = [("hardware", view.hardware.to_string()), ("method", view.method.to_string())];
         let current = (*view == own).then_some("true");
-        let text = format!("{} · {}", view.hardware, view.method);
+        let text = format!("{} · {}", view.hardware, format::method(view.method));
         view! { <a class="chip" href=link(&path, parameters) aria-current=current data-noscroll="">{text}</a> }
     });
     (detail.views.len() > 1)

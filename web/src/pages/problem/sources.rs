@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use diode_core::api::{ProblemDetail, ProblemSources, SolutionSource, Standing};
+use diode_core::api::{LibraryVersion, ProblemDetail, ProblemSources, SolutionSource, Standing};
 use leptos::prelude::*;
 
-use crate::components::Loaded;
+use crate::components::{Explained, Loaded};
 use crate::format;
 use crate::query::link;
 use crate::remote::remote;
@@ -35,10 +35,10 @@ fn table(sources: &ProblemSources) -> impl IntoView + use<> {
                         <th>"By"</th>
                         <th class="num">"Day"</th>
                         <th>"Driver"</th>
-                        <th class="roomy" title="The vendor's multiplications that were timed beside">"Library"</th>
+                        <th class="roomy"><Explained text="Library" why="The vendor's multiplications that were timed beside" /></th>
                         <th class="roomy">"Program"</th>
-                        <th class="num" title="Configs with a time">"Configs"</th>
-                        <th class="num" title="The shortest time of all, the library kernel's included">"Fastest"</th>
+                        <th class="num"><Explained text="Configs" why="Configs with a time" /></th>
+                        <th class="num"><Explained text="Fastest" why="The shortest time of all, the library kernel's included" /></th>
                     </tr>
                 </thead>
                 <tbody>{sources.sources.iter().map(row).collect_view()}</tbody>
@@ -51,15 +51,15 @@ fn table(sources: &ProblemSources) -> impl IntoView + use<> {
 fn row(source: &SolutionSource) -> impl IntoView + use<> {
     let compare = link("/compare", [("what", "uploads".to_owned()), ("a", source.upload.to_string())]);
     let apart = (source.standing != Standing::Counts)
-        .then(|| view! { " " <span class="tag" title="Too far from the times of the others">"does not count"</span> });
+        .then(|| view! { " " <span class="tag"><Explained text="does not count" why="Too far from the times of the others" /></span> });
     let day = source.collected_at.as_deref().unwrap_or(&source.received_at);
     view! {
         <tr>
-            <td><a href=compare title="Compare it with another upload"><code>{source.upload.to_string()}</code></a> {apart}</td>
+            <td><a href=compare><code>{source.upload.to_string()}</code></a> {apart}</td>
             <td>{format::or_dash(source.contributor.as_ref().map(ToString::to_string))}</td>
             <td class="num">{format::day(day)}</td>
             <td>{format::or_dash(source.driver.clone())}</td>
-            <td class="roomy">{format::or_dash(source.library.as_ref().map(ToString::to_string))}</td>
+            <td class="roomy">{format::or_dash(source.library.as_ref().map(LibraryVersion::in_words))}</td>
             <td class="roomy">{format::or_dash(source.tool.clone())}</td>
             <td class="num">{format::count(source.timings)}</td>
             <td class="num">{format::or_dash(source.best_us.map(format::time))}</td>

@@ -6,7 +6,7 @@ use diode_core::api::{ConfigResult, ProblemDetail};
 use leptos::prelude::*;
 
 use super::predictions::Predictions;
-use crate::components::BarCell;
+use crate::components::{BarCell, Explained};
 use crate::format;
 use crate::query::{History, parameter, use_set_parameters};
 use crate::turns::put_off;
@@ -113,15 +113,15 @@ fn head(with_predictions: bool) -> impl IntoView {
         <tr>
             <th>"Config"</th>
             <th class="num">"Rank"</th>
-            <th class="num" title="Median over uploads; the bar is speed relative to the best">"Time"</th>
-            <th class="num" title="Time / best time">"× best"</th>
+            <th class="num"><Explained text="Time" why="Median over uploads; the bar is speed relative to the best" /></th>
+            <th class="num"><Explained text="× best" why="Time / best time" /></th>
             {with_predictions.then(|| view! {
                 <th class="num steady">"Predicted"</th>
-                <th class="num steady" title="Predicted time / measured time">"÷ measured"</th>
+                <th class="num steady"><Explained text="÷ measured" why="Predicted time / measured time" /></th>
             })}
-            <th class="num roomy" title="Interquartile range of the repeats / time">"Spread"</th>
-            <th class="num roomy" title="How often it was run">"Repeats"</th>
-            <th class="num" title="Timings behind the median">"Timings"</th>
+            <th class="num roomy"><Explained text="Spread" why="Interquartile range of the repeats / time" /></th>
+            <th class="num roomy"><Explained text="Repeats" why="How often it was run" /></th>
+            <th class="num"><Explained text="Timings" why="Timings behind the median" /></th>
         </tr>
     }
 }

@@ -10,7 +10,7 @@ use leptos::prelude::*;
 
 use super::super::fields::Fields;
 use crate::charts::{self, SizePoint};
-use crate::components::{CaveatMark, Chips, Choice};
+use crate::components::{CaveatMark, Chips, Choice, Explained};
 use crate::format;
 use crate::ranking::rank_in_turns;
 
@@ -84,7 +84,7 @@ fn varied(problem: &Problem, field: Field) -> Vec<Line> {
             Field::N => fields.n = size,
             _ => fields.k = size,
         }
-        Line { number: 1, problem: Problem::new(fields).map_err(|error| error.to_string()) }
+        Line::new(1, Problem::new(fields).map_err(|error| error.to_string()))
     };
     sizes.into_iter().map(line).collect()
 }
@@ -103,7 +103,8 @@ fn drawn(rows: &[Row], field: Field, own: u64, rate: bool) -> impl IntoView + us
     let both: Vec<(SizePoint, Option<String>)> = ranked
         .iter()
         .filter_map(|ranked| {
-            let (config, triton_us) = ranked.triton()?;
+            let triton = ranked.triton()?;
+            let (config, triton_us) = (triton.config, triton.total().0);
             let size = size_of(&ranked.problem, field);
             let point = SizePoint {
                 size,
@@ -150,7 +151,7 @@ fn drawn(rows: &[Row], field: Field, own: u64, rate: bool) -> impl IntoView + us
                             <th>"Best Triton config"</th>
                             <th class="num">"Predicted"</th>
                             <th class="num">"TFLOP/s"</th>
-                            <th class="num" title="Predicted time of the library">"Library"</th>
+                            <th class="num"><Explained text="Library" why="Predicted time of the library" /></th>
                         </tr>
                     </thead>
                     <tbody>{table}</tbody>

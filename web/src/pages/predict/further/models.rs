@@ -11,6 +11,7 @@ use diode_ranking::shortlist;
 use leptos::prelude::*;
 
 use super::super::fields::Fields;
+use crate::components::Explained;
 use crate::format;
 use crate::models;
 use crate::remote::Load;
@@ -48,7 +49,7 @@ pub(super) fn OtherModels(
                                 <th class="roomy">"State"</th>
                                 <th>"First Triton pick"</th>
                                 <th class="num">"Predicted"</th>
-                                <th class="num" title="Predicted time of the library">"Library"</th>
+                                <th class="num"><Explained text="Library" why="Predicted time of the library" /></th>
                             </tr>
                         </thead>
                         <tbody>{rows}</tbody>
