@@ -140,18 +140,21 @@ impl Model {
         ))
     }
 
-    /// In one sentence for people, what may be wrong with the predicted times. `None` if nothing is known to
-    /// be.
+    /// In words for people, what may be wrong with the predicted times. `None` if nothing is known to be.
     pub fn caveat(&self, problem: &Problem, ranked: &RankedSpace) -> Option<String> {
-        self.extrapolates(problem).or_else(|| {
-            ranked.bounded.then(|| {
-                format!(
-                    "The problem is larger than what the model was trained on: it predicts times shorter than {} can \
-                     take, so the least possible time stands in their place.",
-                    self.metadata.hardware.name
-                )
-            })
-        })
+        let extrapolates = self.extrapolates(problem);
+        let bounded = ranked.bounded.then(|| {
+            let subject = match extrapolates {
+                Some(_) => "It",
+                None => "The problem is larger than what the model was trained on: it",
+            };
+            format!(
+                "{subject} predicts times shorter than {} can take, so the least possible time stands in their place.",
+                self.metadata.hardware.name
+            )
+        });
+        let sentences: Vec<String> = extrapolates.iter().cloned().chain(bounded).collect();
+        (!sentences.is_empty()).then(|| sentences.join(" "))
     }
 
     /// The confidence in the picks for a problem. `None` if it was not measured.

@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 
 /// By which factor a size may lie outside the training sizes and still count as inside.
 const MARGIN: u64 = 2;
+/// The same for the number of operations. If each size grows by [`MARGIN`], the operations grow by this.
+const WORK_MARGIN: u64 = MARGIN.pow(3);
 
 /// A kind of problem. Kernels are compiled for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -48,6 +50,9 @@ pub struct TrainingRange {
     pub m: (u64, u64),
     pub n: (u64, u64),
     pub k: (u64, u64),
+    /// The greatest number of floating-point operations. `None` in files from before it was stored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flops: Option<u64>,
 }
 
 impl TrainingRange {
@@ -60,6 +65,7 @@ impl TrainingRange {
                 m: (problem.m, problem.m),
                 n: (problem.n, problem.n),
                 k: (problem.k, problem.k),
+                flops: None,
             });
             if let Err(place) = range.kinds.binary_search(&ProblemKind::of(problem)) {
                 range.kinds.insert(place, ProblemKind::of(problem));
@@ -68,6 +74,7 @@ impl TrainingRange {
             for (side, size) in sides {
                 *side = (side.0.min(size), side.1.max(size));
             }
+            range.flops = range.flops.max(Some(problem.flops() as u64));
         }
         range
     }
@@ -79,7 +86,7 @@ impl TrainingRange {
             return Some(kind.to_string());
         }
         let sides = [("M", self.m, problem.m), ("N", self.n, problem.n), ("K", self.k, problem.k)];
-        sides.into_iter().find_map(|(name, (least, greatest), size)| {
+        let beyond = sides.into_iter().find_map(|(name, (least, greatest), size)| {
             if size > greatest.saturating_mul(MARGIN) {
                 Some(format!(
                     "{name} = {size}, which is larger than what it was trained on (up to {greatest}),"
@@ -89,6 +96,13 @@ impl TrainingRange {
             } else {
                 None
             }
+        });
+        beyond.or_else(|| {
+            let greatest = self.flops?;
+            (problem.flops() as u64 > greatest.saturating_mul(WORK_MARGIN)).then(|| {
+                let times = problem.flops() / greatest as f64;
+                format!("{times:.0} times the operations of the largest problem that it was trained on,")
+            })
         })
     }
 }
@@ -120,5 +134,17 @@ mod tests {
         );
         assert_eq!(outside(problem(64, 256, DType::Float32)), "mm in float32 (nn)");
         assert_eq!(outside(problem(64, 257, DType::BFloat16)), "mm in bfloat16 (nn, unaligned rows)");
+    }
+
+    #[test]
+    fn a_problem_with_known_sizes_can_be_far_too_large() {
+        let seen = [problem(16, 4096, DType::BFloat16), problem(4096, 16, DType::BFloat16)];
+        let range = TrainingRange::of(seen.iter()).unwrap();
+        assert_eq!(range.flops, Some(2 * 16 * 4096 * 512));
+        assert_eq!(range.outside(&problem(128, 4096, DType::BFloat16)), None);
+        let beyond = "256 times the operations of the largest problem that it was trained on,";
+        assert_eq!(range.outside(&problem(4096, 4096, DType::BFloat16)).unwrap(), beyond);
+        let older = TrainingRange { flops: None, ..range };
+        assert_eq!(older.outside(&problem(4096, 4096, DType::BFloat16)), None);
     }
 }
