@@ -60,6 +60,21 @@ if (part === "problems" || part === "predict") model().catch(nothing);
 // After ten seconds an answer is too old for the app.
 setTimeout(() => Object.keys(ahead).forEach((path) => delete ahead[path]), 10_000);
 
+// One popover holds the explanation of the text that was pressed last (`web/src/components/explained.rs`). It is filled
+// before the browser shows it beside that text.
+const explanation = document.createElement("div");
+Object.assign(explanation, { id: "explanation", className: "explanation", popover: "auto" });
+const explain = ({ target }) => {
+  const text = target.closest(".why");
+  if (!text) return;
+  const page = text.closest("main");
+  if (explanation.parentNode !== page) page.append(explanation);
+  // Otherwise the browser would close the explanation of the last text, and show no other.
+  if (explanation.textContent !== text.title && explanation.matches(":popover-open")) explanation.hidePopover();
+  explanation.textContent = text.title;
+};
+document.addEventListener("click", explain, true);
+
 import("{{APP_JS}}")
   .then((app) => app.default({ module_or_path: "{{APP_WASM}}" }))
   .catch((error) => {
