@@ -102,11 +102,14 @@ async fn triton_stands_first_even_where_the_library_wins() -> anyhow::Result<()>
         browser.open_list(&server).await?;
         browser.script::<()>(CATCH_FILES).await?;
         browser
-            .rank_list("8192x8192x8192\n1024x1024x1024 tf32\n1024x1024x1024 fp32 tf32\n64x64x64 bf16 tf32")
+            .rank_list(
+                "8192x8192x8192\n1024x1024x1024 tf32\n1024x1024x1024 fp32 tf32\n64x64x64 bf16 tf32\n\
+                 2048x14336x4096 addmm column vector\n1000000000x4096x4096",
+            )
             .await?;
-        browser.until(&format!("return document.querySelectorAll('{ROWS}').length === 4")).await?;
+        browser.until(&format!("return document.querySelectorAll('{ROWS}').length === 6")).await?;
         browser
-            .until("return document.body.innerText.includes('3 of 4 shapes ranked, 1 without a prediction')")
+            .until("return document.body.innerText.includes('4 of 6 shapes ranked, 2 without a prediction')")
             .await?;
         browser.sound(&format!("list-library-{look}")).await?;
         browser.picture(&format!("list-library-{look}")).await?;
