@@ -29,8 +29,8 @@ pub(crate) struct Vectors {
 
 impl Cpu {
     pub(crate) fn read() -> Self {
-        // Both files exist only on Linux. On other systems their facts are left out, or the facts
-        // of the build replace them.
+        // Only Linux has both files. Elsewhere, facts are left out or come from the target that
+        // `diode` was compiled for.
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let highest = fs::read_to_string("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq").ok();
         let mut cpu = Self::parse(&cpuinfo);

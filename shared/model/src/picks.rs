@@ -29,8 +29,8 @@ pub(crate) fn diverse(ranked: &[(Config, Micros)], count: usize) -> Vec<(Config,
     chosen.into_iter().map(|at| choice[at]).collect()
 }
 
-/// Whether two configs have the same blocks, at most one stage more or fewer, and at most twice or
-/// half the warps.
+/// Whether two configs have the same block sizes, stages that differ by at most 1, and warps that differ by at
+/// most a factor of 2.
 fn near_copies(a: &Config, b: &Config) -> bool {
     let (Some(a), Some(b)) = (a.tile(), b.tile()) else { return false };
     let plain = |tile: &Tile| Tile { num_stages: 1, num_warps: 1, rocm: None, group_m: 1, ..*tile };

@@ -157,8 +157,8 @@ impl<DB: Database<Connection: Connection>> AccountStore for SqlStore<DB> {
         let Some((account, token, is_noted)) = found else { return Ok(None) };
         if !is_noted {
             let note = async { in_transaction!(self, tx => tokens::note_use(tx, &token.id, now)) };
-            // A request that only reads must not wait for writers. If this takes too long, the next use is
-            // stored instead.
+            // A request that only reads must not wait long for this write. After `NOTING`, the next use is
+            // noted instead.
             match timeout(NOTING, note).await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => tracing::warn!("the use of a token is not noted: {error}"),

@@ -12,7 +12,7 @@ use crate::store::types::{ForLease, NewUpload, Now};
 
 /// Stores which work of a lease an upload has brought, in the upload's own transaction. The lease ends when all of
 /// its work is there. Work that arrives after the end counts, too, unless another lease has had it since. If the
-/// upload does not count, all of its work waits for other contributors, since new results of the same one would not
+/// upload does not count, its work waits for other contributors, since new results of this contributor would not
 /// count either.
 pub(in crate::store::sql) async fn settle<C: Connection>(
     db: &mut C,
