@@ -64,14 +64,16 @@ setTimeout(() => Object.keys(ahead).forEach((path) => delete ahead[path]), 10_00
 // before the browser shows it beside that text.
 const explanation = document.createElement("div");
 Object.assign(explanation, { id: "explanation", className: "explanation", popover: "auto" });
+let explained;
 const explain = ({ target }) => {
   const text = target.closest(".why");
   if (!text) return;
   const page = text.closest("main");
   if (explanation.parentNode !== page) page.append(explanation);
   // Otherwise the browser would close the explanation of the last text, and show no other.
-  if (explanation.textContent !== text.title && explanation.matches(":popover-open")) explanation.hidePopover();
+  if (text !== explained && explanation.matches(":popover-open")) explanation.hidePopover();
   explanation.textContent = text.title;
+  explained = text;
 };
 document.addEventListener("click", explain, true);
 

@@ -177,9 +177,9 @@ fn api() -> OpenApiRouter<App> {
     OpenApiRouter::with_openapi(Description::openapi()).nest("/api/v1", v1)
 }
 
-/// Which answers are compressed. Models, datasets but those as text, and the dashboard are compressed already. Event streams
-/// must not be delayed. Stored files are sent unchanged, so that a part of a file has the same bytes as the
-/// file with its tag.
+/// Which answers are compressed. Models, the dashboard and datasets (except those in text) are compressed
+/// already. Event streams must not be delayed. Stored files are sent unchanged, so that a part of a file has
+/// the same bytes as the file with its tag.
 fn compressible() -> impl tower_http::compression::Predicate {
     DefaultPredicate::new()
         .and(NotForContentType::const_new("application/octet-stream"))

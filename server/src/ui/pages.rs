@@ -1,3 +1,5 @@
+//! Which pages the dashboard has, and whether what they are about exists.
+
 use std::time::Duration;
 
 use diode_core::Problem;
