@@ -56,6 +56,11 @@ impl<T: Send + Sync + 'static> Remote<T> {
         self.state.get()
     }
 
+    /// Whether a value is there. Not tracked.
+    pub(crate) fn is_there(self) -> bool {
+        self.state.with_untracked(|state| matches!(state, Load::Ready(_)))
+    }
+
     /// The value, if it has arrived. Tracked: the caller runs again after a change.
     pub(crate) fn value(self) -> Option<Arc<T>> {
         match self.state.get() {

@@ -4,6 +4,7 @@ use anyhow::Context;
 use diode_tests::{Browser, Theme, Viewport};
 use serde_json::json;
 
+use crate::drawn::once_drawn;
 use crate::machine::load;
 use crate::tasks::{AFTERWARDS, GOAL_MS, SLOWDOWN};
 
@@ -74,24 +75,24 @@ impl Change {
     async fn make(&self, browser: &Browser) -> anyhow::Result<f64> {
         let Self { heading, link, shown, .. } = self;
         let [heading, link, shown] = [heading, link, shown].map(|text| json!(text));
+        let is_there = format!(
+            "(document.querySelector('main h1')?.textContent ?? '').startsWith({heading})
+             && document.querySelector({shown})"
+        );
+        let drawn = once_drawn(
+            &is_there,
+            "const drawn = performance.now();
+             const answers = performance.getEntriesByType('resource')
+                 .map((answer) => answer.responseEnd)
+                 .filter((end) => end >= began && end <= drawn);
+             window.changed = drawn - Math.max(began, ...answers);",
+        );
         let press = format!(
             "window.changed = null;
              performance.clearResourceTimings();
              const began = performance.now();
-             const look = () => {{
-                 const heading = document.querySelector('main h1')?.textContent ?? '';
-                 const there = heading.startsWith({heading}) && document.querySelector({shown});
-                 if (!there) return requestAnimationFrame(look);
-                 const found = performance.now();
-                 requestAnimationFrame(() => setTimeout(() => {{
-                     const answers = performance.getEntriesByType('resource')
-                         .map((answer) => answer.responseEnd)
-                         .filter((end) => end >= began && end <= found);
-                     window.changed = performance.now() - Math.max(began, ...answers);
-                 }}));
-             }};
              document.querySelector({link}).click();
-             requestAnimationFrame(look);"
+             {drawn}"
         );
         browser.script::<serde_json::Value>(&press).await?;
         browser.until("return window.changed !== null").await?;

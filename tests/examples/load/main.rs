@@ -13,6 +13,7 @@ mod answers;
 mod changes;
 mod collections;
 mod connection;
+mod drawn;
 mod filling;
 mod ingest;
 mod machine;

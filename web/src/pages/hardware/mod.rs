@@ -86,8 +86,9 @@ fn Measured(summary: Arc<HardwareSummary>) -> impl IntoView {
     let chart = Arc::clone(&summary);
     let boards = Arc::clone(&summary);
     let is_chart_settled = is_chart_settled(points);
-    // Turns are taken in the order in which they are requested. The chart must come before the other parts.
-    let is_chart_due = due();
+    // Turns are taken in the order in which they are requested. The chart must come before the other parts. Points that
+    // are there already are drawn at once.
+    let is_chart_due = if points.is_there() { RwSignal::new(true) } else { due() };
     let chart = move || match is_chart_due.get() {
         true => view! { <ProblemChart summary=Arc::clone(&chart) points /> }.into_any(),
         false => view! { <Skeleton height="31rem" /> }.into_any(),
