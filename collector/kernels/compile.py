@@ -115,10 +115,10 @@ def main():
         request = json.loads(line)
         try:
             answer = {"built": build(request)}
-        except (OSError, MemoryError) as error:  # a full disk, say; no fault of the kernel's
+        except (OSError, MemoryError) as error:  # for example a full disk, which is not the kernel's fault
             answer = {"trouble": f"{type(error).__name__}: {error}"}
         except Exception as error:  # whatever the compiler raises is that kernel's result
-            # Triton shows the source first, and says what is wrong with it in the end.
+            # Triton's message begins with the source. Its end says what is wrong with the source.
             text = " ".join(str(error).split())
             answer = {"failed": f"{type(error).__name__}: {text if len(text) <= 300 else '… ' + text[-300:]}"}
         print(json.dumps(answer), file=replies, flush=True)

@@ -37,9 +37,9 @@ def wrapped(at, size, BLOCK: tl.constexpr, CONTIGUOUS: tl.constexpr):
     """The rows or columns of a tile. Wrapped instead of masked: lanes past the end compute what is never stored."""
     at = at % size
     if CONTIGUOUS:
-        # What Inductor promises: for `mm` where the matrix is no smaller than the tile. Without it, rows that nothing
-        # divides are read along their columns, one element a row. No load is wider than the sizes' divisors allow,
-        # so none reaches past the end of the matrix, where this is not true.
+        # Inductor promises this for `mm` if the matrix is no smaller than the tile. Without the promise, rows without
+        # known divisors are read along their columns, one element of each row. The promise is not true past the end
+        # of the matrix, but no load reaches past it, because no load is wider than the sizes' divisors allow.
         at = tl.max_contiguous(tl.multiple_of(at, BLOCK), BLOCK)
     return at
 
@@ -88,8 +88,8 @@ def mm(A, B, bias, C, M, N, K, lda, ldb, ldc, batch_a, batch_b, batch_c,
     ka = depth[None, :]
     kb = depth[:, None]
     acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
-    # Inductor computes every address anew; with strides known, its compiler turns that into additions. With strides
-    # as arguments moving the base does, but keeps all offsets in registers: too many where copies are narrow.
+    # Inductor computes each address anew, which becomes additions if strides are known. Here they are arguments. So
+    # without ANEW the base moves on, but then all offsets stay in registers: too many where copies are narrow.
     a_at = ka + lda * row if A_ROW else row + lda * ka
     b_at = column + ldb * kb if B_ROW else kb + ldb * column
     for step in range(0, (K + BLOCK_K - 1) // BLOCK_K):
@@ -169,7 +169,7 @@ def bmm(A, B, bias, C, M, N, K, lda, ldb, ldc, batch_a, batch_b, batch_c,
         acc += tl.dot(a, b, input_precision=PRECISION)
         a_at += a_step
         b_at += b_step
-    # A matrix bias has a batch of its own; a vector serves all.
+    # A matrix bias has one matrix for each matrix of the batch. One vector serves the whole batch.
     bias_at = bias + batch * batch_c if BIAS == "matrix" else bias
     finish(acc, bias_at, C + batch * batch_c, M, N, ldc, pid_m, pid_n, BLOCK_M, BLOCK_N, BIAS)
 

@@ -34,9 +34,9 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 SIDES, STAGES, WARPS = (16, 32, 64, 128, 256), (1, 2, 3, 4, 5), (4, 8)
 SHARED_MEMORY, REGISTERS, GROUP_M = 232_448, 256, 8
-# How many of each kind are timed thoroughly, and how often.
+# How many configs of each template are timed thoroughly, in how many rounds, with how many launches each.
 PLAIN, PERSISTENT, SPLITS, ROUNDS, PER_ROUND = 8, 12, 4, 4, 6
-# Larger than the cache, and long enough that a launch is queued before it ends.
+# Overwriting this much memory empties the cache, and takes so long that the next launch is queued meanwhile.
 FLUSH_BYTES = 512 << 20
 SEED = 20261125
 
@@ -272,7 +272,7 @@ def main():
     )
     chosen = [readable[i * len(readable) // options.problems] for i in range(min(options.problems, len(readable)))]
     space = whole_space()
-    # One binary serves all sizes of which as much is known.
+    # One binary serves all sizes of which the compiler knows the same divisors, so one size is enough.
     tasks = [("persistent", (256, 256, 256), tile) for tile in space]
     tasks += [("plain", size, tile) for size in chosen for tile in known[size][:PLAIN]]
     with multiprocessing.get_context("spawn").Pool(options.processes) as pool:

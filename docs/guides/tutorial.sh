@@ -17,8 +17,8 @@ RESUME=${RESUME:-}
 mkdir -p workflow
 cd workflow
 
-# Validation problems get the next seed and a file of their own, so none is trained on.
-# $RESUME is one flag or nothing.
+# Validation problems are drawn with the next seed into a file of their own, so the model is not
+# trained on them. $RESUME is one flag or nothing.
 diode --seed "$SEED" collect-and-train \
     --dataset train.msgpack.zst --validation-dataset validation.msgpack.zst --model matmul.safetensors \
     --num-shapes "$SHAPES" --validation-shapes "$VALIDATION" \
@@ -27,7 +27,7 @@ diode --seed "$SEED" collect-and-train \
 
 diode stats validation.msgpack.zst --top 3
 
-# What to compare with: some blocks of the CPU backend, or your own list as MAX_AUTOTUNE_SOLUTION.
+# Configs to compare with: some blocks of the CPU backend, or your own list as MAX_AUTOTUNE_SOLUTION.
 if [ -z "${MAX_AUTOTUNE_SOLUTION:-}" ]; then
     MAX_AUTOTUNE_SOLUTION=max_autotune.csv
     cat > "$MAX_AUTOTUNE_SOLUTION" <<'END'

@@ -41,14 +41,14 @@ impl PyChoice {
     }
 
     /// The share of unseen problems of this group on which the best of this many picks was within 5 %
-    /// of the best. `None` if that was not measured.
+    /// of the best config. `None` if that was not measured.
     #[getter]
     fn probability(&self) -> Option<f64> {
         self.probability
     }
 
-    /// Two times in µs. For four problems in five of the group, the first pick's time was between
-    /// them.
+    /// Two times in µs. For four problems in five of the group, the measured time of the first pick
+    /// lies between them.
     #[getter]
     fn first_us(&self) -> Option<(f64, f64)> {
         self.first_us
@@ -84,7 +84,7 @@ pub(crate) struct Question {
     pub(crate) top_k: usize,
     pub(crate) tf32: bool,
     pub(crate) shared_memory: Option<u32>,
-    /// The bits of the two shares. They are only compared for equality.
+    /// The bits of two floats, because floats themselves can be neither hashed nor compared as keys.
     pub(crate) min_confidence: Option<u64>,
     pub(crate) performance_threshold: Option<u64>,
 }

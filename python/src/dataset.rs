@@ -16,8 +16,8 @@ use crate::error::{computed, refusal};
 use crate::hardware::PyHardware;
 use crate::problem::PyProblem;
 
-/// Inductor's method. It reports the minimum of its repeats, which events time after the cache was
-/// cleared.
+/// Inductor's method. It reports the minimum of several repeats. Events time each repeat, and the
+/// cache is cleared before it.
 const INDUCTORS: Method =
     Method::Known { statistic: Statistic::Minimum, cache: Cache::Cold, clock: Clock::Event };
 
@@ -27,7 +27,7 @@ pub(crate) struct PyDataset(Mutex<Dataset>);
 
 #[pymethods]
 impl PyDataset {
-    /// An empty dataset for the hardware that a device's name stands for.
+    /// An empty dataset for the hardware with this device name.
     #[new]
     fn new(hardware: &str) -> PyResult<Self> {
         let hardware = Hardware::from_name(hardware).map_err(refusal)?;
@@ -79,8 +79,8 @@ impl PyDataset {
         Ok(())
     }
 
-    /// Writes the dataset in the format that the extension names. If the format cannot hold all,
-    /// returns in words what was left out.
+    /// Writes the dataset in the format that the extension names. If the format cannot hold all of
+    /// it, returns a sentence about what was left out.
     fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<Option<String>> {
         computed(py, || {
             let dataset = self.0.lock().unwrap_or_else(PoisonError::into_inner);

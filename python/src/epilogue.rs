@@ -9,7 +9,7 @@ use crate::error::refusal;
 use crate::hardware::PyHardware;
 use crate::problem::PyProblem;
 
-/// What Inductor puts into the kernel of a tile, because it follows the multiplication point by point.
+/// What follows a multiplication element by element, so that Inductor puts it into a tile's kernel.
 #[pyclass(name = "Epilogue", module = "torch_diode", frozen, eq)]
 #[derive(Clone, PartialEq)]
 pub(crate) struct PyEpilogue(Following);
@@ -160,7 +160,7 @@ impl PyCosts {
     }
 }
 
-/// A kernel and its time, with the epilogue's.
+/// A kernel and its time, and the time that the epilogue adds.
 #[pyclass(name = "Weighed", module = "torch_diode", frozen)]
 pub(crate) struct PyWeighed(Weighed);
 

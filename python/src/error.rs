@@ -17,8 +17,8 @@ pub(crate) fn refusal(error: impl std::fmt::Display) -> PyErr {
     DiodeError::new_err(error.to_string())
 }
 
-/// Computes while other Python threads run. A panic becomes an error, too: it must not end a
-/// program that only wanted a faster kernel.
+/// Computes while other Python threads run. A panic becomes an error, too: a failed choice of a
+/// kernel must not end the user's program.
 pub(crate) fn computed<T: Send, E: std::fmt::Display + Send>(
     py: Python<'_>,
     compute: impl FnOnce() -> Result<T, E> + Send,

@@ -51,7 +51,7 @@ impl PyModel {
         computed(py, || Self::decode(bytes))
     }
 
-    /// The same weights for other hardware. Their quality was not measured there.
+    /// The same weights for other hardware, on which nobody has judged them.
     fn standing_in_for(&self, hardware: &PyHardware) -> PyResult<Self> {
         let AnyModel::Ranking(model) = &self.model else {
             return Err(refusal(
@@ -236,7 +236,7 @@ impl PyModel {
         let configs = self.model.space().configs(&self.hardware, problem)?;
         let fits = |config: &Config| why_not(problem, config, shared_memory, tf32).is_none();
         let computing = configs.into_iter().map(|config| with_tf32(config, tf32)).filter(fits);
-        // No block has a K of 1, so no config has `EVEN_K`.
+        // No block has a K of 1, so `for_k(1)` clears `EVEN_K` in every config.
         Ok(computing.map(|config| config.for_k(1)).collect())
     }
 

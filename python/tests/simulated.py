@@ -65,7 +65,7 @@ def gpu(**properties: Any) -> Iterator[None]:
         mock.patch.object(interface, "is_available", staticmethod(lambda: True)),
         mock.patch("triton.runtime.driver.driver._active", driver, create=True),
     ]
-    # torch then uses, in every thread, what belongs to the first thread that calls this. So that thread must
+    # After this call, torch uses objects of the first calling thread in every thread. So that thread must
     # not end.
     torch._C._ensureCUDADeviceGuardSet()
     _forget_devices()

@@ -142,8 +142,8 @@ def _planned(lowering: _Lowering, offer: Offer, inputs: Any, users_handler: bool
     recording.note_picks(lowering.op, inputs, [] if decision.library_alone else decision.choices)
     if decision.library_alone and not users_handler:
         raise _LeftToInductor(by_library=True)
-    # The likeliest choice is last. Inductor times the first one as too slow, because a GPU that was idle while
-    # compiling starts slowly.
+    # Inductor times the first choice as slower than it is, because a GPU that was idle while compiling starts
+    # slowly. So the likeliest choice is last.
     plan = lowering.plan = decision.choices[::-1]
     known = {id(ktc) for ktc in lowering.libraries}
     return [ktc for ktc in plan if id(ktc) not in known]

@@ -3,10 +3,10 @@
 use crate::python;
 use crate::shell::{self, cargo, command, root};
 
-/// Finds misspelt words. It has a list of common mistakes and no dictionary, so that names are no
-/// mistakes.
+/// Finds misspelt words by a list of common mistakes. It has no dictionary, so it does not take names
+/// for mistakes.
 const SPELLING: &str = "codespell==2.4.1";
-/// Words that it wrongly takes for mistakes: names of types, a field, and deliberate errors in tests.
+/// Words that codespell wrongly reports: names of types, a field, and deliberate errors in tests.
 const NO_MISTAKES: &str = "ser,mape,entires,hiden";
 
 #[derive(clap::Args)]

@@ -28,8 +28,8 @@ pub(crate) fn compile() -> anyhow::Result<()> {
     setup::wasm_target()?;
     eprintln!("web: compiling the dashboard");
     let build = ["rustc", "--package", "diode-web", "--target", WASM, "--profile", "web"];
-    // The dashboard is cut into pieces by its relocations. A visit downloads the pieces one after
-    // the other.
+    // The linker must keep the relocations, because the program is cut into pieces by them. A visit
+    // downloads the pieces one after the other.
     let link = ["--", "-C", "link-arg=--emit-relocs"];
     // Two progress bars in one terminal would overwrite each other.
     let quietly = |build: &mut Command| shell::run(build.env("CARGO_TERM_PROGRESS_WHEN", "never"));

@@ -39,8 +39,8 @@ pub(crate) fn run() -> anyhow::Result<()> {
 pub(crate) fn build(targets: &[Target], profile: &str, wheels: &Path) -> anyhow::Result<()> {
     let python = environment("wheel-python", &[MATURIN, ZIG], "maturin, ziglang")?;
     let zig = zig(&python)?;
-    // The wheel for the tests does not set this time: when it changes, C libraries are compiled
-    // again.
+    // The wheel for the tests is built without this time, because C libraries are compiled again
+    // whenever it changes.
     let time = time_of_commit()?;
     for target in targets {
         for folder in [root().to_owned(), root().join("python")] {

@@ -104,8 +104,8 @@ def _made(shape: Shape, name: str) -> Made:
     return function, (x, weight, bias, *others)
 
 
-# What comes before a multiplication and becomes part of a tile's kernel, and M, N and K of the
-# multiplications.
+# What comes before a multiplication and becomes part of a tile's kernel, with M, N and K of each
+# multiplication.
 _PREPARED: dict[str, list[tuple[int, int, int]]] = {
     "int8 weights": [(16, 4096, 4096), (512, 4096, 4096)],
     "gathered rows": [(512, 4096, 4096), (2048, 512, 256), (16384, 512, 128)],

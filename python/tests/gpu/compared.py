@@ -46,8 +46,8 @@ def table(rows: Sequence[Mapping[str, str]]) -> list[str]:
 def summary(name: str, cases: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """A row that sums up many cases."""
     worst = min(cases, key=lambda case: float(case["speed"]))
-    # The pick may be a tile beyond the first ones. If it is faster than the best of those, its own speed
-    # counts as the best.
+    # `best` is the best speed of no tuning and 8 tiles, but a pick may be another tile. If the pick is
+    # faster, its own speed counts as the best.
     known = [case for case in cases if case["best"] is not None]
     shares = [case["speed"] / max(case["best"], case["speed"]) for case in known]
     return {

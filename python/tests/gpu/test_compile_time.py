@@ -49,8 +49,8 @@ def test_the_hook_costs_little(repeated: bool, limit_ms: float, report: Report, 
     def timed(self: Selector, inputs: Any, op: str, settings: Any, offer: Any = None, before: Any = None) -> Any:
         start = time.perf_counter()
         found = decide(self, inputs, op, settings, offer, before)
-        # A tile is decided on before the lowering, and settled when templates are offered. Both are
-        # one pick's time.
+        # The choice of a tile begins before the lowering and ends when templates are offered. Both
+        # steps count as the time of one pick.
         if offer is None:
             spent.append(0.0)
         spent[-1] += (time.perf_counter() - start) * 1e3

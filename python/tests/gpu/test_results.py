@@ -111,7 +111,7 @@ def test_dynamo_counts_no_benchmark(report: Report) -> None:
     torch_diode.uninstall()
     counters.clear()
     with config.patch(shape_padding=False):
-        # This checks the counters themselves, because here Inductor does benchmark.
+        # Here Inductor benchmarks, so this call shows that the counters count.
         torch.compile(torch.mm, options={"max_autotune_gemm": True})(randn(64, 128), randn(128, 64))
         assert benchmarks()
         torch_diode.install()

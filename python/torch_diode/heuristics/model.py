@@ -55,7 +55,7 @@ class ModelHeuristic:
         if model is None:
             return None
         threshold = request.performance_threshold
-        # How many picks reach a probability was measured without a threshold, so none is set then.
+        # A confidence holds for picks without a threshold. So no threshold is set where a confidence is asked for.
         if threshold is None and request.min_confidence is None and model.kind == "ranking":
             threshold = _WORTH_TIMING
         choice = model.choose(
@@ -95,8 +95,8 @@ class ModelHeuristic:
             return None
         if request.tf32:
             return f"the file of the model of {model.hardware.slug} does not say whether it was judged on TF32"
-        # A model that stands in was asked for by name. It is trusted with the kinds of problems that it was judged on
-        # for its own hardware.
+        # The user has asked by name for a model that stands in. Such a model is trusted with the kinds of problems
+        # that it was judged on for its own hardware.
         stands_in = model is not self._models.get(model.hardware.slug)
         judged = problem.op in model.ops and problem.dtype in model.dtypes if stands_in else choice.caveat is None
         if judged and problem.op == "addmm" and _rows_begin_off_a_sector(problem):
@@ -126,7 +126,7 @@ def _weighed(answer: Answer, model: Model, request: Request, choice: Choice) -> 
     costs = Costs.of(request.hardware) if request.hardware else None
     epilogue = request.epilogue if costs is not None else None
     considered = choice
-    # The first pick may be a tile and the library be almost as fast, without being among the near configs.
+    # If the first pick is a tile, the library may be almost as fast and yet not be among the near configs.
     if epilogue is not None or not answer.candidates[0].config.is_library:
         considered = model.choose(
             request.problem,

@@ -19,7 +19,7 @@ from . import Undo
 def entry(name: str, default: Any, value_type: Any) -> Any:
     """A setting that can be put into a config module."""
     setting = Config(default=default, value_type=value_type)
-    # If threads can have values of their own, a variable gets this name.
+    # In some versions of torch, a setting has a variable with this name, for values of single threads.
     named = "name" in inspect.signature(_ConfigEntry.__init__).parameters
     return _ConfigEntry(setting, name) if named else _ConfigEntry(setting)
 
@@ -42,7 +42,7 @@ def _entries_changed() -> None:
     if not hasattr(config, "_get_dict_dirty_keys_var"):
         config._is_dirty = True
         return
-    # Each thread keeps its own changed values. New variables discard them in all threads.
+    # Each thread keeps the values that it has changed. New variables discard them in all threads.
     config._hash_dirty_var = ContextVar("torch_diode._hash_dirty", default=True)
     config._get_dict_dirty_keys_var = ContextVar("torch_diode._get_dict_dirty_keys", default=None)
     config._get_dict_cache_var = ContextVar("torch_diode._get_dict_cache", default=None)

@@ -102,7 +102,7 @@ mod tests {
             .bibtex()
     }
 
-    /// Counts fields as BibTeX does before all else: by braces, without any escapes.
+    /// Counts fields as BibTeX first does: by braces alone, even after a backslash.
     fn fields(entry: &str) -> usize {
         let (mut depth, mut fields) = (0_i32, 0);
         for c in entry.chars() {

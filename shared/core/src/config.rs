@@ -154,8 +154,8 @@ impl Config {
         self.tile().is_some_and(|tile| tile.allow_tf32)
     }
 
-    /// Whether it rounds the inputs of a problem. In full float32 and rounded are two computations, whose times are not
-    /// compared.
+    /// Whether the config rounds the inputs of this problem to TF32. With and without rounding are two
+    /// different computations, whose times are not compared.
     pub fn rounds(&self, problem: &Problem) -> bool {
         problem.a_dtype == DType::Float32 && self.rounds_to_tf32()
     }

@@ -3,8 +3,8 @@
 use crate::named_enum::named_enum;
 
 named_enum! {
-    /// What follows a multiplication point by point. A tile computes it in its own kernel. After the library
-    /// a second kernel computes it.
+    /// What follows a multiplication element by element. A tile computes it in its own kernel. After the
+    /// library, a second kernel computes it.
     Epilogue("epilogue") {
         None = "none",
         Relu = "relu",

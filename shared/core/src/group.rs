@@ -4,8 +4,8 @@ use crate::named_enum::named_enum;
 use crate::{Alignment, Problem};
 
 named_enum! {
-    /// What limits a problem, judged from the problem alone. How sure a model is of its picks is
-    /// known by group, not by problem.
+    /// What limits a problem, judged from the problem alone. A model states its confidence for each
+    /// group, not for each problem.
     ProblemGroup("problem group") {
         /// Some rows of an operand or of the output are not multiples of 16 bytes.
         Unaligned = "unaligned",

@@ -1,4 +1,4 @@
-//! What Diode decides. Models, routes and storage name the heuristic, so that others can be added.
+//! What Diode decides. Models, routes and storage name the heuristic, so that more can be added.
 
 use crate::named_enum::named_enum;
 

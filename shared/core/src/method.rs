@@ -51,8 +51,8 @@ impl Method {
     pub const MEDIAN_WARM_WALL: Self =
         Self::Known { statistic: Statistic::Median, cache: Cache::Warm, clock: Clock::Wall };
 
-    /// The one method to show first, because methods are never mixed. A stated method comes before the
-    /// unspecified one.
+    /// The method to show first, since times of two methods are never mixed. A stated method comes
+    /// before the unspecified one.
     pub fn shown_first(methods: &[Self]) -> Option<Self> {
         let stated = methods.iter().find(|method| **method != Self::Unspecified);
         stated.or(methods.first()).copied()

@@ -7,7 +7,7 @@ use crate::hardware::{Facts, floor};
 use crate::space::cannot_have_run;
 use crate::{Config, ConfigDictionary, DType, Invalid, Nanos, Solution};
 
-/// How far below the floor a time may lie. Clocks and the resolution of events are not known more exactly.
+/// The share by which a time may lie below the floor: clocks and events are not known more exactly.
 const TOLERANCE: f64 = 0.05;
 
 /// The least time that is accepted on hardware without facts. Every clock's step is longer.
@@ -16,10 +16,10 @@ const LEAST: Nanos = Nanos(1.0);
 /// Why a timing cannot be true: the reason, and the error in one line.
 pub type Fault = (SetApartReason, Invalid);
 
-/// Finds timings that cannot be true, and returns what is wrong by row. Times can be below the floor:
-/// units were mistaken, a kernel did not compute everything, or times were made up. One such time would
-/// lead every ranking. Configs can be beyond what the hardware launches. `facts` must come from somebody
-/// who vouches for them.
+/// Finds timings that cannot be true, and returns for each of their rows what is wrong. A time is below
+/// the floor if its unit was mistaken, its kernel did not compute everything, or it was made up. One such
+/// time would lead every ranking. A config may be one that the hardware cannot launch. Somebody must vouch
+/// for `facts`.
 pub fn faults(
     facts: Option<&Facts>,
     solution: &Solution,
@@ -59,7 +59,7 @@ pub fn faults(
     timed.enumerate().filter_map(|(row, (config, time))| Some((row, fault(config, time)?))).collect()
 }
 
-/// The library may use TF32, and its config does not say whether it did.
+/// Whether a kernel may have used TF32. The library's config does not say whether the library did.
 fn may_use_tf32(config: &Config, dtype: DType) -> bool {
     dtype == DType::Float32 && config.tile().is_none_or(|tile| tile.allow_tf32)
 }
@@ -90,7 +90,7 @@ mod tests {
     fn impossible_times_are_named() {
         let facts = find("nvidia-h200").and_then(|h| h.facts).unwrap();
         let config = Config::Mm(Tile::new(128, 128, 64, 3, 8));
-        // The floor of a 4096³ bf16 product on an H200 is 128.3 µs.
+        // The floor of a 4096³ bf16 product on an H200 is 128.3 µs. 123 µs is less than 5 % below it.
         let (possible, configs) = solution(DType::BFloat16, config, 123_000);
         assert!(faults(Some(&facts), &possible, &configs).is_empty());
         let (impossible, configs) = solution(DType::BFloat16, config, 121_000);

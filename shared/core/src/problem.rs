@@ -172,8 +172,8 @@ impl Problem {
         }
     }
 
-    /// In words, how the problem differs from the plain problem of its op, size and input types. Empty if it
-    /// does not.
+    /// Says in words how the problem differs from the plain problem of its op, size and input types. Empty if
+    /// it does not.
     pub fn particulars(&self) -> Vec<String> {
         let p = &self.0;
         let mut words = Vec::new();

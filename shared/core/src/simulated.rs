@@ -10,8 +10,8 @@ use crate::{Config, Invalid, Problem, Tile};
 const LAUNCH_NS: f64 = 2_000.0;
 /// The share by which devices of the same hardware may differ: power, heat and silicon vary.
 const DEVICE_SPREAD: f64 = 0.03;
-/// The share by which a config may be slower than the formula says, which only measuring shows. Problems of
-/// similar sizes share this difference, as on a real device, so that models can learn it.
+/// The share by which a config may be slower than the formula says. Problems of similar sizes share this
+/// difference, as on a real device, so models can learn it from measurements.
 const CONFIG_SPREAD: f64 = 0.3;
 /// The share by which a config may be slower on one problem alone. Similar problems tell nothing about it.
 const PROBLEM_SPREAD: f64 = 0.03;
@@ -92,7 +92,7 @@ impl SimulatedDevice {
         self.nanos_with(problem, config, alone)
     }
 
-    /// The part of that time that can be learnt from other problems. A perfect model predicts it.
+    /// The part of a config's time that can be learnt from other problems. A perfect model predicts it.
     pub fn learnable_nanos(&self, problem: &Problem, config: &Config) -> f64 {
         self.nanos_with(problem, config, 0.5)
     }
@@ -110,7 +110,7 @@ impl SimulatedDevice {
         let device = 1.0 + DEVICE_SPREAD * unit((self.seed, "device"));
         let quirk = 1.0 + CONFIG_SPREAD * quirk(problem, config) + PROBLEM_SPREAD * alone;
         let odd = self.oddities.times * (1.0 + self.oddities.drift * self.measured as f64 / 1e3);
-        // The time is a tenth above the roofline, since no device reaches it.
+        // The time is a tenth above the roofline's, since no device reaches the roofline.
         odd * (LAUNCH_NS + 1.1 * least / efficiency * device * quirk)
     }
 
@@ -142,8 +142,8 @@ fn curve(thing: impl Hash, size: u64) -> f64 {
     unit((&thing, from as u64)) * (1.0 - share) + unit((&thing, from as u64 + 1)) * share
 }
 
-/// The share of the roofline that a tile reaches. It falls with work outside the problem, an incomplete last
-/// wave, operands that are loaded often, and few stages.
+/// The share of the roofline that a tile reaches. It is lower if blocks reach beyond the problem, if the
+/// last wave is incomplete, if operands are loaded often, and if there are few stages.
 fn efficiency(tile: &Tile, problem: &Problem, sms: f64) -> f64 {
     let (m, n, k) = (problem.m as f64, problem.n as f64, problem.k as f64);
     let (bm, bn, bk) = (f64::from(tile.block_m), f64::from(tile.block_n), f64::from(tile.block_k));

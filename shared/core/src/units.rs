@@ -34,8 +34,8 @@ impl Nanos {
         Micros(self.0 / 1e3)
     }
 
-    /// Divides twice, (ns / 1e3) / 1e3, as event times become milliseconds. One division can give
-    /// other digits.
+    /// Divides twice, (ns / 1e3) / 1e3, as programs do when they turn event times into
+    /// milliseconds. A single division can give other digits.
     pub fn millis(self) -> Millis {
         Millis(self.0 / 1e3 / 1e3)
     }

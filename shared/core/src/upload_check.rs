@@ -31,7 +31,7 @@ pub fn too_large() -> String {
     )
 }
 
-/// Refuses an upload of more problems than one may have.
+/// Refuses datasets with more problems than one upload may have.
 pub fn check_problems(datasets: &[Dataset]) -> Result<(), Invalid> {
     let problems: usize = datasets.iter().map(|dataset| dataset.solutions.len()).sum();
     if problems > MAX_UPLOAD_PROBLEMS {

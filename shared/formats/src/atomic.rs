@@ -47,8 +47,8 @@ fn temporary(path: &Path, mode: u32) -> io::Result<tempfile::NamedTempFile> {
         use std::os::unix::fs::PermissionsExt as _;
         builder.permissions(std::fs::Permissions::from_mode(mode));
     }
-    // Only the kind of the error is kept: its text holds the temporary name, which users do not
-    // know.
+    // Only the kind of the error is kept. Its text holds the temporary file's name, which users do
+    // not know.
     builder.tempfile_in(folder(path)).map_err(|error| io::Error::from(error.kind()))
 }
 

@@ -51,8 +51,8 @@ pub(crate) fn read_u32s(cursor: &mut Cursor<'_>, rows: usize) -> Result<Vec<u32>
     read_numbers(cursor, rows)?.into_iter().map(|value| to_u32(cursor, value)).collect()
 }
 
-/// Writes each index as its distance from the index before it plus one. The sign goes into the lowest
-/// bit. A run in dictionary order becomes zeros.
+/// Writes each index as its distance from the expected index, which is 1 more than the index before it.
+/// The sign goes into the lowest bit. A run in dictionary order becomes zeros.
 pub(crate) fn write_indexes(out: &mut Vec<u8>, indexes: impl IntoIterator<Item = u32>) {
     let mut expected = 0_i64;
     let folded: Vec<u64> = indexes
@@ -79,8 +79,8 @@ pub(crate) fn read_indexes(cursor: &mut Cursor<'_>, rows: usize) -> Result<Vec<u
         .collect()
 }
 
-/// Writes a codec byte and the times: whole nanoseconds as numbers, f64 milliseconds as 8 planes of
-/// their bits.
+/// Writes a codec byte and the times: whole nanoseconds as numbers, f64 milliseconds as the 8 byte
+/// planes of their bits.
 pub(crate) fn write_times(out: &mut Vec<u8>, times: &TimeColumn) {
     match times {
         TimeColumn::Nanos(values) => {

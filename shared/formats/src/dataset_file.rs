@@ -1,5 +1,5 @@
-//! Reads and writes dataset files. The content decides how a file is read, its name how it is
-//! written.
+//! Reads and writes dataset files. A file's content decides how it is read, and its name decides
+//! how it is written.
 
 use std::fs::File;
 use std::io::BufReader;

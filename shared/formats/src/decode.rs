@@ -27,8 +27,8 @@ pub fn decode(bytes: &[u8]) -> Result<Decoded, FormatError> {
     decode_within(bytes, usize::MAX)
 }
 
-/// Decodes like [`decode`], but refuses more than `timings` timings and failures, where the
-/// [limits](crate::limits) allow more. Decoding stops at the first one too many.
+/// Decodes like [`decode`], but refuses more than `timings` timings and failures, even where the
+/// [limits](crate::limits) allow more. Decoding stops as soon as there are too many.
 pub fn decode_within(bytes: &[u8], timings: usize) -> Result<Decoded, FormatError> {
     let decode = || decode_stream(bytes, bytes.len() as u64, timings, travels);
     expect(FileKind::Timings, bytes, decode).map_err(|error| match error {
@@ -78,7 +78,7 @@ pub(crate) fn decode_stream<R: BufRead>(
     Ok(Decoded { format, datasets })
 }
 
-/// The format of which some bytes are the beginning.
+/// The format of the data that begins with these bytes.
 fn format_of(head: &[u8]) -> Result<Format, FormatError> {
     if columnar::begins(head) {
         return Ok(Format::Columnar);
@@ -90,7 +90,7 @@ fn format_of(head: &[u8]) -> Result<Format, FormatError> {
         Some(b'{' | b'[' | b' ' | b'\t' | b'\r' | b'\n') => Ok(Format::PredecessorJson),
         // The name of a column, perhaps in quotes.
         Some(b'a'..=b'z' | b'A'..=b'Z' | b'"') => Ok(Format::Csv),
-        // Lower bytes are small numbers in MessagePack, and no dataset begins with a number.
+        // In MessagePack, bytes below 0x80 are small numbers, and no dataset begins with a number.
         Some(0..0x80) => {
             let is_gzip = head.starts_with(&[0x1f, 0x8b]);
             let found = if is_gzip { "a gzip file" } else { "bytes that begin no dataset" };

@@ -15,8 +15,8 @@ pub fn solution_digest(hardware: &HardwareSlug, solution: &Solution, configs: &C
     SolutionDigests::new(hardware, configs).of(solution)
 }
 
-/// Makes the digests of a dataset's solutions. Most solutions time the same configs, so the order of a list
-/// of configs is found once and used for all solutions with that list that follow each other.
+/// Makes the digests of a dataset's solutions. Most solutions time the same list of configs. So the order
+/// of a list is found once, and used as long as the next solution has the same list.
 pub struct SolutionDigests<'d> {
     hardware: &'d HardwareSlug,
     configs: &'d ConfigDictionary,
@@ -39,7 +39,7 @@ impl<'d> SolutionDigests<'d> {
         let bits = |row: usize| solution.times.millis(row).0.to_bits();
         let mut timings: Vec<(u32, u64)> =
             self.order.rows.iter().map(|&(rank, row)| (rank, bits(row as usize))).collect();
-        // The configs are in order. This puts the times of each config in order.
+        // The configs are in order already. Sorting puts the times of each config in order.
         timings.sort_unstable();
         let mut failures: Vec<(&Config, u32)> =
             solution.failures.iter().map(|f| (self.configs.get(f.config), reason_code(f.reason))).collect();

@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 /// Bytes that are read at a time.
 const PIECE: usize = 1 << 20;
 
-/// The size and the digest of a file. It may be larger than memory.
+/// The size and the digest of a file. The file may be larger than memory.
 pub fn size_and_digest(path: &Path) -> io::Result<(u64, Digest)> {
     let (mut file, mut hash, mut size) = (File::open(path)?, Sha256::new(), 0);
     let mut piece = vec![0; PIECE];

@@ -13,8 +13,8 @@
 //!   `dictionary` and `msgpack` read numbers, columns, configs and tokens;
 //! - one module per format: `columnar`, `rows` (CSV and Parquet), `predecessor`, [`pack`]
 //!   and [`stored`];
-//! - `decode` chooses the format by content, `encode` by the caller's wish, and
-//!   `dataset_file` writes by name.
+//! - `decode` recognises the format by content, `encode` writes the format that its caller
+//!   names, and `dataset_file` writes the format that a file's name names.
 //!
 //! The browser has neither C libraries nor files, so there this crate only decodes.
 #![forbid(unsafe_code)]

@@ -26,7 +26,7 @@ const LEVEL: i32 = 3;
 /// The most configs in one list, timed and failed.
 const MAX_LIST: usize = 2 * MAX_TIMINGS_PER_PROBLEM;
 
-/// The bytes to which a blob may unpack: 64 for each entry of the longest list.
+/// The bytes to which a blob may unpack: 64 bytes for each entry of the longest list.
 const MAX_BLOB: u64 = 64 * MAX_LIST as u64;
 
 /// A blob that states at most this size is unpacked in one step, into memory of that size.
@@ -34,7 +34,7 @@ const SMALL: u64 = 1 << 20;
 
 thread_local! {
     /// zstd's working memory, kept for each thread. A server packs and unpacks thousands of blobs of some
-    /// kilobytes, and most of that time would go into allocating this memory.
+    /// kilobytes, and allocating this memory would take most of the time for that.
     static PACKER: RefCell<Option<Compressor<'static>>> = const { RefCell::new(None) };
     static UNPACKER: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
 }

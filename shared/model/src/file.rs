@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::metadata::Metadata;
 use crate::{Layer, Misfit, ModelError, Network};
 
-/// Far more than our models have (30 KB), and far less than a browser can hold.
+/// Far more than our models have (49 kB), and far less than a browser can hold.
 pub(crate) const MAX_BYTES: usize = 16 << 20;
 /// The key of the JSON document in the safetensors metadata. It is the only entry, because several
 /// entries would be written in no fixed order.
@@ -36,7 +36,7 @@ struct Document {
     tensors: Digest,
 }
 
-/// Reads the feature set alone, which decides whether the rest can be understood.
+/// Reads the feature set alone. It decides whether the rest of the document can be read.
 #[derive(Deserialize)]
 struct FeatureSet {
     feature_set: String,
@@ -190,7 +190,7 @@ struct Part {
 }
 
 impl Part {
-    /// Stores the values as 16-bit floats if no bit is lost by it.
+    /// Stores the values as 16-bit floats if no bit is lost.
     fn new(name: String, shape: Vec<usize>, values: &[f32]) -> Self {
         if values.iter().all(|&value| f16::from_f32(value).to_f32().to_bits() == value.to_bits()) {
             let data = values.iter().flat_map(|&value| f16::from_f32(value).to_le_bytes()).collect();

@@ -41,7 +41,7 @@ pub struct Metadata {
     #[serde(default)]
     pub confidence: Vec<GroupConfidence>,
     /// The factor for the predicted times of picks. A pick has the shortest of many predicted
-    /// times, so its time is too short on average.
+    /// times, so its predicted time is too short on average.
     pub pick_bias: f64,
     /// The factor for the library's predicted time before it is compared with a config's. It
     /// balances the cost of wrongly picking the library against the cost of wrongly picking a

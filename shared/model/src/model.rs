@@ -115,8 +115,8 @@ impl Model {
         self.library.is_some()
     }
 
-    /// In one sentence for people, how a problem differs from the training problems. `None` if its kind and
-    /// sizes are among theirs. Otherwise the prediction rests on the physics of the features alone, and
+    /// Says in one sentence for people how a problem differs from the training problems. `None` if its kind
+    /// and sizes are among theirs. Otherwise the prediction rests on the physics of the features alone, and
     /// nobody has measured how good it is.
     pub fn extrapolates(&self, problem: &Problem) -> Option<String> {
         let Metadata { ops, dtypes, range, hardware, stands_in_from, .. } = &self.metadata;

@@ -2,9 +2,9 @@
 
 use diode_core::{Config, Micros, Tile};
 
-/// Added to the logarithm of a config's predicted time for each earlier pick of which it is a
-/// near-copy. Predictions of near-copies have like errors, so measuring both finds little more than
-/// measuring one.
+/// Added to the logarithm of a config's predicted time for each earlier pick of which it is a near-copy.
+/// Predictions of near-copies have similar errors, so measuring both finds little more than measuring one of
+/// them.
 const COPY_HANDICAP: f64 = 0.01;
 /// How many of a ranking's first configs are considered for each pick.
 const CHOICE: usize = 8;

@@ -17,7 +17,7 @@ use crate::{Model, ModelError};
 pub struct Prediction {
     /// The best config stands first.
     pub candidates: Vec<Candidate>,
-    /// For numbers of first candidates: the share of this group's problems for which the best of these
+    /// For each number of first candidates: the share of this group's problems for which the best of these
     /// candidates was within 5 % of the best config. It was measured on problems that the model was not
     /// trained on. Empty if it was not measured, as for kinds of problems that the training data lack.
     pub within_5_percent: BTreeMap<String, f64>,
@@ -83,8 +83,8 @@ pub fn predict(
     let ranked = ranked?;
     let decision = Decision::of(&ranked, &model.metadata().hardware, problem, epilogue, top);
     let candidates = candidates(decision.as_ref(), ranked.picks(top), top);
-    // The confidence holds only for picks from the model's own space and without an epilogue, as it was
-    // measured.
+    // The confidence was measured for picks from the model's own space and without an epilogue. So it is
+    // stated for no other picks.
     let is_measured = *space == model.space() && !ranked.bounded && decision.is_none();
     let confidence = model.confidence(problem).filter(|_| is_measured);
     let shares = confidence.map(|known| known.within_5_percent.as_slice()).unwrap_or_default();

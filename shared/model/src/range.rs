@@ -8,7 +8,7 @@ const MARGIN: u64 = 2;
 /// The same for the number of operations. If each size grows by [`MARGIN`], the operations grow by this.
 const WORK_MARGIN: u64 = MARGIN.pow(3);
 
-/// A kind of problem. Kernels are compiled for it.
+/// A kind of problem, for which kernels are compiled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ProblemKind {
     pub op: Op,
@@ -79,7 +79,7 @@ impl TrainingRange {
         range
     }
 
-    /// In words, how a problem is outside of the range; `None` if it is inside.
+    /// Says in words how a problem is outside of the range; `None` if it is inside.
     pub fn outside(&self, problem: &Problem) -> Option<String> {
         let kind = ProblemKind::of(problem);
         if !self.kinds.contains(&kind) {

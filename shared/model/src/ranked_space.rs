@@ -4,8 +4,8 @@ use diode_core::{Config, Micros};
 
 use crate::picks::diverse;
 
-/// Among several picks, the library can be one if its predicted time is below this many times the best
-/// config's.
+/// The library can be one of several picks only if its predicted time is less than this many times the best
+/// config's predicted time.
 const LIBRARY_REACH: f64 = 1.3;
 
 /// The configs of a space for one problem, with the best first.
@@ -51,8 +51,8 @@ impl RankedSpace {
         };
         let best = self.configs.first().map_or(f64::INFINITY, |(_, time)| time.0);
         let library = (Config::Library, library);
-        // A single pick must have the least time. Of several picks, the library gets one unless its predicted
-        // time is far off.
+        // A single pick must have the least time. One of several picks is the library, unless the library's
+        // predicted time is far off.
         let reach = if count == 1 { 1.0 } else { LIBRARY_REACH };
         if counts_for(&library) >= best * reach || count == 0 {
             return diverse(&self.configs, count);

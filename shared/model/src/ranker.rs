@@ -78,7 +78,7 @@ impl<M: Deref<Target = Model>> Ranker<M> {
 }
 
 impl PreparedSpace {
-    /// Prepares the space for problems like this one. Returns the last space if it fits.
+    /// Prepares the space for problems like `problem`. If `last` is the same space, returns `last`.
     fn of(
         model: &Model,
         features: &ProblemFeatures,
@@ -104,7 +104,7 @@ impl PreparedSpace {
         if named.is_none() {
             configs.iter().try_for_each(Config::validate)?;
         }
-        // The measured configs of two problems often differ in `EVEN_K` alone, which changes no predicted
+        // The measured configs of two problems often differ in `EVEN_K` alone. This flag changes no predicted
         // time.
         let alike = |last: &Self| {
             let same = |(a, b): (&Config, &Config)| a.for_k(1) == b.for_k(1);

@@ -20,8 +20,8 @@ const FOLDS: &str = "folds";
 
 /// Model files. Each has the sizes of the problems that the model was not trained on.
 ///
-/// A size is stored as its [`hash_of_size`]. With 64 bits, two of a million sizes have the same hash in one
-/// of 37 million files.
+/// A size is stored as its [`hash_of_size`]. Of 37 million files with a million sizes each, one has two
+/// sizes with the same 64-bit hash.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UnseenModels {
     files: Vec<Vec<u8>>,

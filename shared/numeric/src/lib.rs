@@ -1,8 +1,8 @@
 //! The arithmetic of a model: features of configs on a problem, and the network that predicts times from them.
 //!
 //! It uses only plain IEEE arithmetic in a fixed order, so that all machines give the same numbers to a
-//! millionth. The browser's build is optimised for size; this is a crate of its own, so that it can be
-//! optimised for speed there.
+//! millionth. The browser's build is optimised for size. This crate is separate, so that it can be optimised
+//! for speed there.
 #![forbid(unsafe_code)]
 
 mod error;

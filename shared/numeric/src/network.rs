@@ -125,7 +125,7 @@ impl Network {
     }
 
     /// Takes the first inputs, which are not normalised yet. `forward` takes the inputs from `from` on. A
-    /// [`Part`] gives it the sums over the inputs between.
+    /// [`Part`] gives `forward` the sums over the inputs between `known` and `from`.
     pub(crate) fn begin(&self, known: &[f32], from: usize) -> Begun<'_> {
         let known: Vec<f32x8> = known.iter().map(|&value| f32x8::splat(value)).collect();
         let mut sums = self.grouped[0].starting_sums();
@@ -142,7 +142,7 @@ impl Network {
         Part { network: self, first, weights: self.grouped[0].weights_of(first, count) }
     }
 
-    /// Appends the normalised inputs. They begin with input `first`.
+    /// Appends the normalised inputs. The first of `columns` is input `first`.
     fn normalised(&self, first: usize, columns: &[f32x8], to: &mut Vec<f32x8>) {
         let scales = self.mean.iter().zip(&self.std).skip(first);
         to.extend(columns.iter().zip(scales).map(|(&column, (&mean, &std))| {

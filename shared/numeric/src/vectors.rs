@@ -1,8 +1,8 @@
 //! Dense layers on eight configs at once, with the widest vectors of the processor.
 //!
-//! Every sum is added up in the order of the inputs. With AVX2, products are added without being rounded
-//! first, which halves the time. Logarithms of predicted times then differ from the browser's, but by less
-//! than a millionth.
+//! Every sum is added up in the order of the inputs. With AVX2, a product is not rounded before it is added,
+//! which halves the time. Logarithms of predicted times then differ from the browser's, but by less than a
+//! millionth.
 
 use wide::f32x8;
 
@@ -11,7 +11,7 @@ use crate::math;
 /// Outputs that are computed together. A loaded input is used for all of them.
 pub(crate) const UNROLL: usize = 8;
 
-/// The instructions of this processor. It is asked only once, because `cpuid` is slow in virtual machines.
+/// The instructions of this processor. `cpuid` is called only once, because it is slow in virtual machines.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Instructions {
     #[cfg(target_arch = "x86_64")]
@@ -55,7 +55,7 @@ pub(crate) struct Layer<'a> {
 }
 
 impl Layer<'_> {
-    /// Each sum has a variable of its own. Indexed sums would not stay in registers and be ten times as slow.
+    /// Each sum has a variable of its own. Indexed sums would leave the registers and take ten times as long.
     fn apply(&self, sums: &mut [f32x8]) {
         for (sums, weights) in sums.chunks_exact_mut(UNROLL).zip(self.weights.chunks_exact(self.input.len()))
         {

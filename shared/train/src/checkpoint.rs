@@ -1,7 +1,7 @@
 //! What an interrupted training has already learnt.
 //!
-//! Only finished networks are kept, because each takes only seconds. With the same data and seed, the next
-//! run learns the rest exactly as the first would have.
+//! Only finished networks are kept, because training one takes only seconds. With the same data and seed,
+//! the next run learns the other networks exactly as the interrupted run would have.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -18,7 +18,7 @@ pub struct FoldModel {
 }
 
 impl FoldModel {
-    /// The file of several of them, which [`UnseenModels`] reads; `None` if there are none.
+    /// The file of several fold models, which [`UnseenModels`] reads; `None` if there are no models.
     pub fn file_of_all(folds: &[Self]) -> Result<Option<Vec<u8>>, ModelError> {
         let mut unseen = UnseenModels::default();
         for Self { model, unseen_sizes } in folds {

@@ -16,7 +16,7 @@ const CLOSE: f64 = 1.05;
 /// A group's share is computed as if the group had this many more problems with the share of all problems.
 /// Otherwise the share of a group with few problems would be mere luck.
 const PRIOR_PROBLEMS: f64 = 4.0;
-/// Four picks in five lie between these quantiles.
+/// The measured time / the predicted time of four picks in five lies between these quantiles.
 const RANGE: (f64, f64) = (0.1, 0.9);
 /// The library's handicaps that are tried, as steps of a logarithm.
 const HANDICAPS: std::ops::RangeInclusive<i32> = -12..=12;
@@ -151,7 +151,7 @@ pub(crate) fn judgement(outcomes: &[&Outcome], folds: usize) -> Judgement {
     Judgement { report, confidence, pick_bias, library_handicap: handicap }
 }
 
-/// The factor for the library's time with which single picks are the best.
+/// The factor for the library's time with which single picks come nearest to the best times.
 fn best_handicap(outcomes: &[&Outcome], pick_bias: f64) -> f64 {
     let loss = |handicap: f64| -> f64 {
         outcomes
@@ -165,7 +165,7 @@ fn best_handicap(outcomes: &[&Outcome], pick_bias: f64) -> f64 {
             .sum()
     };
     let tried = HANDICAPS.map(|step| (f64::from(step) * HANDICAP_STEP).exp());
-    // Of equals, the factor nearest to 1.
+    // Among factors that are equally good, the factor nearest to 1 is chosen.
     let by_loss =
         |a: &f64, b: &f64| loss(*a).total_cmp(&loss(*b)).then_with(|| a.ln().abs().total_cmp(&b.ln().abs()));
     tried.min_by(by_loss).unwrap_or(1.0)

@@ -1,8 +1,8 @@
 //! The network that predicts the vendor's library, from the problem and the predicted time of the best Triton
 //! config.
 //!
-//! Several networks with one hidden layer are trained from different seeds. Their mean is again such a
-//! network, and only the mean is kept.
+//! Several networks with one hidden layer are trained from different seeds. The mean of their outputs is
+//! again the output of a network with one hidden layer. Only that network is kept.
 
 use candle_core::{Device, Tensor};
 use candle_nn::loss::huber;
@@ -27,7 +27,7 @@ const WEIGHT_DECAY: f64 = 1e-2;
 /// Beyond this error of the logarithm, the loss only grows linearly: some library times come from an odd
 /// choice of kernel.
 const OUTLIER: f64 = 0.1;
-/// Makes the gradients as long as those that the bound on gradients was chosen for.
+/// Brings gradients to the length for which the bound on gradients was chosen.
 const LOSS_FACTOR: f64 = 20.0;
 /// A column that varies less than this says nothing.
 const CONSTANT: f32 = 1e-3;
@@ -67,8 +67,8 @@ pub(crate) fn comparisons(
 /// Adds to a model a network for the library, if there are enough comparisons.
 ///
 /// The network learns the library's time / the pick's measured time, so that it decides well even if the
-/// pick's predicted time is wrong. But its output is used with the predicted time. On average picks take
-/// longer than predicted, so the targets are multiplied by that factor.
+/// pick's predicted time is wrong. But its output is used with the pick's predicted time. So the targets are
+/// multiplied by the median of picks' measured time / predicted time.
 pub(crate) fn add_library(model: Model, comparisons: &[&Comparison], seed: u64) -> Result<Model, TrainError> {
     if comparisons.len() < LEAST_PROBLEMS {
         return Ok(model);

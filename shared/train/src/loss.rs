@@ -13,11 +13,12 @@ use candle_nn::ops::{log_softmax, softmax};
 
 use crate::prepared::TrainingRows;
 
-/// The weight of a timing falls with its time / the best time to this power.
+/// The weight of a timing falls with this power of its time / the best time.
 const WEIGHT_POWER: f64 = 2.0;
-/// At this distance of log times, a config's share in the measured distribution falls to 1/e …
+/// If a config's log time is greater than another's by this, its share of the measured distribution is 1/e of
+/// the other's share.
 const MEASURED_TEMPERATURE: f64 = 0.03;
-/// … and at this distance in the predicted one. It is wider because predicted times have errors.
+/// The same distance for predicted times. It is wider because predicted times have errors.
 const PREDICTED_TEMPERATURE: f64 = 0.05;
 const TIME_FACTOR: f64 = 10.0;
 const ORDER_FACTOR: f64 = 0.5;

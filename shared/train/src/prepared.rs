@@ -7,16 +7,16 @@ use wide::f32x8;
 use crate::TrainError;
 use crate::set::{TrainingProblem, TrainingSet};
 
-/// Added to every deviation.
+/// Added to the deviation of every column that is not idle.
 const LEAST_DEVIATION: f64 = 1e-3;
-/// A column that varies less than this says nothing in this set. Divided by so small a deviation, any
-/// other value at prediction would become enormous.
+/// A column that varies less than this says nothing in this set, so it is idle. Divided by so small a
+/// deviation, any other value at prediction would become enormous.
 const CONSTANT: f64 = 1e-3;
 
 /// Scales columns to mean 0 and deviation 1.
 ///
-/// It is computed from all problems of a set, even those that a fold leaves out. That gives nothing away,
-/// because columns hold no times.
+/// The scale is computed from all problems of a set, even those that a fold leaves out. It tells nothing
+/// about their times, because columns hold no times.
 #[derive(Debug, Clone)]
 pub(crate) struct Normalisation {
     pub(crate) mean: Vec<f32>,

@@ -352,7 +352,7 @@ def main():
     lists.add_to("addmm-bf16-vector", "further", 60, "addmm", ["nt"], bf, [biased, log_normal, any_layer, dlrm], bias="vector")
     lists.add_to("addmm-bf16-matrix", "further", 60, "addmm", ["nn"], bf, plain, bias="matrix")
     lists.add_to("addmm-fp16-vector", "further", 40, "addmm", ["nt"], half, [biased, log_normal, dlrm], bias="vector")
-    # What training a network with such a vocabulary runs, and rows like these of any size.
+    # The multiplications of trainings with a vocabulary that is no multiple of 8, and others with such rows.
     last_layer, any_gradient = [unaligned_vocabulary, unaligned], [unaligned_weight_gradient, unaligned]
     lists.draw("mm-bf16-unaligned-nt", "mm", ["nt"], bf, 110, 26, last_layer, aligned=False)
     lists.draw("mm-bf16-unaligned-tn", "mm", ["tn"], bf, 110, 26, any_gradient, aligned=False)

@@ -3,10 +3,10 @@
 #
 #   trained_models/matmul/lists/measure.sh h100 FOLDER SECONDS
 #
-# FOLDER/spaces is the output of `spaces.py expand`. Timings go to FOLDER/out. If the script is started again, it goes
-# on. These variables may be set: DIODE, PYTHON (with triton 3.6.0), LIBRARY (the folder of cuBLAS), PROCESSES, DEVICE
-# (as for `diode collect`) and ROLES. With BUILD_FIRST, all packs are built before anything is measured, so that
-# compilers do not disturb it.
+# FOLDER/spaces is the output of `spaces.py expand`. Timings go to FOLDER/out. A script that is started again goes on
+# where it ended. These variables may be set: DIODE, PYTHON (with triton 3.6.0), LIBRARY (the folder of cuBLAS),
+# PROCESSES, DEVICE (as for `diode collect`) and ROLES. With BUILD_FIRST, all packs are built before anything is
+# measured, so that compilers do not disturb the measuring.
 set -u
 name=$1 folder=$2 end=$(($(date +%s) + $3))
 diode=${DIODE:-diode} processes=${PROCESSES:-$(nproc)}
@@ -20,7 +20,7 @@ for list in mm-bf16-unaligned mm-bf16-unaligned-nt mm-bf16-unaligned-tn mm-bf16-
 done
 mkdir -p "$folder/packs" "$folder/out"
 spaces=$folder/spaces
-# Of lists that were not expanded there is nothing to do.
+# Lists that were not expanded have no problems to measure, so they are left out.
 expanded() {
   local pack
   for pack in "$@"; do

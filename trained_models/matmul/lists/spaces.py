@@ -22,7 +22,7 @@ SEED = 20261122
 # How many configs a list has: all default ones, then this many ranked ones, then this many at
 # random.
 RANKED, AT_RANDOM = {"validation": 370, "train": 170}, {"validation": 110, "train": 70}
-# The same for kernels that take long to compile or to run.
+# The same numbers for kernels that take long to compile or to run.
 RANKED_OF_SLOW, AT_RANDOM_OF_SLOW = {"validation": 270, "train": 130}, {"validation": 70, "train": 40}
 # The roles of problems that were added to train on. They are timed with the configs of the training
 # list.

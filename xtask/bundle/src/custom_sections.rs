@@ -1,5 +1,5 @@
-//! Removes the sections of a program that a browser does not need. They are for people and tools, such as the
-//! names of functions.
+//! Removes the sections of a program that a browser does not need, such as the names of functions. They are
+//! for people and tools.
 //!
 //! wasm-bindgen removes them from the first piece only. No other tool processes the later pieces.
 

@@ -10,7 +10,7 @@ use crate::{text, write, write_folder};
 
 /// The compiled program and the script, before names are hashed.
 pub(crate) struct Worker {
-    /// The folder of the script has it, and so have the program's files.
+    /// The worker's name. It is a part of the names of the script's folder and of the program's files.
     name: String,
     wasm: Vec<u8>,
     script: String,
@@ -30,7 +30,7 @@ impl Worker {
         Ok(Self { name: name.to_owned(), wasm, script })
     }
 
-    /// Everything that its files are made of.
+    /// Everything that the worker's files are made of.
     pub(crate) fn parts(&self) -> [&[u8]; 4] {
         [self.name.as_bytes(), &self.wasm, self.script.as_bytes(), include_bytes!("worker.rs")]
     }

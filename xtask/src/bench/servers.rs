@@ -14,7 +14,7 @@ struct Size {
 const USUAL: Size = Size { uploads: "30", timings: "3000000", seconds: "10" };
 const FULL: Size = Size { uploads: "300", timings: "100000000", seconds: "30" };
 
-/// A fleet of agents: their number, the number of servers, and the minutes.
+/// A fleet of agents: their number, the number of servers, and for how many minutes the agents work.
 const ON_SQLITE: [&str; 3] = ["50", "1", "3"];
 const ON_POSTGRES: [&str; 3] = ["500", "2", "3"];
 

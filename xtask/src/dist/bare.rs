@@ -14,7 +14,7 @@ use crate::shell::{self, command, exists, output, target_folder};
 
 /// The Debian release that is installed. Its C library is newer than the programs need.
 const SUITE: &str = "bookworm";
-/// Ends up in a private view of the mounts, so that nothing stays mounted.
+/// Runs in a private view of the mounts and starts a program in the Debian. Nothing stays mounted.
 const ENTER: &str = r#"mount -t proc proc "$0/proc" && exec chroot "$0" "$@""#;
 
 /// Before anything is built, refuses targets that could not be tried out.
@@ -67,7 +67,7 @@ impl Debian {
         Ok(Self(folder))
     }
 
-    /// A command that runs inside the Debian. Its paths are those of the inside.
+    /// A command that runs inside the Debian. Its paths are paths inside the Debian.
     fn command(&self, arguments: &[&str]) -> Command {
         let mut inside = command("unshare");
         inside.args(["--mount", "sh", "-c", ENTER]).arg(&self.0).args(arguments);

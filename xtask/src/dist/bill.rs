@@ -11,7 +11,7 @@ use super::{Target, VERSION};
 use crate::shell::{cargo, output, root};
 use crate::web;
 
-/// What is handed out with Rust in it: its name there, and its package.
+/// The parts of a release that contain Rust code, as pairs of name and package.
 const PARTS: [(&str, &str); 6] = [
     ("diode", "diode-collector"),
     ("diode-server", "diode-server"),

@@ -29,8 +29,8 @@ pub(super) fn build(target: Target, profile: &str) -> anyhow::Result<Vec<PathBuf
     let mut programs = Vec::new();
     for (package, name) in PROGRAMS {
         eprintln!("dist: building {name} for {}", target.triple());
-        // One at a time: built together, the server would get features of libraries that only the command
-        // line needs.
+        // The programs are built one at a time. Built together, the server would get features of
+        // libraries that only the command line needs.
         shell::run(
             command(&zigbuild)
                 .args(["zigbuild", "--locked", "--profile", profile, "--package", package, "--target"])

@@ -48,8 +48,8 @@ impl Target {
         }
     }
 
-    /// Whether programs for this machine run here, natively or by QEMU. Linux lists what runs programs of
-    /// other machines.
+    /// Whether programs for this machine run here, natively or by QEMU. Linux has a list of what runs
+    /// programs of other machines.
     pub(crate) fn runs_here(self) -> bool {
         let qemu = Path::new("/proc/sys/fs/binfmt_misc").join(format!("qemu-{}", self.name()));
         std::env::consts::ARCH == self.name() || qemu.exists()

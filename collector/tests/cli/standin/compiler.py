@@ -57,7 +57,7 @@ def shared(request: dict) -> int:
     rows = constants["BLOCK_M"] + constants["BLOCK_N"]
     stages = request["options"]["num_stages"]
     if request["arch"].startswith("gfx"):
-        stages -= 1  # one of them is in registers
+        stages -= 1  # the last stage is in registers
     return rows * constants["BLOCK_K"] * element * stages
 
 

@@ -7,7 +7,7 @@ use crate::ids::{AgentId, HardwareSlug, LeaseId, ProblemId};
 use crate::named_enum::named_enum;
 use crate::{DType, Invalid, KernelVariant, Layout, Op, Problem};
 
-/// The header with an agent's key. Without an account, only the key shows whose requests these are.
+/// The header with an agent's key. Only this key shows which agent sent a request without an account.
 pub const AGENT_KEY: &str = "diode-agent-key";
 
 named_enum! {
@@ -107,7 +107,7 @@ pub struct Registration {
 impl Registration {
     const MAX_FACTS: usize = 64;
     const MAX_TEXT: usize = 256;
-    /// There are fewer variants than this.
+    /// Fewer variants than this are possible.
     const MAX_VARIANTS: usize = 1024;
 
     /// Refuses values that no agent sends.

@@ -8,8 +8,8 @@ use crate::Invalid;
 use crate::ids::{AccountName, JobId, ModelId};
 use crate::named_enum::named_enum;
 
-/// The most bytes of a contributed model: eight times a model trained here. Larger ones would take long to
-/// evaluate.
+/// The most bytes of a contributed model: five times the size of a model trained here. Larger models would
+/// take long to evaluate.
 pub const MAX_MODEL_BYTES: usize = 1 << 18;
 
 named_enum! {
@@ -104,7 +104,7 @@ pub struct Review {
 pub struct ModelDescription(String);
 
 impl ModelDescription {
-    /// A reason needs no more characters.
+    /// A description needs no more characters.
     const MAX_CHARS: usize = 500;
 
     pub fn as_str(&self) -> &str {

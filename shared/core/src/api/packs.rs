@@ -3,7 +3,7 @@ use serde::{Deserialize, Serialize};
 use crate::KernelVariant;
 use crate::ids::{AccountName, Digest};
 
-/// The most bytes of a kernel pack: a hundred times the full space of one variant.
+/// The most bytes of a kernel pack: a hundred times the size of the full space for one variant.
 pub const MAX_PACK_BYTES: u64 = 1 << 30;
 
 /// A kernel pack that can be pulled.

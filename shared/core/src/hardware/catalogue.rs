@@ -1,5 +1,5 @@
-//! The hardware that Diode has the facts of. Rates are the vendors' own figures, dense and at the
-//! boost clock. L2 bandwidths were measured where we had the hardware.
+//! The hardware whose facts Diode has. Rates are the vendors' own figures for dense matrices, at
+//! the boost clock. L2 bandwidths were measured where we had the hardware.
 
 use super::{Facts, Hardware, Peaks, Vendor};
 use crate::Tflops;
@@ -181,7 +181,7 @@ pub fn find(name: &str) -> Option<Hardware> {
         .map(KnownHardware::hardware)
 }
 
-/// The memory of the hardware in bytes. Simulated hardware has the memory of the real one.
+/// The memory in bytes. Simulated hardware has as much as the hardware that it imitates.
 pub(super) fn memory(hardware: &Hardware) -> Option<u64> {
     let slug = hardware.slug.as_str();
     let slug = slug.strip_prefix(Hardware::SIMULATED).unwrap_or(slug);

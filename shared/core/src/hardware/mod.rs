@@ -200,14 +200,14 @@ impl Hardware {
     }
 }
 
-/// Whether a character can only serve to deceive people or programs: control characters, characters
-/// that are invisible or change the direction of text, and those that begin markup. No device's name
-/// has one.
+/// Whether a character can only serve to deceive people or programs. These are control characters,
+/// invisible characters, characters that change the direction of text, and the characters `<` and
+/// `>` that markup has. No device's name has one of them.
 pub(crate) fn is_stray(c: char) -> bool {
     is_unseen(c) || matches!(c, '<' | '>')
 }
 
-/// Whether a character is invisible, or changes the order in which others are shown.
+/// Whether a character is invisible, or changes the order in which other characters are shown.
 pub(crate) fn is_unseen(c: char) -> bool {
     let unseen = matches!(c,
         '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'

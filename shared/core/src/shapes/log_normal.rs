@@ -64,8 +64,8 @@ impl LogNormal {
         Ok(Self { parameters, mt: Mt19937::from_word(seed), kept: None })
     }
 
-    /// One normal number. The polar method draws them in pairs and returns the second of a pair
-    /// first.
+    /// One normally distributed number. The polar method draws two numbers at once. This function
+    /// returns the second one first.
     fn gauss(&mut self) -> f64 {
         if let Some(kept) = self.kept.take() {
             return kept;

@@ -1,6 +1,6 @@
-//! Where problems come from: random generators, and the layers of models. A generator gives the
-//! same shapes, dtypes and ops for a seed as torch-diode's, so that datasets of both can be
-//! compared.
+//! Where problems come from: random generators, and the layers of models. From the same seed, a
+//! generator gives the same shapes, dtypes and ops as torch-diode's generator, so that datasets of
+//! both programs can be compared.
 
 mod log_normal;
 mod models;

@@ -7,8 +7,8 @@ use super::mt19937::Mt19937;
 use super::uniform::{check_count, check_range, randint};
 use crate::error::Invalid;
 
-/// Uniform sizes or powers of two, narrowed down. torch-diode has flags for this that do nothing,
-/// so there is no stream that ours must match.
+/// Uniform sizes or powers of two, narrowed down. torch-diode's flags for this do nothing, so it
+/// draws no sizes that ours could match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Narrowed {
     pub min: u64,

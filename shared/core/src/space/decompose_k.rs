@@ -1,9 +1,9 @@
 //! The numbers of parts into which Inductor would split K.
 
-/// The splits that Inductor tries by default. There are none unless K is at least 32 times as large
+/// The splits that Inductor tries by default. It splits K only if K is at least 32 times as large
 /// as M and as N.
 ///
-/// Splits whose parts are powers of two come first, then those with multiples of 32, then the rest.
+/// Splits whose parts are powers of two come first. Then come multiples of 32, then the rest.
 ///
 /// ```
 /// use diode_core::space::decompose_k_splits;

@@ -17,9 +17,9 @@ pub enum Feasibility {
 /// Judges a tile by the rule that decides which configs are measured. The stages of the pipeline must fit
 /// in shared memory, and the accumulators in 256 registers.
 ///
-/// On NVIDIA GPUs every stage counts, although kernels without `wgmma` need one less. This leaves room
-/// for the epilogue, and the space stays the one that was measured. ROCm's compiler holds the last stage
-/// in registers, so that stage does not count for a tile with ROCm's extras.
+/// On NVIDIA GPUs every stage counts, although kernels without `wgmma` need one stage less. This leaves
+/// room for the epilogue, and keeps the space as it was measured. ROCm's compiler holds the last stage in
+/// registers, so that stage does not count for a tile with ROCm's extras.
 pub fn feasibility(facts: &Facts, problem: &Problem, tile: &Tile) -> Feasibility {
     const MAX_ACCUMULATORS: u32 = 256;
     let stage = stage_bytes(problem, tile);

@@ -41,8 +41,8 @@ pub enum Space {
 }
 
 impl Space {
-    /// Whether the sizes of a problem change the list of configs by more than `EVEN_K`. The input
-    /// types always may.
+    /// Whether the list of configs depends on the sizes of a problem in more than `EVEN_K`. (Every
+    /// list but a user's may also depend on the input types.)
     pub fn follows_sizes(&self, hardware: &Hardware) -> bool {
         match self {
             Self::List(_) => false,

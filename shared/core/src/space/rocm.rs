@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn the_full_space_is_what_fits_the_local_memory() {
         let full = |dtype| configs(Op::Mm, SpaceName::Full, dtype, (4096, 4096, 4096));
-        // One of the two stages is in shared memory: (m + n) · k elements in 64 KiB. There are 25
+        // The stage that is in shared memory has (m + n) · k elements, in 64 KiB. There are 25
         // blocks per k. In bf16, 16 of them are too large at k = 256 and 9 at k = 128. Each block
         // has 24 configs.
         assert_eq!(full(DType::BFloat16).len(), 100 * 24);

@@ -11,8 +11,8 @@ use crate::{Config, Dataset, Method, Micros, Problem, Solution};
 impl Table {
     /// A table of the `top` best configs of every problem, or of all configs, in order of time.
     ///
-    /// All datasets must be of one hardware. Methods are never mixed: without a `method`, the one with
-    /// most timings counts. A config's time is the median over the solutions that timed it. Problems
+    /// All datasets must be of one hardware. Methods are never mixed: without a `method`, the method with
+    /// most timings is taken. A config's time is the median over the solutions that timed it. Problems
     /// without a time are left out.
     pub fn from_datasets(
         datasets: &[Dataset],

@@ -10,7 +10,7 @@ use super::pairs::DrawnPairs;
 use crate::error::Invalid;
 use crate::{OutputLayout, Problem};
 
-/// From problem to a range of the table's configs.
+/// Finds the range of a problem's configs in the table.
 ///
 /// In a large table, reads from memory take most of a lookup's time. So a problem is packed into
 /// three words with its range beside them, and one cache line holds both.

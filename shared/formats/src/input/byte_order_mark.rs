@@ -2,7 +2,7 @@
 
 use std::io;
 
-/// Programs on Windows put this before UTF-8. It has no meaning there.
+/// Some programs on Windows put this before UTF-8, where it has no meaning.
 const UTF8_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// The marks of UTF-16. No format here is written in UTF-16.

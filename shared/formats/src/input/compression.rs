@@ -28,8 +28,8 @@ pub(crate) fn zstd_limit(compressed: u64) -> u64 {
     MAX_UNPACKED.min(FREE_UNPACKED.saturating_add(MAX_EXPANSION.saturating_mul(compressed)))
 }
 
-/// Whether all decoders find the same errors in some bytes. They do if the bytes are not compressed, or if
-/// the compression is undamaged up to where the bytes end.
+/// Whether every decoder of zstd finds the same errors in some bytes. This is sure if the bytes are not
+/// compressed, or if their compression is undamaged up to the last byte.
 pub fn is_sound(bytes: &[u8]) -> bool {
     let unpacked = |frame: ZstdDecoder<_>| {
         io::copy(&mut frame.take(zstd_limit(bytes.len() as u64)), &mut io::sink()).map(drop)

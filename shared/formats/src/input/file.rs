@@ -59,8 +59,8 @@ pub fn read_bounded(path: &Path, limit: u64) -> Result<Vec<u8>, FormatError> {
     Ok(bytes)
 }
 
-/// The error for a file that cannot be read. For folders the words are ours, since systems differ
-/// in theirs.
+/// The error for a file that cannot be read. For folders it has words of our own, since each system
+/// has other words.
 fn unreadable(path: &Path, source: io::Error) -> FormatError {
     let source = if path.is_dir() { io::Error::other("got a folder, expected a file") } else { source };
     FormatError::Io { path: path.to_owned(), source }

@@ -10,8 +10,8 @@ use super::malformed::malformed;
 use crate::FormatError;
 use crate::error_place::Place;
 
-/// Reads a text of bounded length. `expected` says for errors what it should be, such as `a JSON
-/// list`.
+/// Reads a text of bounded length. `expected` says in errors what the text should be, such as `a
+/// JSON list`.
 pub fn read_text(path: &Path, limit: u64, expected: &'static str) -> Result<String, FormatError> {
     let bytes = read_bounded(path, limit)?;
     text(&bytes, expected).map(str::to_owned).map_err(|error| in_file(path, error))

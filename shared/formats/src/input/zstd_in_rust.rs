@@ -31,7 +31,7 @@ impl<R: BufRead> Decoder<R> {
         Ok(Self { input, frame: Box::default(), state: State::BetweenFrames })
     }
 
-    /// Limits how many bytes are kept to look back on. `log` is their logarithm.
+    /// Limits how far back the data may refer, in bytes. `log` is the base-2 logarithm of this limit.
     pub(crate) fn window_log_max(&mut self, log: u32) -> io::Result<()> {
         self.frame.set_max_window_size(1 << log);
         Ok(())
@@ -65,7 +65,7 @@ impl<R: BufRead> Decoder<R> {
         let decoded = self.frame.decode_blocks(&mut self.input, BlockDecodingStrategy::UptoBlocks(1));
         match decoded {
             Ok(_) => Ok(()),
-            // The decoder in C would return a part of such a block. This one cannot.
+            // The decoder in C would return a part of a block that breaks off. This decoder cannot.
             Err(FrameDecoderError::FailedToReadBlockBody(DecodeBlockContentError::ReadError { .. })) => {
                 Err(io::Error::other("an uncompressed block breaks off"))
             }
@@ -115,7 +115,7 @@ fn broken_off() -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, "incomplete frame")
 }
 
-/// An input that notes whether somebody read past its end.
+/// An input that notes whether a read went past its end.
 struct Watched<R> {
     input: R,
     asked_for_more: bool,

@@ -6,7 +6,7 @@ use super::Token;
 use crate::input::source::Source;
 use crate::limits::MAX_DEPTH;
 
-/// The bytes that are held at a time. The longest thing that must lie in one piece fits.
+/// How many bytes are held at a time: enough for the longest content that must lie in one piece.
 const CAPACITY: usize = 1 << 18;
 
 /// Shows the next bytes of a source in one piece.

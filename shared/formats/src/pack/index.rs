@@ -60,8 +60,8 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// The kernel's place in its pack. Reading kernels in this order unpacks no part of the pack
-    /// twice.
+    /// The kernel's place in its pack. Reading kernels in the order of their places unpacks no part
+    /// of the pack twice.
     pub fn place(&self) -> (u32, u64) {
         (self.chunk, self.start)
     }

@@ -35,7 +35,7 @@ impl Pack {
         Self::read(open_regular(path)?, path)
     }
 
-    /// Reads a pack from an open file. Errors name it by `path`.
+    /// Reads a pack from an open file. Errors name the pack by `path`.
     pub fn read(mut file: File, path: &Path) -> Result<Self, FormatError> {
         let io = |source| FormatError::Io { path: path.to_owned(), source };
         let size = file.metadata().map_err(io)?.len();
@@ -91,7 +91,7 @@ impl Pack {
         })
     }
 
-    /// The digest of the index, which names the whole content.
+    /// The digest of the index. It names the whole content of the pack.
     pub fn digest(&self) -> &Digest {
         &self.digest
     }
@@ -101,7 +101,7 @@ impl Pack {
         &self.index.arch
     }
 
-    /// The versions of what compiled the kernels.
+    /// The versions of the programs that compiled the kernels.
     pub fn toolchain(&self) -> &BTreeMap<String, String> {
         &self.index.toolchain
     }

@@ -11,7 +11,7 @@ use super::{Chunk, Index, Kernel, KernelRecord, MAGIC, Outcome, SCHEMA};
 /// Bytes of the binaries in one chunk. They are enough to compress well, and few enough to unpack
 /// quickly at the first launch.
 const CHUNK_BYTES: usize = 2 << 20;
-/// The highest level that is fast enough, because a pack is built once and copied often.
+/// The highest level that is fast enough. A pack is built once and copied often.
 const LEVEL: i32 = 19;
 
 /// Collects kernels and makes the bytes of a pack. Kernels that are added one after the other share
@@ -34,7 +34,7 @@ impl PackWriter {
         Self { index, chunks: Vec::new(), open: Vec::new() }
     }
 
-    /// Adds a kernel. `launch` has its threads, shared memory, registers and stack.
+    /// Adds a kernel. `launch` has the kernel's threads, shared memory, registers and stack.
     pub fn add_built(&mut self, key: String, symbol: String, launch: [u32; 4], binary: &[u8]) {
         if !self.open.is_empty() && self.open.len() + binary.len() > CHUNK_BYTES {
             self.close_chunk();

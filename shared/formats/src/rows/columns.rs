@@ -72,7 +72,7 @@ pub(super) const COLUMNS: [Column; 40] = [
 
 pub(super) const WIDTH: usize = COLUMNS.len();
 
-/// The first columns name the solution of a row: all columns before the config and what was
+/// How many columns name the solution of a row. They stand first, before the config and what was
 /// measured.
 pub(super) const SUBJECT: usize = place("template");
 

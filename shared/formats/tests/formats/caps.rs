@@ -47,7 +47,8 @@ fn claimed_lengths_are_not_believed() {
 fn more_timings_than_a_files_size_lets_expect_are_refused() {
     let rows = 1 << 20;
     let mut dataset = golden();
-    // The text does not compress. So the file is large enough to be allowed the space that the timings take.
+    // The limit on timings grows with the file's size. This text does not compress, so the file is large
+    // enough.
     let mut state = 0x9e37_79b9_u32;
     let noise = std::iter::repeat_with(|| {
         state ^= state << 13;

@@ -52,7 +52,7 @@ fn no_flipped_bit_panics_and_a_checksum_finds_it_in_our_own_format() {
                 let mut flipped = bytes.clone();
                 flipped[place] ^= 1 << bit;
                 let result = decode(&flipped);
-                // Some bits of the frame header have no meaning. All bits of the data have one.
+                // Some bits of the frame header have no meaning. All bits of the data have a meaning.
                 if columnar && place > 6 {
                     let unchanged = result.as_ref().is_ok_and(|decoded| decoded.datasets == rich());
                     assert!(result.is_err() || unchanged, "bit {bit} of byte {place}");

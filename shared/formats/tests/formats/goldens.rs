@@ -51,7 +51,7 @@ fn the_older_form_is_read_and_written_in_the_current_one() {
 }
 
 /// torch-diode's dataset of the H200: 320,606 timings. This file is too large for the repository, so the test
-/// runs only if the variable names the folder that holds it.
+/// runs only if `DIODE_DATA_DIR` names the folder that holds it.
 #[test]
 fn the_real_h200_dataset_survives_to_the_byte() {
     let Some(folder) = std::env::var_os("DIODE_DATA_DIR") else {
@@ -70,8 +70,8 @@ fn the_real_h200_dataset_survives_to_the_byte() {
     assert_eq!(decode(&columnar).unwrap().datasets, decoded.datasets);
 }
 
-/// torch-diode's sample dataset, in its older form. The test runs only if the variable names the folder of
-/// torch-diode's real files.
+/// torch-diode's sample dataset, in its older form. The test runs only if `DIODE_COMPAT_DIR` names the
+/// folder of torch-diode's real files.
 #[test]
 fn the_old_sample_dataset_is_read_whole() {
     let Some(folder) = std::env::var_os("DIODE_COMPAT_DIR") else {

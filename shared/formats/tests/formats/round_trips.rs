@@ -10,7 +10,7 @@ use diode_formats::{
 
 use crate::samples::{golden, plain, problem, rich, solution};
 
-/// Reads encoded datasets back from a file whose name says nothing.
+/// Reads encoded datasets back from a file whose name has no ending.
 pub(crate) fn reread(bytes: &[u8]) -> Decoded {
     let file = tempfile::NamedTempFile::new().unwrap();
     #[expect(clippy::disallowed_methods, reason = "thrown away at once")]
@@ -36,7 +36,7 @@ fn every_format_converts_to_every_other() {
     }
 }
 
-/// All real times in every ordered pair of formats: what is read from one format is written in the other.
+/// All real times in every ordered pair of formats: what was read from the first is written in the second.
 #[test]
 fn the_real_h200_timings_survive_every_pair_of_formats() {
     let path = concat!(
@@ -50,8 +50,8 @@ fn the_real_h200_timings_survive_every_pair_of_formats() {
     for from in Format::ALL {
         let first = reread(&encode(from, &original).unwrap()).datasets;
         assert_eq!(content_digest(&first), digest, "{from}");
-        // An earlier format gave the same datasets, even in the same order, so the next step is checked
-        // already.
+        // An earlier format gave the same datasets in the same order. So writing them in all formats was
+        // checked already.
         if seen.contains(&first) {
             continue;
         }

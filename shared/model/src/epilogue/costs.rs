@@ -5,11 +5,11 @@ use diode_core::{Config, DType, Problem, Tile};
 
 use super::Following;
 
-/// With this many values of the product per thread or more, an epilogue does not have enough registers.
+/// If a thread has this many values of the product or more, an epilogue does not have enough registers.
 const CROWDED: u32 = 128;
 
-/// Warps on a multiprocessor. With fewer, one of its four schedulers has only one warp, which waits for its
-/// own results.
+/// The fewest warps with which a multiprocessor is busy. With fewer, one of its four schedulers has only one
+/// warp, which waits for its own results.
 const ENOUGH_WARPS: u64 = 8;
 
 /// Registers of a thread beside its values of the product.
@@ -17,7 +17,7 @@ const REGISTERS: u32 = 56;
 /// Registers that an epilogue needs in addition.
 const MORE_REGISTERS: u32 = 16;
 
-/// The size of the cache. A product of up to half of it is still half in the cache when it is read.
+/// The size of the cache. Of a product that is at most half as large, half is read from the cache.
 const CACHE_BYTES: u64 = 50 << 20;
 
 /// The costs that were measured on some hardware. `docs/measurements/plugin.md` says how.
@@ -34,12 +34,12 @@ pub struct Costs {
     pub read_us: f64,
     /// How long a tile takes for 1024 values of `erf` on every multiprocessor.
     pub erf_us: f64,
-    /// The same with so many values per thread that registers do not suffice.
+    /// The same for a tile that is short of registers, because each thread has many values.
     pub crowded_erf_us: f64,
     /// How many times longer functions and other operands take with fewer than `ENOUGH_WARPS`.
     pub few_warps: f64,
-    /// By which share of its time a tile is slower if an epilogue's registers leave room for only one block
-    /// on a multiprocessor.
+    /// The share of its time by which a tile is slower if an epilogue's registers leave room for only one
+    /// block on a multiprocessor.
     pub lost_occupancy: f64,
 }
 
@@ -161,7 +161,7 @@ mod tests {
     fn a_tile_with_few_warps_waits_for_functions() {
         let (h100, problem) = (costs("nvidia-h100"), problem(2048, 512, 256));
         let gated = following(&["exp", "add", "div", "mul"], 1 << 20, 2 << 20);
-        // 128 blocks of four warps have too few warps. Of 256 blocks, two run at once.
+        // Of 128 blocks, a multiprocessor runs one, which has too few warps. Of 256 blocks, it runs two at once.
         let [few, enough] =
             [128, 64].map(|block_n| h100.fused_us(&gated, &problem, &tile(64, block_n, 4), 8.0));
         assert!(few > 1.5 * enough, "{few} {enough}");

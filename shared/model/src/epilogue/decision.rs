@@ -10,7 +10,7 @@ use crate::RankedSpace;
 /// A tile is taken instead of the library only if it is predicted to be faster by this share, with the
 /// epilogue counted.
 ///
-/// With it fewer picks are slower than the library, and the mean changes by less than 0.3 %.
+/// With this doubt fewer picks are slower than the library, and the mean speed changes by less than 0.3 %.
 /// `docs/measurements/plugin.md` has the figures.
 pub const DOUBT: f64 = 0.07;
 
@@ -33,8 +33,8 @@ impl Weighed {
         Micros(self.alone.0 + self.following.0)
     }
 
-    /// The time that is compared. Tiles get the doubt added; the library gets none, because its time is well
-    /// known.
+    /// The time that is compared. The doubt is added to a tile's time. It is not added to the library's
+    /// time, which is well known.
     fn doubtful_us(&self) -> f64 {
         self.total().0 * if self.config.is_library() { 1.0 } else { 1.0 + DOUBT }
     }
@@ -138,7 +138,7 @@ impl Verdict {
     }
 }
 
-/// Why times exclude the epilogue, in one sentence. `None` if they include it or there is none.
+/// One sentence that says why times exclude the epilogue. `None` if they include it, or without an epilogue.
 pub fn uncounted(epilogue: Epilogue, hardware: &Hardware, problem: &Problem) -> Option<String> {
     if epilogue == Epilogue::None {
         return None;

@@ -3,7 +3,7 @@
 use diode_core::{DType, Epilogue, Problem};
 
 /// A function and how long it takes, relative to `erf`: in a kernel of its own, and in a tile. Functions that
-/// are not listed take no time beyond that of the memory.
+/// are not listed take no longer than reading and writing the memory.
 type Work = (&'static str, f64, f64);
 
 /// Long functions need registers of their own in a tile.
@@ -14,7 +14,7 @@ const SHORT: [Work; 4] = [("exp", 0.3, 0.44), ("sigmoid", 0.3, 0.44), ("log", 0.
 /// A change of type. It is named only if there is nothing else to name.
 const CAST: &str = "convert_element_type";
 
-/// What becomes part of a tile's kernel because it follows the multiplication point by point.
+/// What becomes part of a tile's kernel because it follows the multiplication element by element.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Following {
     /// The names of torch's functions.

@@ -9,14 +9,14 @@ use crate::ModelError;
 /// No network was ever wider. The limit also bounds the work of a prediction.
 const MAX_WIDTH: usize = 1024;
 /// The most hidden layers or blocks. The deepest network that torch-diode's commands make by
-/// default has 10.
+/// default has 10 blocks.
 const MAX_LAYERS: usize = 64;
 
 /// A network of one of torch-diode's three types.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Architecture {
-    /// The type that torch-diode shipped. Its output is a time beyond `kernel_overhead` ms.
+    /// The type that torch-diode shipped. Its output is a time in addition to `kernel_overhead` ms.
     V1 {
         widths: Vec<usize>,
         kernel_overhead: f64,
@@ -52,9 +52,9 @@ pub enum Part {
     Relu,
     /// Changes nothing outside of training.
     Dropout,
-    /// Keeps a copy of the values …
+    /// Keeps a copy of the values.
     Keep,
-    /// … and adds this copy.
+    /// Adds the copy that the last `Keep` has made.
     AddKept,
 }
 

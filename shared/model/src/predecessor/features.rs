@@ -1,8 +1,8 @@
 //! The inputs of torch-diode's networks.
 //!
 //! torch-diode's mistakes are repeated here, because weights only fit the inputs that they were
-//! trained on. In the larger set every type but float16 counts as 32 bits, products leave the batch
-//! out, and K has no logarithm.
+//! trained on. In the set of 36 features, every type but float16 counts as 32 bits, the products of
+//! sizes leave the batch out, and K has no logarithm.
 
 use diode_core::{DType, Problem, Tile};
 
@@ -174,7 +174,7 @@ struct Arithmetic {
 }
 
 impl Arithmetic {
-    /// The values of one matrix of the batch, since torch-diode's features leave the batch out.
+    /// The figures of one matrix of the batch, since torch-diode's features leave the batch out.
     fn of(problem: &Problem, bits: f64) -> Self {
         let (m, n, k) = (problem.m as f64, problem.n as f64, problem.k as f64);
         let gb = (m * k + k * n + m * n) * (bits / 8.0) / 1e9;

@@ -1,7 +1,7 @@
 //! torch-diode's networks, so that its models can be used and compared with ours.
 //!
 //! The three types, their features and the names of their tensors are torch-diode's own. A model
-//! comes from one of torch-diode's checkpoints, or from a file of ours with such a network that was
+//! comes from one of torch-diode's checkpoints, or from a file of ours that holds such a network,
 //! trained here.
 
 mod architecture;

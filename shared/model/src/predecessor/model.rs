@@ -15,7 +15,7 @@ use crate::{ModelError, Predictor};
 /// Inputs are clamped to this many deviations from the mean. Training data is never further out.
 const FURTHEST: f32 = 8.0;
 
-/// What our file states about such a model. torch-diode's own files state nothing of it.
+/// What our file states about a model of these types. torch-diode's own files do not state it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PredecessorMetadata {
     pub heuristic: Heuristic,
@@ -41,7 +41,7 @@ pub struct PredecessorModel {
     pub(super) checkpoint: TorchCheckpoint,
 }
 
-/// The scale of the columns for a network that was trained here: it gives mean 0 and deviation 1.
+/// The scale of the columns for a network that was trained here. Scaled columns have mean 0 and deviation 1.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Scale {
     pub(super) mean: Vec<f32>,
@@ -147,7 +147,7 @@ impl PredecessorModel {
         Ok(())
     }
 
-    /// The predicted time. v1's output is a time beyond a fixed one.
+    /// The predicted time. v1's output is a time in addition to a fixed overhead.
     fn finish(&self, output: f64) -> f64 {
         match self.architecture {
             Architecture::V1 { kernel_overhead, .. } => {

@@ -152,7 +152,7 @@ impl ProblemFeatures {
     }
 }
 
-/// Scales raw values. They belong to the columns from `first` on.
+/// Scales the raw values of the columns from `first` on.
 #[inline(always)]
 fn scale(values: &mut [f32x8], first: usize) {
     for (values, column) in values.iter_mut().zip(&COLUMNS[first..]) {

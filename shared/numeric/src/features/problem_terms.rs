@@ -7,7 +7,7 @@ use super::machine::Machine;
 
 /// The shortest time of any kernel: its launch, first loads and last stores.
 pub(super) const LAUNCH_US: f32 = 4.0;
-/// Inputs that are larger than this many caches count as this many.
+/// Inputs count as at most this many times the size of the cache.
 const MAX_CACHE_FULLS: f32 = 4.0;
 
 /// The sizes of a problem, and what follows from them on some hardware.

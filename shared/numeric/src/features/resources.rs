@@ -16,11 +16,11 @@ const MIN_REGISTERS: f32 = 32.0;
 const REGISTER_STEP: f32 = 8.0;
 /// Bytes of shared memory that the driver keeps for each block.
 const RESERVED_SMEM: f32 = 1024.0;
-/// Without warp-group instructions, operands pass through registers. At most this much of K is
-/// there at a time …
+/// Without warp-group instructions, operands pass through registers, at most this much of K at a
+/// time.
 const FRAGMENT_K: f32 = 32.0;
-/// … and takes this many registers per byte: a register has four bytes, and half as many again are
-/// in flight.
+/// Registers for each byte of these operands: a quarter to hold the byte, and half as much again
+/// for operands in flight.
 const FRAGMENT_REGISTERS: f32 = 0.375;
 /// The SIMD units of an AMD compute unit. `waves_per_eu` is per unit.
 const UNITS_PER_SM: f32 = 4.0;

@@ -21,9 +21,9 @@ const SUSTAINED_DRAM: f32 = 4.5 / 4.8;
 const LOAD_LATENCY_US: f32 = 0.7;
 /// The time to begin and end one round of blocks, in µs.
 const ROUND_US: f32 = 0.5;
-/// The rate with which ROCm's compiler's own choice of matrix instructions counts, compared with the
-/// 16×16 instructions. It is an assumption, so that two candidates that differ in nothing else do not
-/// tie.
+/// The rate of the matrix instructions that ROCm's compiler chooses by itself, compared with that of
+/// the 16×16 instructions. It is assumed, not measured: two candidates that differ only in this must
+/// not tie.
 const LARGE_INSTRUCTION_RATE: f32 = 0.97;
 
 /// The columns of the groups "the config" and "what the config takes of an SM".
@@ -150,7 +150,7 @@ struct Fill {
     waves: f32x8,
     /// How many blocks share an SM.
     active: f32x8,
-    /// How many turns an SM needs for its tiles.
+    /// How many rounds of blocks an SM needs for its tiles.
     rounds: f32x8,
 }
 

@@ -66,7 +66,7 @@ fn a_large_square_has_the_values_computed_by_hand() {
 
 #[test]
 fn a_decode_shape_is_bound_by_what_is_in_flight() {
-    // 32 tiles of 16×128 fill 32 of 132 SMs. Each has one stage of (16 + 128) × 64 × 2 bytes.
+    // 32 tiles of 16×128 fill 32 of 132 SMs. Each block holds one stage of (16 + 128) × 64 × 2 bytes.
     let tile = Tile::new(16, 128, 64, 2, 4);
     let get = |name, scale| column(Op::Mm, (1, 1, 4096, 4096), tile, name, scale);
     assert_eq!(get("m_is_1", Scale::Linear), 1.0);

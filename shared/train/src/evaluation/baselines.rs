@@ -1,4 +1,4 @@
-//! Choices without a model. They are judged by the same measured times.
+//! Choices without a model. They are judged by the same measured times as models.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -11,7 +11,7 @@ use super::judged::Judged;
 use super::verdict::top_k;
 use crate::TrainingSet;
 
-/// How many advised configs the longer of the two baselines from nearest problems times.
+/// How many of the configs that the nearest problems advise are timed by the baseline `nearest_5`.
 const ADVISED: usize = 5;
 
 /// One way to choose without a model.
@@ -33,8 +33,8 @@ pub struct Baseline {
 /// Baselines by their short names.
 pub type Baselines = BTreeMap<&'static str, Baseline>;
 
-/// All baselines that the data can judge. `nearest` needs `others`. Without `others`, `best fixed config`
-/// is chosen with hindsight, from the judged problems themselves.
+/// All baselines that the data can judge. The baselines of nearest problems need `others`. Without
+/// `others`, the best fixed config is chosen with hindsight, from the judged problems themselves.
 pub(super) fn baselines(
     judged: &[Judged],
     set: &TrainingSet,
@@ -104,7 +104,7 @@ fn advised(table: &Table, problem: &Problem) -> Vec<Config> {
     candidates.map(|candidate| candidate.config).filter(|config| Key::of(config).is_some()).collect()
 }
 
-/// The measured times of a problem, by the part of the config that is chosen.
+/// The measured times of a problem, by the chosen part ([`Key`]) of each config.
 struct MeasuredTimes<'a> {
     judged: &'a Judged,
     times: HashMap<Key, f64>,

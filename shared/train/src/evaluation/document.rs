@@ -60,7 +60,7 @@ pub struct ProblemRow {
     pub configs: usize,
     pub picked: Config,
     pub picked_us: f64,
-    /// `null` if the model predicts more than a number can hold.
+    /// `null` if the model predicts a greater time than a number can hold.
     pub predicted_us: f64,
     pub best: Config,
     pub best_us: f64,
@@ -73,7 +73,7 @@ pub struct ProblemRow {
     pub shares_with_library: Option<BTreeMap<String, f64>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub library_us: Option<f64>,
-    /// The mean error of the predicted times within twice the best time, as a share.
+    /// The mean error of the predicted times of configs within twice the best time, as a share.
     pub near_error: f64,
 }
 

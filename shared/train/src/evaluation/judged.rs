@@ -163,8 +163,8 @@ impl<'m> Judge<'m> {
 
     /// The ranking of the measured configs by a model with a rule for picks, and how long it took.
     ///
-    /// If these configs are most of the model's own space, the space is ranked as for any user.
-    /// Configs that failed have no measured time and are left out.
+    /// If these configs are more than half of the model's own space, the whole space is ranked, as
+    /// for any user. Configs that failed have no measured time and are left out.
     fn ranked(
         &mut self,
         problem: &Problem,

@@ -24,7 +24,7 @@ impl FirstPicks {
         Self::of_while(model, set, &|| true)
     }
 
-    /// The same, but asks `goes_on` before each problem and [stops](TrainError::Stopped) if it returns false.
+    /// Like [`Self::of`]. Asks `goes_on` before each problem and [stops](TrainError::Stopped) if it is false.
     pub fn of_while(
         model: &dyn Predictor,
         set: &TrainingSet,
@@ -41,7 +41,7 @@ impl FirstPicks {
         self.triton()
     }
 
-    /// Sums the picks up; `None` if there are none.
+    /// The figures of all first picks; `None` if there are no picks.
     pub fn report(&self) -> Option<KeptReport> {
         let (triton, everything) = (self.triton(), self.everything());
         let of = |shares: &[f64]| (!shares.is_empty()).then(|| top_k(shares.iter().copied()));

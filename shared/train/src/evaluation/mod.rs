@@ -23,7 +23,7 @@ pub(crate) use verdict::{Verdict, report};
 
 use crate::{TrainError, TrainingSet};
 
-/// Judges a model on a set. It picks among the configs that each problem of the set has.
+/// Judges a model on a set. The model picks among the configs that each problem of the set has.
 pub fn evaluate(model: &dyn Predictor, set: &TrainingSet) -> Result<EvaluationReport, TrainError> {
     Ok(report(&verdicts(model, set)?, split(model, set)))
 }

@@ -10,9 +10,9 @@ use super::rank_correlation::spearman;
 
 /// The numbers of picks in reports.
 pub(super) const PICKS: [usize; 5] = [1, 3, 5, 8, 16];
-/// Times are near-best for figures about errors within this factor of the best …
+/// In figures about errors, a time is near-best if it is within this factor of the best time.
 const NEAR: f64 = 2.0;
-/// … and a pick is close to the best within this factor.
+/// A pick is close to the best if its time is within this factor of the best time.
 const CLOSE: f64 = 1.05;
 
 /// How good the picks for one problem are.
@@ -26,7 +26,7 @@ pub(crate) struct Verdict {
     /// The first pick's measured time / its predicted time.
     pub(crate) pick_bias: f64,
     configs: usize,
-    /// Sum and number of the relative errors: here over all timings, below over near-best ones.
+    /// Sum and number of the relative errors of all timings. `near_errors` is over near-best timings.
     errors: (f64, usize),
     near_errors: (f64, usize),
     spearman: f64,

@@ -31,9 +31,9 @@ struct Layer {
 }
 
 impl Mlp {
-    /// Random weights as in torch's linear layers: uniform, up to 1 / the square root of the number of
-    /// inputs. Inputs that are `idle` in all training data get the weight 0, so that their values cannot
-    /// matter later.
+    /// Random weights as in torch's linear layers: uniform, at most 1 / the square root of the number of
+    /// inputs in size. Inputs that are `idle` in all training data get the weight 0, so that their values
+    /// cannot matter later.
     pub(crate) fn new(idle: &[bool], hidden: &[usize], rng: &mut ChaCha8Rng) -> Result<Self> {
         let mut inputs = idle.len();
         let mut layers = Vec::new();

@@ -1,5 +1,5 @@
 //! Trains torch-diode's networks, to compare them with ours. Layers and recipe are torch-diode's,
-//! but its other mistakes are not repeated.
+//! but three of its mistakes are not repeated.
 //!
 //! The recipe: the mean square error of ln(ms), with the same weight for all timings; Adam; a
 //! learning rate that halves when the validation loss stops falling; and an early end. Unlike in

@@ -6,7 +6,7 @@ use diode_model::predecessor::{features, scaled};
 use crate::{TrainError, TrainingProblem, TrainingSet};
 
 pub(super) const COLUMNS: usize = 36;
-/// A column is constant if its deviation is at most this small beside its mean.
+/// A column is constant if its deviation is at most this share of its mean.
 const CONSTANT: f64 = 1e-6;
 
 /// The timings of some problems.

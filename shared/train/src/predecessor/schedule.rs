@@ -1,10 +1,10 @@
 //! A learning rate that halves when the validation loss stops falling.
 
-/// The rate is multiplied by this …
+/// The factor by which the rate is multiplied when the loss stops falling.
 const FACTOR: f64 = 0.5;
-/// … after more than this many epochs without an improvement …
+/// The most epochs without an improvement for which the rate stays the same.
 const PATIENCE: usize = 5;
-/// … by at least this share of the best loss.
+/// An improvement is at least this share of the best loss.
 const LEAST_GAIN: f64 = 1e-4;
 const LOWEST: f64 = 1e-6;
 

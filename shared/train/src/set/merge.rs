@@ -30,8 +30,8 @@ pub(super) fn merge(datasets: &[Dataset], wanted: Option<Method>) -> Result<Trai
 
     let mut gathered: BTreeMap<(Problem, Method), Gathered> = BTreeMap::new();
     for dataset in datasets {
-        // From the dataset's indices to the set's. The library and kernels without features have no
-        // index there.
+        // Maps the dataset's indices of configs to the set's indices. The library and kernels
+        // without features have no index in the set.
         let indices: Vec<Option<ConfigIndex>> = dataset.configs.iter().map(|c| configs.index_of(c)).collect();
         for solution in &dataset.solutions {
             if ProblemFeatures::new(&facts, &solution.problem).is_none() {
@@ -66,8 +66,8 @@ pub(super) fn merge(datasets: &[Dataset], wanted: Option<Method>) -> Result<Trai
     })
 }
 
-/// The hardware of all datasets, which must be the same. It is taken from a dataset that has its
-/// facts.
+/// The hardware of all datasets, which must be the same. It is taken from a dataset that holds the
+/// hardware's facts.
 fn common_hardware(datasets: &[Dataset]) -> Result<(Hardware, Facts), TrainError> {
     let first = &datasets.first().ok_or(TrainError::Empty { left_out: LeftOut::default() })?.hardware;
     if let Some(other) = datasets.iter().find(|d| d.hardware.slug != first.slug) {
@@ -110,7 +110,7 @@ struct Gathered {
 }
 
 impl Gathered {
-    /// Adds a solution. Returns how many of its timings were of no use.
+    /// Adds a solution. Returns how many of its timings cannot be learnt from.
     fn take(
         &mut self,
         solution: &Solution,

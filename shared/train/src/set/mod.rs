@@ -20,12 +20,12 @@ pub struct TrainingSet {
     hardware: Hardware,
     facts: Facts,
     method: Method,
-    /// Every config that occurs. They are sorted, so that indices compare like their configs.
+    /// All configs that occur, sorted, so that indices compare like their configs.
     configs: Arc<ConfigDictionary>,
     /// The problems, sorted.
     problems: Vec<Arc<TrainingProblem>>,
-    /// Problems that were timed by other methods. Models learn from them, marked as such, but are not
-    /// judged by them.
+    /// Problems that were timed by other methods. Models learn from them but are not judged by them.
+    /// Each problem names its method.
     others: Vec<Arc<TrainingProblem>>,
     /// Timings of other hardware, with one set for each.
     related: Vec<TrainingSet>,
@@ -55,7 +55,7 @@ pub struct TimedConfig {
 
 impl TrainingSet {
     /// Merges datasets. Several timings of one config on one problem become their median. Methods are
-    /// never mixed: without a `method`, the one with most timings counts.
+    /// never mixed: without a `method`, the method with most timings is taken.
     pub fn from_datasets(datasets: &[Dataset], method: Option<Method>) -> Result<Self, TrainError> {
         merge::merge(datasets, method)
     }

@@ -31,7 +31,7 @@ fn times_of_kept_problems_change_no_model() {
             solution.times.iter_nanos().enumerate().map(|(at, time)| time.0 as u64 * (2 + at as u64 % 3));
         solution.times = TimeColumn::from_nanos(slower.collect()).unwrap();
     }
-    // A second method's times of kept problems are not learnt from, either.
+    // The model does not learn the second method's times of kept problems, either.
     let mut second = data.solutions.iter().find(|solution| is_kept(&solution.problem)).unwrap().clone();
     second.method = Method::Unspecified;
     data.solutions.push(second);

@@ -32,7 +32,7 @@ fn set_with_library(problem_count: usize, library: impl Fn(u64) -> u64) -> Train
     TrainingSet::from_datasets(&[data], None).expect("the data is valid")
 }
 
-/// The geometric mean that the config with the best average reaches.
+/// The highest geometric mean of best time / config's time that a single config reaches.
 fn best_fixed(set: &TrainingSet) -> f64 {
     let mut logs: BTreeMap<ConfigIndex, f64> = BTreeMap::new();
     for problem in set.iter() {

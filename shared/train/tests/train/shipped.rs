@@ -1,4 +1,4 @@
-//! The models in `trained_models`, and the data that they state as theirs.
+//! The models in `trained_models`, and the data that they state as their training data.
 
 use std::path::{Path, PathBuf};
 

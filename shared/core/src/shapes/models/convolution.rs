@@ -23,8 +23,8 @@ pub struct Convolution {
 impl FromStr for Convolution {
     type Err = Invalid;
 
-    /// Reads `in=64,out=128,kernel=3,size=56`. `stride` (else 1) and `padding` (else 0) may be
-    /// added.
+    /// Reads `in=64,out=128,kernel=3,size=56`. `stride` (by default 1) and `padding` (by default 0)
+    /// may be added.
     fn from_str(text: &str) -> Result<Self, Invalid> {
         let names = ["in", "out", "kernel", "stride", "padding", "size"];
         let [in_channels, out_channels, kernel, stride, padding, size] = parse(WHAT, text, names)?;

@@ -25,9 +25,9 @@ pub struct Transformer {
 impl FromStr for Transformer {
     type Err = Invalid;
 
-    /// Reads `hidden=4096,intermediate=11008,heads=32`. `kv_heads` (else as many as heads) and
-    /// `head_dim` (else hidden / heads) may be added. `vocab` adds a last layer, which computes the
-    /// next word.
+    /// Reads `hidden=4096,intermediate=11008,heads=32`. `kv_heads` (by default `heads`) and
+    /// `head_dim` (by default `hidden` / `heads`) may be added. `vocab` adds a last layer, which
+    /// computes the next word.
     fn from_str(text: &str) -> Result<Self, Invalid> {
         let names = ["hidden", "intermediate", "heads", "kv_heads", "head_dim", "vocab"];
         let [hidden, intermediate, heads, kv_heads, head_dim, vocab] = parse(WHAT, text, names)?;
@@ -95,7 +95,7 @@ impl Transformer {
     }
 
     /// The part of the layers on one device. If there are fewer heads of keys and values than
-    /// devices, every device holds a copy of one of them.
+    /// devices, every device holds a copy of one such head.
     fn share(&self, devices: u64) -> Result<Share, Invalid> {
         let split = |name, size| divide("tensor parallelism", name, size, devices);
         let heads = split("heads", self.heads)?;

@@ -90,8 +90,8 @@ impl InductorEntry {
         hardware: &Hardware,
         torch: Option<TorchVersion>,
     ) -> Result<Self, Invalid> {
-        // A list may name the plain kernel for a batched problem. Inductor has a kernel of its own
-        // for batches.
+        // A list may name the plain kernel for a batched problem. For batches, Inductor has another
+        // kernel, which is taken instead.
         let config = match config {
             Config::Mm(tile) | Config::Bmm(tile) => config_for(problem.op, *tile),
             other => *other,

@@ -59,7 +59,7 @@ impl Table {
     /// The table in Inductor's form. Keys and entries are those of torch 2.11.
     ///
     /// Problems share a key if they differ only in what the key does not say, such as the layout of
-    /// the output. The first of them counts.
+    /// the output. The first of these problems counts.
     pub fn to_inductor(&self, options: &InductorOptions) -> Result<InductorTable, Invalid> {
         if self.hardware.vendor == Vendor::Cpu {
             return Err(Invalid::new(

@@ -39,8 +39,7 @@ impl Machine {
         Ok(View { storage: storage.clone(), offset: self.size(offset)?, shape })
     }
 
-    /// Takes the attributes of a map. They only say which versions its parts have, so they are
-    /// dropped.
+    /// Takes the attributes of a map and drops them. They only say which versions the map's parts have.
     pub(super) fn set_attributes(&mut self) -> Result<(), Fault> {
         self.pop()?;
         match self.top() {

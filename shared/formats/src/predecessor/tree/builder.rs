@@ -22,7 +22,7 @@ pub(super) struct Builder {
     place: Place,
     datasets: Vec<Dataset>,
     /// The ops of the current hardware and the problem keys of the current op. A repeated key is
-    /// refused, because programs differ in which of its values they would use.
+    /// refused, because programs would differ in which of its values they use.
     ops: Vec<Op>,
     keys: HashSet<Box<str>>,
     op: Option<Op>,

@@ -4,7 +4,7 @@ use std::io::{self, Read};
 
 use crate::limits::{MAX_JSON_BLANKS, MAX_JSON_TEXT};
 
-/// Passes JSON through, and replaces these words by `null`, except within strings.
+/// Passes JSON through, and replaces these three words by `null`, except within strings.
 pub(super) struct BareWords<R> {
     inner: R,
     input: Box<[u8]>,
@@ -13,7 +13,7 @@ pub(super) struct BareWords<R> {
     state: State,
     /// The bytes of the current string so far.
     text: usize,
-    /// The blanks since the last other byte.
+    /// The blanks since the last byte that was no blank.
     blanks: usize,
 }
 

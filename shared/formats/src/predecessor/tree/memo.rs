@@ -1,8 +1,8 @@
 //! Remembers configs by their bytes.
 //!
 //! A dataset repeats the same few thousand configs for every problem, mostly in the same order. So
-//! the memo remembers which config followed which in the last problem. The next bytes are first
-//! compared with the config that is expected by this order. If they differ, they are looked up
+//! the memo remembers which config came after each config the last time. The next bytes are first
+//! compared with the config that is expected by this order. If the bytes differ, they are looked up
 //! among all configs, and only new bytes are parsed. Equal bytes mean equal configs, but different
 //! bytes may mean the same config, too.
 

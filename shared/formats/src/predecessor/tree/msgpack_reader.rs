@@ -1,5 +1,5 @@
-//! Reads the tree of maps from MessagePack, fast. Almost all of a dataset is configs that came
-//! before. They are recognised by comparing bytes.
+//! Reads the tree of maps from MessagePack, fast. Almost all bytes of a dataset are configs that
+//! came before. They are recognised by comparing bytes.
 //!
 //! [`json_reader`](super::json_reader) reads the same tree and refuses the same mistakes.
 

@@ -18,8 +18,8 @@ impl Formatter for PythonJson {
         writer.write_all(python_repr(value).as_bytes())
     }
 
-    /// serde_json calls this for numbers that are not finite. In a dataset these are infinite
-    /// times, and it has no other null.
+    /// serde_json calls this for numbers that are not finite. In a dataset, only infinite times are such
+    /// numbers, and nothing else is null.
     fn write_null<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
         writer.write_all(b"Infinity")
     }

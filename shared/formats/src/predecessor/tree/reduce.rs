@@ -32,8 +32,8 @@ pub(crate) fn reduce(datasets: &[Dataset]) -> (Vec<Dataset>, Vec<String>) {
 /// holds it.
 type Key<'a> = (&'a str, Problem);
 
-/// The problem that is kept under each key, and the method of its first solution. A row-major
-/// problem is kept before others, otherwise the first.
+/// The problem that is kept under each key, and the method of its first solution. Of the problems
+/// with one key, a row-major problem is kept, or else the first problem.
 struct Kept<'a>(HashMap<Key<'a>, (&'a Problem, Method)>);
 
 impl<'a> Kept<'a> {

@@ -41,8 +41,8 @@ impl ChunkReader for BoundedFile {
     }
 }
 
-/// Limits the size of the metadata. They are at the end of a file, before their length in four
-/// bytes and a mark.
+/// Limits the size of the metadata. They stand near the end of a file. After them come their length
+/// in four bytes, and a mark.
 pub(super) fn check_footer(file: &BoundedFile) -> Result<(), ParquetError> {
     const FOOTER: usize = 8;
     let start = file.bytes.checked_sub(FOOTER as u64).unwrap_or(u64::MAX);
