@@ -4,7 +4,7 @@ fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     let is_release = std::env::var("PROFILE").is_ok_and(|profile| profile == "release");
     for held in ["../web/dist", "../docs/book"] {
-        // A path that does not exist would rerun this on every build.
+        // If this watched a path that does not exist, cargo would run the script again on every build.
         if is_release && std::path::Path::new(held).exists() {
             println!("cargo:rerun-if-changed={held}");
         }

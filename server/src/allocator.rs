@@ -1,10 +1,10 @@
 //! Limits the unused memory that glibc keeps.
 //!
 //! By default, glibc keeps all memory that an arena has once used, and there are up to eight arenas for each core.
-//! After a large block was freed, it also takes blocks of that size from the arenas. Uploads are decoded on many
-//! threads, one after the other, so the kept memory would add up: to 470 MB where 200 MB are enough.
+//! After a large block is freed, glibc also takes later blocks of that size from the arenas. Uploads are decoded on
+//! many threads, one after the other, so the kept memory would add up: to 470 MB where 200 MB are enough.
 
-/// Blocks of at least this size come from the system one by one, and go back to it at once.
+/// Blocks of at least this size come from the system one by one, and go back to it as soon as they are freed.
 #[cfg(target_env = "gnu")]
 const LARGE: i32 = 1 << 20;
 
@@ -12,7 +12,7 @@ const LARGE: i32 = 1 << 20;
 #[cfg(target_env = "gnu")]
 const KEPT: i32 = 4 << 20;
 
-/// As many arenas as uploads that are decoded at a time.
+/// One arena for each upload that may be decoded at a time.
 #[cfg(target_env = "gnu")]
 const ARENAS: i32 = 2;
 

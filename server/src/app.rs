@@ -57,8 +57,8 @@ pub struct App {
 impl App {
     /// `stopping` turns true when long responses are to end.
     pub fn new(backend: Backend, policy: Policy, stopping: watch::Receiver<bool>) -> Self {
-        // On a public server, one address gets a quarter at most. Elsewhere all clients may have the same
-        // address.
+        // On a public server, one address gets a quarter of the turns at most. Elsewhere all clients may have
+        // the same address.
         let is_public = policy.is_strict();
         let share_of = |all: usize| if is_public { all / 4 } else { all };
         Self {

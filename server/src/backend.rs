@@ -55,7 +55,8 @@ impl Backend {
         Self::with(store.with_context(|| cannot_open(settings))?, settings).await
     }
 
-    /// Opens the database and the blobs, but only if the database exists. For commands that look after one.
+    /// Opens the database and the blobs for commands that look after existing data. Fails if the database does
+    /// not exist.
     pub async fn open_existing(settings: &Settings) -> anyhow::Result<Self> {
         let store = store::open_existing(&settings.database_url).await;
         Self::with(store.with_context(|| cannot_open(settings))?, settings).await
@@ -128,7 +129,7 @@ impl Backend {
                 BlobKind::Upload => self.store.receipt(&UploadId::of_digest(&digest)).await?.is_some(),
                 BlobKind::Snapshot => self.store.names_snapshot_file(&digest).await?,
                 BlobKind::Model => self.store.names_model_file(&digest).await?,
-                // No deleted row names such a file.
+                // A pack's file is never removed here: `admin sweep` removes it.
                 BlobKind::Pack => true,
             };
             if is_named {

@@ -139,7 +139,8 @@ impl Cli {
                 serve(&Settings::resolve(data, serving)?, !no_worker, stop_signal()).await?;
             }
             Command::Worker { training, metrics_listen, traces, data } => {
-                // An address from the settings file is the server's, which may run on the same machine.
+                // The address in the settings file is the server's, which may run on the same machine. So it does not
+                // count for a worker.
                 let own = metrics_listen.is_some();
                 let serving = ServingArgs { training, metrics_listen, traces, ..ServingArgs::default() };
                 let settings = Settings::resolve(data, serving)?;

@@ -16,7 +16,7 @@ use crate::worker::summarise;
 /// Why a model is refused.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NotTaken {
-    /// The file is no model, or not one that others may be asked to use.
+    /// The file is no model, or a model that others may not be asked to use.
     #[error(transparent)]
     Model(#[from] ModelError),
 

@@ -9,8 +9,8 @@ use diode_core::api::CoverStep;
 /// A config covers a problem if its time is at most this much above the best.
 const REACH: f64 = 0.05;
 
-/// The loss of a problem while the list has no config for it. It is larger than any bad choice, so that lists with
-/// a config for every problem come first.
+/// The loss of a problem while the list has no config for it: as if its time were e times the best time. A config
+/// that is slower than that counts as no gain for the problem.
 const NOTHING: f32 = 1.0;
 
 /// Problems with the times of their configs, for [`Cover::steps`].
@@ -28,8 +28,8 @@ impl Cover {
         self.problems.into()
     }
 
-    /// Adds a problem with its Triton configs, the fastest first. A problem without configs is left out. So is one
-    /// whose best time is zero: old databases have such times, from before the floor existed.
+    /// Adds a problem with its Triton configs, the fastest first. A problem without configs is left out. So is a
+    /// problem whose best time is zero: old databases have such times, from before the floor existed.
     pub(crate) fn add(&mut self, times: impl IntoIterator<Item = (Config, f64)>) {
         let mut times = times.into_iter().peekable();
         let Some(&(_, best)) = times.peek().filter(|(_, best)| *best > 0.0) else { return };
@@ -53,8 +53,8 @@ impl Cover {
     }
 
     /// A list of at most `most` configs. Each is the config that covers the most problems that are still
-    /// uncovered. Of several such configs, it takes the one that makes the problems fastest. This takes long, so
-    /// it must not run on an async thread.
+    /// uncovered. Of several such configs, the list gets the config that makes the problems fastest. This takes
+    /// long, so it must not run on an async thread.
     pub(crate) fn steps(&self, most: usize) -> Vec<CoverStep> {
         let mut least: Vec<Option<f32>> = vec![None; self.problems as usize];
         let mut sorted: Vec<usize> = (0..self.configs.len()).collect();
@@ -67,8 +67,8 @@ impl Cover {
         let mut left: BinaryHeap<Candidate> = (0..sorted.len()).map(|place| gain(place, &least)).collect();
         let mut steps = Vec::new();
         while steps.len() < most {
-            // A gain only shrinks while the list grows. So a config whose gain of now is still the largest of all,
-            // the old ones of the others among them, is the best one.
+            // A gain shrinks while the list grows, so an old gain is an upper bound. A config whose present gain
+            // is at least as large as the old gains of all other configs is therefore the best one.
             let Some(first) = left.pop() else { break };
             let now = gain(first.place.0, &least);
             if left.peek().is_some_and(|next| *next > now) {

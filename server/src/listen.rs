@@ -35,7 +35,7 @@ pub struct Patience {
     pub connections: usize,
     /// The most connections from one address. Further connections are closed at once.
     pub from_one: usize,
-    /// The time for the handshake of TLS, for the head of a request, and between two requests.
+    /// How long the handshake of TLS, the head of a request, and the pause between two requests may take.
     pub head: Duration,
     /// How long a client may pause while it reads an answer.
     pub answer: Duration,
@@ -44,7 +44,7 @@ pub struct Patience {
 }
 
 impl Patience {
-    /// For a listener that few programs use.
+    /// The limits for a listener that few programs use.
     pub const FEW: Self = Self {
         connections: 16,
         from_one: 16,
@@ -66,8 +66,8 @@ impl Default for Patience {
     }
 }
 
-/// Serves until `stop` resolves. Then lets running requests end, and after a while closes the others. With
-/// `tls`, a connection without TLS is refused.
+/// Serves until `stop` resolves. Then lets running requests end, and after a while closes all connections that
+/// are left. With `tls`, a connection without TLS is refused.
 pub async fn listen(
     listener: TcpListener,
     router: Router,
@@ -102,7 +102,8 @@ pub async fn listen(
         let acceptor = tls.as_ref().map(Tls::acceptor);
         connections.spawn(async move {
             let stream = Box::pin(stream);
-            // The handshake runs in the task of its connection, so that a slow one delays no other.
+            // The handshake runs in the task of its connection, so that a slow handshake delays no other
+            // connection.
             match acceptor {
                 None => talk(&http, stream, service, watcher).await,
                 Some(acceptor) => match timeout(patience.head, acceptor.accept(stream)).await {
@@ -168,7 +169,7 @@ where
     }
 }
 
-/// The next connection. Waits until another is allowed.
+/// The next connection. Waits until one more connection is allowed.
 async fn accept(
     listener: &TcpListener,
     limit: &Arc<Semaphore>,

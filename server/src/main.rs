@@ -16,10 +16,10 @@ use tracing_subscriber::EnvFilter;
 /// How long other threads may go on working when everything else has ended.
 const LAST_WORK: Duration = Duration::from_secs(5);
 
-/// Leaves out notices of Postgres. At each start, one says that the table of migrations already exists.
+/// Leaves out notices of Postgres. At each start, one of them says that the table of migrations already exists.
 const USUAL_LOG: &str = "info,sqlx::postgres::notice=warn";
 
-/// The exit code for wrong flags and settings. The parser of flags uses the same.
+/// The exit code for wrong flags and settings. The parser of flags uses the same code.
 const WRONG_USAGE: u8 = 2;
 
 fn main() -> ExitCode {

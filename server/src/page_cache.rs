@@ -28,7 +28,7 @@ pub(crate) struct Question {
 }
 
 impl Question {
-    /// `asked` has everything that the answer depends on, including its kind and the state of the data.
+    /// `asked` has everything that the answer depends on, including the kind of question and the state of the data.
     pub(crate) fn new(slug: HardwareSlug, asked: &impl Debug) -> Self {
         Self { slug, asked: format!("{asked:?}") }
     }

@@ -1,5 +1,5 @@
-//! Identifies the file or folder at a path. A server must not go on writing into a moved or deleted one: it
-//! would acknowledge data that nobody finds again.
+//! Identifies the file or folder at a path. A server must not go on writing into a moved or deleted file or
+//! folder: it would acknowledge data that nobody finds again.
 
 use std::io;
 use std::os::unix::fs::MetadataExt as _;

@@ -1,9 +1,9 @@
 //! Who may read the files of this process.
 
-/// Lets only their owner read the files that this process makes from now on. The database has addresses, and
+/// From now on, only their owner may read the files that this process makes. The database has addresses, and
 /// digests of passwords and tokens.
 #[allow(unsafe_code, reason = "the standard library has no call for it")]
 pub(crate) fn keep() {
-    // SAFETY: the call changes a number of this process and cannot fail. No other thread runs yet.
+    // SAFETY: the call changes a setting of this process and cannot fail. No other thread runs yet.
     unsafe { libc::umask(0o077) };
 }

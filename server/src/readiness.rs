@@ -1,5 +1,5 @@
 //! Whether the server can do its work. A check writes to the database and to the storage. Its result is kept for a
-//! moment, so that the storage is checked rarely and by one request at a time, however many ask.
+//! moment, so that the storage is checked rarely and by one request at a time, however many requests ask.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use tokio::sync::Mutex;
 use crate::backend::Backend;
 use crate::http::ApiResult;
 
-/// A supervisor asks every few seconds, so a result may be so old.
+/// How old a result may be: a supervisor asks only every few seconds.
 const LASTS: Duration = Duration::from_secs(2);
 
 /// The result of a check, and its time.
@@ -38,7 +38,7 @@ impl Readiness {
 
     /// Fails if the database or the blobs cannot be written to.
     pub(crate) async fn of(&self, backend: &Backend) -> ApiResult<()> {
-        // Requests that wait here use the result of the one before.
+        // Requests that waited here use the result of the request before them.
         let mut last = self.last.lock().await;
         if let Some(Found { at, outcome }) = last.as_ref()
             && at.elapsed() < self.lasts

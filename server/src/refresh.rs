@@ -7,7 +7,7 @@ use tokio::sync::watch;
 use crate::backend::Backend;
 use crate::store::StoreResult;
 
-/// How long this work waits for uploads. While uploads arrive one after the other, it gets half of the time.
+/// How long this work waits for uploads. While uploads arrive one after the other, this work gets half of the time.
 const LET_UPLOADS_PASS: Duration = Duration::from_millis(500);
 
 /// How often to look for work when there was none.

@@ -55,7 +55,7 @@ pub fn router(app: App) -> Router {
     let (api, mut description) = api().split_for_parts();
     describe(&mut description);
     describe_unchanged(&mut description);
-    // Made into text once: the document is large, and each connection has its own copy of the routes.
+    // The description is made into text once: it is large, and each connection has its own copy of the routes.
     let description = Bytes::from(description.to_json().expect("a description is plain data"));
     let json = [(header::CONTENT_TYPE, "application/json")];
     let (hosts, metrics, traces) = (app.hosts.clone(), app.metrics.clone(), app.backend.traces.clone());
@@ -178,8 +178,8 @@ fn api() -> OpenApiRouter<App> {
 }
 
 /// Which answers are compressed. Models, the dashboard and datasets (except those in text) are compressed
-/// already. Event streams must not be delayed. Stored files are sent unchanged, so that a part of a file has
-/// the same bytes as the file with its tag.
+/// already. Event streams must not be delayed. Stored files are sent unchanged, because a file's tag and the
+/// parts that clients ask for are those of the stored bytes.
 fn compressible() -> impl tower_http::compression::Predicate {
     DefaultPredicate::new()
         .and(NotForContentType::const_new("application/octet-stream"))

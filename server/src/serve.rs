@@ -92,7 +92,7 @@ pub async fn serve(
     Ok(())
 }
 
-/// If there is no account yet, prints how to make the first.
+/// If there is no account yet, prints how to make the first account.
 async fn greet(store: &dyn Store, policy: &Policy) -> anyhow::Result<()> {
     if store.has_no_accounts().await? {
         let link = first_account_link(store, policy).await?;

@@ -1,5 +1,5 @@
-//! Where the server listens and keeps its data. Flags override the environment, the environment overrides `diode.toml`,
-//! and that overrides the defaults.
+//! Where the server listens and keeps its data. Flags override the environment, the environment overrides
+//! `diode.toml`, and the file overrides the defaults.
 
 mod access;
 mod blobs;
@@ -36,7 +36,7 @@ const DEFAULT_LISTEN: &str = "127.0.0.1:8080";
 const DEFAULT_DATABASE: &str = "sqlite:diode.db";
 const DEFAULT_BLOBS: &str = "./diode-data";
 const DEFAULT_CONFIG: &str = "diode.toml";
-/// Enough for 200,000 files as large as the largest collection in use.
+/// The default limit: enough for 200,000 files as large as the largest collection in use.
 const DEFAULT_MAX_STORED_MB: u64 = 100_000;
 
 /// Where the data lies; every command takes these.
@@ -213,7 +213,7 @@ fn from_toml<T: DeserializeOwned>(path: Option<&Path>, text: &str) -> anyhow::Re
     })
 }
 
-/// The settings file and its text; no path and an empty text if there is none.
+/// The settings file and its text; no path and an empty text if there is no file.
 fn file_of(config: Option<&Path>) -> anyhow::Result<(Option<PathBuf>, String)> {
     let path = match config {
         Some(path) => path,

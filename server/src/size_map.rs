@@ -26,7 +26,8 @@ fn class(size: u64) -> SizeRange {
     SizeRange { least: if power == 0 { 1 } else { root(2 * power - 1) + 1 }, most: root(2 * power + 1) }
 }
 
-/// The map of the problems that pass the filter. `problems` have passed everything except its range of K.
+/// The map of the problems that pass the filter. `problems` have passed every condition of the filter except
+/// its range of K.
 pub(crate) fn size_map(problems: &[SizedProblem], filter: &ProblemFilter, method: Method) -> SizeMap {
     let mut depths: BTreeMap<SizeRange, u64> = BTreeMap::new();
     let mut cells: BTreeMap<(SizeRange, SizeRange), Vec<&SizedProblem>> = BTreeMap::new();

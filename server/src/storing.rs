@@ -56,7 +56,7 @@ impl Storing {
         turn
     }
 
-    /// Waits until no upload is being stored and none follows, but at most for `longest`.
+    /// Waits until no upload is being stored and no further upload begins, but at most for `longest`.
     pub(crate) async fn pause(&self, longest: Duration) {
         let mut uploads = self.uploads.subscribe();
         let quiet = async {
@@ -84,7 +84,8 @@ impl Turn {
         self.alone
     }
 
-    /// Waits until no other upload is being decoded. Then this upload may have as many timings as any.
+    /// Waits until no other upload is being decoded. Then this upload may have as many timings as any upload
+    /// may.
     pub(crate) async fn alone(&mut self) {
         // Two uploads that each kept their permit would deadlock.
         self.permit = None;

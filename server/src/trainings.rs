@@ -11,7 +11,7 @@ use crate::backend::Backend;
 use crate::settings::Training;
 use crate::store::Now;
 
-/// How often to check whether enough is new. Trainings take minutes, so this is soon enough.
+/// How often to check whether enough problems are new. Trainings take minutes, so this is soon enough.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 
 /// A new job.
@@ -31,8 +31,8 @@ pub(crate) fn job(request: JobRequest, automatic: bool, now: Now) -> serde_json:
     })
 }
 
-/// Asks for trainings where enough is new, until `stopping` turns true or its sender is gone. Several
-/// processes may do so at once.
+/// Asks for trainings where enough is new, until `stopping` turns true or its sender is gone. Several processes
+/// may do this at once.
 pub async fn run(backend: Backend, settings: Training, mut stopping: watch::Receiver<bool>) {
     if !settings.automatic {
         return;
@@ -52,8 +52,8 @@ pub async fn look(backend: &Backend, settings: &Training, now: Now) -> anyhow::R
     let mut queued = 0;
     for summary in backend.store.hardware_list().await? {
         let hardware = summary.hardware;
-        // Features need the facts of a hardware. Simulated hardware is trained only on servers that accept
-        // it.
+        // Models need the facts of a hardware to compute features. Simulated hardware is trained only on
+        // servers that accept it.
         if hardware.facts.is_none() || backend.refuse_simulated(&hardware).is_err() {
             continue;
         }

@@ -16,12 +16,13 @@ pub(crate) const MOST_SECONDS: f64 = 120.0;
 /// The most memory that the operands of a problem may take.
 pub(crate) const MOST_BYTES: u64 = 8 << 30;
 
-/// What is measured.
+/// What an arm of the experiment measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Arm {
     /// What the plan names.
     Plan,
-    /// Random shapes of the same operators, types and layouts with every config, as without a plan.
+    /// Random shapes of the same operators, types and layouts as the plan's. Every config is timed, as without a
+    /// plan.
     Random,
     /// Random shapes with as many configs as the plan times.
     Sampled,

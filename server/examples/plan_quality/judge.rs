@@ -12,15 +12,14 @@ use crate::measuring::{Device, add};
 use crate::shapes;
 use crate::table::mean_and_error;
 
-/// How many random shapes are drawn for a judge. Shapes that are too much for a lease are left out
-/// afterwards.
+/// How many random shapes are drawn for a judge. Shapes that take too long for a lease are left out afterwards.
 const ANYWHERE: usize = 600;
 
 /// Problems by which models are judged, with the times of all configs. The times have no noise.
 pub(crate) struct Judge {
     name: &'static str,
     set: TrainingSet,
-    /// The quality of a model that has learnt everything but the peculiarities of single problems.
+    /// The quality of a model that has learnt everything except the peculiarities of single problems.
     most: Quality,
     /// The quality of the model that comes with `diode`, before anything is measured.
     least: Quality,
@@ -34,7 +33,8 @@ pub(crate) struct Quality {
 }
 
 impl Judge {
-    /// One judge of the layers of transformers, and one of shapes drawn in the way of the random arm.
+    /// Two judges: one has the layers of transformers, the other has shapes that are drawn as for
+    /// `Arm::Random`.
     pub(crate) fn both(device: &Device) -> anyhow::Result<[Self; 2]> {
         let anywhere = shapes::anywhere(1000 + device.seed).take(ANYWHERE);
         Ok([Self::new("layers", device, shapes::layers()?)?, Self::new("anywhere", device, anywhere)?])

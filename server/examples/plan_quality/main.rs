@@ -1,10 +1,10 @@
 //! How soon the plan makes a useful model of a GPU that nobody has described, compared with shapes drawn at random:
 //! `cargo run --release -p diode-server --example plan_quality`.
 //!
-//! One simulated device measures for hours; each problem takes as long as the server expects. A model is trained on the
-//! timings. It is judged by problems that nobody has measured. The goal: the plan needs half the time of random shapes
-//! for an equally good model. Each seed draws another plan, other shapes and other first weights, because two trainings
-//! may differ by half a percent.
+//! One simulated device measures for hours; each problem takes as long as the server expects. A model is trained on
+//! the timings. The model is judged by problems that nobody has measured. The goal: the plan needs half the time of
+//! random shapes for an equally good model. Each seed draws another plan, other shapes and other first weights.
+//! Several seeds are needed, because two trainings may differ by half a percent.
 
 mod arm;
 mod judge;
@@ -26,16 +26,17 @@ use training::Training;
 
 #[derive(Parser)]
 struct Arguments {
-    /// After how many hours of one agent models are trained. The plan measures until half of the last.
+    /// After how many hours of measuring by one agent models are trained. The plan measures for half of the longest
+    /// time.
     #[arg(long, value_delimiter = ',', default_value = "1,2,4,8")]
     hours: Vec<f64>,
-    /// As many plans, and as many sets of random shapes.
+    /// How many plans, and how many sets of random shapes.
     #[arg(long, default_value_t = 3)]
     seeds: u64,
     #[arg(long, value_delimiter = ',', default_value = "plan,random")]
     arms: Vec<Arm>,
-    /// How many problems each training sees, the same ones several times among them: so few that all takes minutes. 0
-    /// for as many epochs as on a server, which take hours.
+    /// How many problems each training sees. A problem counts each time that it is seen. So few that everything takes
+    /// minutes; 0 for as many epochs as on a server, which take hours.
     #[arg(long, default_value_t = 24_000)]
     seen: usize,
     #[arg(long, default_value_t = std::thread::available_parallelism().map_or(1, usize::from))]
@@ -69,7 +70,7 @@ fn main() -> anyhow::Result<()> {
         }))
     })?;
     let mut trainings: Vec<Training<'_>> = measured.into_iter().flatten().collect();
-    // The longest training goes first. Last, it would run alone while the other threads have no work.
+    // The longest training goes first. If it went last, it would run alone while the other threads have no work.
     trainings.sort_by_key(|training| std::cmp::Reverse(training.set.problems()));
     let results = side_by_side(threads, trainings, |training| {
         let result = training.run()?;

@@ -13,8 +13,8 @@ use diode_train::TrainingSet;
 const SHIPPED: &[u8] =
     include_bytes!("../../../trained_models/matmul/nvidia-h200/matmul-nvidia-h200.safetensors");
 
-/// A sample has as many configs as an agent's: those that this model expects to be the fastest, and others of the full
-/// space.
+/// A sample has as many configs as an agent's sample: configs that this model expects to be the fastest, and others
+/// that are drawn from the full space.
 const EXPECTED: usize = 200;
 const DRAWN: usize = 100;
 
@@ -74,7 +74,8 @@ impl Device {
         Ok(sets)
     }
 
-    /// The configs that an agent would time. Only the draw from the full space differs from an agent's.
+    /// The configs that an agent would time. Only the configs that are drawn from the full space differ from an
+    /// agent's.
     fn configs(&self, task: &Task, ranker: &mut Ranker<Box<Model>>) -> anyhow::Result<Vec<Config>> {
         let problem = &task.problem;
         let space = |name| Space::Named(name).configs(&self.hardware, problem);

@@ -25,8 +25,8 @@ pub(crate) fn layers() -> anyhow::Result<Vec<Problem>> {
     Ok(problems)
 }
 
-/// Shapes without a plan, within the limits of the plan: any operator, type and layout, half of them aligned. Every
-/// doubling of a size is equally likely.
+/// Shapes without a plan, within the limits of the plan: any operator, type and layout, half of them aligned. Sizes
+/// are drawn evenly on a logarithmic scale.
 pub(crate) fn anywhere(seed: u64) -> impl Iterator<Item = Problem> {
     (0..).filter_map(move |number| {
         let mut state = hash([seed, number]);

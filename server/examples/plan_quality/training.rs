@@ -7,7 +7,7 @@ use diode_train::{TrainOptions, TrainingSet, train};
 use crate::arm::Arm;
 use crate::judge::{Judge, Quality};
 
-/// The same for all training sets: then equally many problems seen are equally many steps.
+/// The same for all training sets, so that trainings that see equally many problems take equally many steps.
 const PROBLEMS_PER_STEP: usize = 8;
 
 /// A training on what an arm has measured after some hours.
@@ -21,7 +21,7 @@ pub(crate) struct Training<'a> {
     pub(crate) by: &'a [Judge; 2],
 }
 
-/// The quality of the trained model on layers and anywhere.
+/// A trained model's results: its `qualities` are by the judge of layers, and by the judge of random shapes.
 pub(crate) struct Trained {
     pub(crate) arm: Arm,
     pub(crate) seed: u64,

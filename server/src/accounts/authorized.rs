@@ -11,13 +11,13 @@ use crate::http::{ApiFault, ApiResult};
 
 /// Admits the requests that have the right `R`.
 pub(crate) struct Authorized<R> {
-    /// `None` if the request has no account and this server needs none for the right.
+    /// `None` if the request has no account and this server does not need one for the right.
     pub(crate) account: Option<Account>,
     right: PhantomData<R>,
 }
 
 impl Authorized<Admin> {
-    /// The name that the log keeps. There always is an account, because this right always needs one.
+    /// The name that the log keeps. There always is an account, because this right always needs an account.
     pub(crate) fn who(&self) -> &str {
         self.account.as_ref().map_or("nobody", |account| account.name.as_str())
     }

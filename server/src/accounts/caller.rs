@@ -21,7 +21,7 @@ pub(crate) struct Caller {
 
 #[derive(Clone)]
 pub(crate) enum By {
-    /// By a session. The digest is of the session's secret.
+    /// The request has a session, whose secret has this digest.
     Session(Digest),
     Token(Token),
 }
@@ -31,8 +31,8 @@ pub(crate) enum By {
 pub(crate) struct Identified(pub(crate) Option<Caller>);
 
 impl Caller {
-    /// `None` if the request has neither token nor session. A session that has ended counts as none. A token
-    /// that does not work is an error: otherwise its owner's upload would be stored as anonymous.
+    /// `None` if the request has neither token nor session. A session that has ended counts as no session. A
+    /// token that does not work is an error: otherwise its owner's upload would be stored as anonymous.
     pub(crate) async fn identify(parts: &Parts, app: &App) -> ApiResult<Option<Self>> {
         if let Some(Identified(caller)) = parts.extensions.get() {
             return Ok(caller.clone());

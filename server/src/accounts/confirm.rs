@@ -9,12 +9,12 @@ use crate::app::App;
 use crate::http::{ApiFault, ApiResult};
 use crate::store::Now;
 
-/// How long a sign-in shows that the owner is there, for an account that has no password to ask for.
+/// How long after a sign-in the owner counts as present, if the account has no password to ask for.
 const FRESH: Duration = Duration::from_secs(10 * 60);
 
 /// Checks that the owner asks, before something that cannot be undone. An open session is not enough, since
-/// somebody else may have found it. The check takes the password or, for an account without one, a recent
-/// sign-in.
+/// somebody else may sit at the open browser. The check takes the password or, for an account without one, a
+/// recent sign-in.
 pub(super) async fn confirm(
     app: &App,
     peer: &Peer,

@@ -1,6 +1,6 @@
-//! How a program gets a token with the help of a browser, after RFC 8628. The program asks for a code and
-//! shows it. Its user opens a page, compares the code and allows the program. The program's next question is
-//! answered with a token.
+//! How a program gets a token with the help of a browser, after RFC 8628. The program asks for a code and shows
+//! it. The program's user opens a page, compares the code and allows the program. The answer to the program's
+//! next request is a token.
 
 use std::time::Duration;
 
@@ -15,13 +15,13 @@ use crate::http::{ApiFault, ApiResult};
 use crate::limits::admit;
 use crate::store::{DeviceAnswer, Now, WaitingDevice};
 
-/// How long a code works: long enough for its user to make an account first.
+/// How long a code works: long enough for the program's user to make an account first.
 const LASTS: Duration = Duration::from_secs(15 * 60);
 /// How often a program should ask.
 const INTERVAL: Duration = Duration::from_secs(2);
 /// Consonants alone, so that no code spells a word. RFC 8628 suggests this set.
 const LETTERS: &[u8; 20] = b"BCDFGHJKLMNPQRSTVWXZ";
-/// 20⁸ codes: with the limits on tries, nobody guesses one before it expires.
+/// 20⁸ codes: with the limits on tries, nobody guesses a code before it expires.
 const CODE_LENGTH: usize = 8;
 
 /// Begins the wait of a program for a token.
@@ -98,7 +98,8 @@ fn unknown() -> ApiFault {
 }
 
 fn draw_code() -> Result<String, getrandom::Error> {
-    // Bytes from 240 on are left out. The others are a multiple of 20, so all letters are equally likely.
+    // Bytes from 240 on are left out. The other 240 values are a multiple of 20, so all letters are equally
+    // likely.
     let mut code = String::new();
     while code.len() < CODE_LENGTH + 1 {
         for byte in random()?.into_iter().filter(|byte| *byte < 240) {

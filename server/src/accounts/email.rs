@@ -1,5 +1,6 @@
-//! The e-mail address of an account. Its owner gives it together with the password. It counts once the owner,
-//! signed in, has followed a link that was sent there. So a mistyped address lets nobody else into the account.
+//! The e-mail address of an account. Its owner gives it together with the password. The address counts once the
+//! owner, signed in, has followed a link that was mailed to it. So a mistyped address lets nobody else into the
+//! account.
 
 use diode_core::api::Password;
 use diode_core::ids::Digest;
@@ -26,8 +27,8 @@ pub(crate) async fn ask_to_confirm(
     let account = &caller.account;
     confirm(app, peer, caller, password).await?;
     admit(app, &format!("confirmations of {}", account.id), &CONFIRMATIONS).await?;
-    // A limit for each address, since a stranger may make many accounts. The table of tries holds its digest,
-    // not the address.
+    // The limit is per address, since a stranger may make many accounts. The table of tries holds the address's
+    // digest, not the address.
     let address = Digest::of(email.as_str().to_ascii_lowercase().as_bytes());
     admit(app, &format!("confirmations to {address}"), &CONFIRMATIONS).await?;
     if !mailer.post(MailKind::Confirmation, &account.id, email).await? {

@@ -34,8 +34,8 @@ pub(super) const RESETS: Rate = Rate { name: "resets", quota: 5, window: QUARTER
 /// Each request leaves a row for a while and looks for an account. A company may share one address.
 pub(super) const RESETS_OF_ADDRESS: Rate = Rate { name: "resets", quota: 30, window: QUARTER };
 
-/// How many such mails one account gets, even if several addresses ask for them. Nobody learns that no more
-/// are sent.
+/// How many mails for a new password one account gets, even if requests come from several addresses. Nobody
+/// learns that no more are sent.
 pub(super) const RESETS_OF_ACCOUNT: Rate = Rate { name: "resets", quota: 5, window: MAILED_PASSWORD_LASTS };
 
 /// Confirmations go to any address that an account gives, also to a stranger's.

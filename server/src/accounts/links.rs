@@ -16,8 +16,8 @@ const INVITATION_LASTS: Duration = Duration::from_secs(7 * 24 * HOUR);
 /// Shorter than an invitation, because this link opens an account that exists.
 const PASSWORD_LASTS: Duration = Duration::from_secs(24 * HOUR);
 
-/// Short, since people read at once a mail that they have asked for. As long as the window in which the mails
-/// of an account are counted: if a stranger has used up the quota, the owner still has a link that works.
+/// Short, since people soon read a mail that they asked for. It is the window of `RESETS_OF_ACCOUNT`, too: if a
+/// stranger has used up the quota of mails, the owner still has a link that works.
 pub(super) const MAILED_PASSWORD_LASTS: Duration = Duration::from_secs(HOUR);
 /// A day, because this link opens no account.
 const EMAIL_LASTS: Duration = Duration::from_secs(24 * HOUR);

@@ -9,8 +9,8 @@ use super::{Peer, SignedIn};
 use crate::app::App;
 use crate::http::ApiResult;
 
-/// Replaces the password, or sets the first one. Ends all sessions but this one. Tokens go on working: they do not come
-/// from the password.
+/// Replaces the password, or sets the first one. Ends all sessions except the one that asks. Tokens go on working:
+/// they do not come from the password.
 pub(crate) async fn change_password(
     app: &App,
     peer: &Peer,

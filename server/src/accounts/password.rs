@@ -38,7 +38,7 @@ impl Passwords {
             .to_string())
     }
 
-    /// Whether this is the password of a hash. Without a hash the answer is no, after the same time.
+    /// Whether this is the password of a hash. Without a hash the answer is `false`, after the same time.
     pub(super) async fn fits(&self, password: Password, hash: Option<String>) -> ApiResult<bool> {
         let exists = hash.is_some();
         let fits = self.run(move || {
@@ -51,7 +51,7 @@ impl Passwords {
     }
 
     async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> ApiResult<T> {
-        // The semaphore is never closed.
+        // The semaphore is never closed, so this does not fail.
         let turn = Arc::clone(&self.turns).acquire_owned().await.map_err(ApiFault::internal)?;
         let done = tokio::task::spawn_blocking(move || {
             let done = work();

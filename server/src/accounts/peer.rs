@@ -17,7 +17,7 @@ impl FromRequestParts<App> for Peer {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Infallible> {
-        // A proxy appends the address that it saw. The client itself may have sent what stands before.
+        // A proxy appends the address that it saw. The client itself may have sent the addresses before it.
         let forwarded = parts.headers.get_all("x-forwarded-for").iter().next_back();
         let forwarded =
             forwarded.and_then(|value| value.to_str().ok()).and_then(|list| list.rsplit(',').next());

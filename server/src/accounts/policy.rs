@@ -65,8 +65,8 @@ impl Policy {
         url.host().map(str::to_owned)
     }
 
-    /// Whether contributions need an agreement to the terms. They need none where everything may be done without an
-    /// account: there, the contributors run the server themselves.
+    /// Whether contributions need an agreement to the terms. They need no agreement where everything may be done
+    /// without an account: there, the contributors run the server themselves.
     pub(crate) fn asks_for_terms(&self) -> bool {
         self.anonymous != Anonymous::All
     }
@@ -76,8 +76,8 @@ impl Policy {
         self.public_url.starts_with("https://")
     }
 
-    /// Whether browsers are told to use TLS alone from now on. On `localhost` they are not told: it would keep them
-    /// from all other servers under that name on this machine.
+    /// Whether browsers are told to use TLS alone from now on. On `localhost` they are not told: they would then
+    /// use TLS for all other servers under that name on this machine, too.
     pub(crate) fn is_strict(&self) -> bool {
         let is_local = self.host().is_none_or(|host| host == "localhost" || host.ends_with(".localhost"));
         self.is_secure() && (self.tls || self.behind_proxy) && !is_local
@@ -99,7 +99,7 @@ mod tests {
         assert!(is_strict("https://diode.example.org:8443", true, false));
         assert!(!is_strict("http://diode.example.org", false, true));
         assert!(!is_strict("http://127.0.0.1:8080", false, false));
-        // Another program does the TLS, and may stop.
+        // Another program does the TLS, and may stop doing so.
         assert!(!is_strict("https://diode.example.org", false, false));
         assert!(!is_strict("https://localhost:8443", true, false));
     }

@@ -13,7 +13,7 @@ use crate::http::{ApiFault, ApiResult};
 use crate::limits::admit;
 use crate::store::Now;
 
-/// Begins a session. Returns its account, and the header that makes the browser keep it.
+/// Begins a session. Returns the account, and the header that makes the browser keep the session.
 pub(crate) async fn sign_in(
     app: &App,
     peer: &Peer,
@@ -49,7 +49,7 @@ pub(super) async fn check(
     Ok(found.account)
 }
 
-/// Draws a new secret each time. Whoever has put another secret into the browser gains nothing.
+/// Begins a session with a new secret. So a secret that somebody else has put into the browser is of no use.
 pub(super) async fn begin_session(
     app: &App,
     headers: &HeaderMap,
@@ -64,7 +64,7 @@ pub(super) async fn begin_session(
     SESSION.keep(secret, app.policy())
 }
 
-/// Ends a session. Returns the header that makes the browser forget it.
+/// Ends a session. Returns the header that makes the browser forget the session.
 pub(crate) async fn sign_out(app: &App, session: &Digest) -> ApiResult<HeaderValue> {
     app.backend.store.end_session(session).await?;
     SESSION.forget(app.policy())

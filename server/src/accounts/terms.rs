@@ -14,7 +14,7 @@ pub(crate) const TERMS_TEXT: &str = include_str!("../../../docs/terms.md");
 /// The version that a contributor must have agreed to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Needed {
-    /// The one in force, because a contribution begins.
+    /// The version in force, because the contribution begins now.
     Current,
     /// Any version, because the contribution began earlier.
     Any,

@@ -5,7 +5,7 @@ use crate::app::App;
 use crate::http::{ApiFault, ApiResult};
 use crate::store::{NewTokenRow, Now};
 
-/// An account with more has a program that asks for a new token each time.
+/// An account with more tokens than this has a program that asks for a new token each time.
 const MAX_TOKENS: usize = 100;
 
 /// Makes a token of an account.

@@ -142,7 +142,7 @@ pub fn print(text: &str) -> std::io::Result<()> {
     std::io::stdout().write_all(text.as_bytes())
 }
 
-/// Writes an action to the log that asks for no reason.
+/// Writes to the log an action that asks for no reason.
 async fn write_down(store: &dyn Store, what: &str) -> anyhow::Result<()> {
     Ok(store.write_down(what, "by diode-server admin", WHO, Now::read()).await?)
 }

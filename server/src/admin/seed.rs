@@ -104,7 +104,7 @@ fn read(file: &Path) -> anyhow::Result<Bytes> {
     Ok(Bytes::from(bytes))
 }
 
-/// The folders at one level whose names parse as `T`. Other folders, such as one for notes, are left out.
+/// The folders at one level whose names parse as `T`. Other folders, such as a folder for notes, are left out.
 fn named_folders<T: std::str::FromStr>(folder: &Path) -> anyhow::Result<Vec<(T, PathBuf)>> {
     let named = |path: PathBuf| Some((path.file_name()?.to_str()?.parse().ok()?, path));
     Ok(entries(folder)?.into_iter().filter(|path| path.is_dir()).filter_map(named).collect())

@@ -14,7 +14,7 @@ use crate::trainings;
 /// The name under which the log keeps these actions.
 const WHO: &str = "command line";
 
-/// How many snapshots a list has at most: the newest.
+/// How many snapshots a list has at most. The newest are listed.
 const MAX_LISTED: u32 = 1000;
 
 #[derive(Debug, Subcommand)]

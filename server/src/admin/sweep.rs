@@ -25,8 +25,8 @@ impl std::fmt::Display for Swept {
     }
 }
 
-/// Removes blobs that no row names: their uploads and trainings ended before the row was written. With
-/// `young`, also removes young blobs, which may still get a row.
+/// Removes blobs that no row names: the upload or training that stored such a blob ended before it wrote the
+/// row. With `young`, also removes young blobs, which may still get a row.
 pub async fn sweep(backend: &Backend, young: bool, now: Now) -> anyhow::Result<Swept> {
     // Blobs are listed before rows. So a row that is written meanwhile either names no listed blob, or is
     // read below.

@@ -6,7 +6,7 @@ use crate::backend::Backend;
 use crate::consensus::{BoardEntry, Computed, ConfigCache, compute};
 use crate::store::{NamedBlob, NamedBlobs, Store, StoreError, StoreResult, View};
 
-/// A stored board entry that differs from the one that its solutions give.
+/// A stored board entry that differs from the entry that is computed from its view's solutions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Difference {
     pub view: View,

@@ -36,8 +36,8 @@ pub(crate) async fn hand_out(
     })
 }
 
-/// Orders the work by the plan, and the shortest problem first among equals. So the first result arrives soon, and an
-/// agent that is stopped has measured as many problems as possible.
+/// Orders the work by the plan, and problems of the same rank by their time, the shortest first. So the first result
+/// arrives soon, and an agent that is stopped has measured as many problems as possible.
 fn described(mut leased: LeasedWork) -> Lease {
     leased.work.sort_by(|a, b| rank(a.purpose).cmp(&rank(b.purpose)).then(a.seconds.total_cmp(&b.seconds)));
     let work = leased.work.into_iter().map(|NewWork { problem, purpose, breadth, seconds }| {

@@ -12,14 +12,15 @@ use crate::store::{KnownAgent, MeasuredUpTo, NewWork, ReadUpTo, Store, StoreResu
 /// How many problems are planned while an agent waits: enough for some leases.
 const FIRST: usize = 256;
 
-/// How many problems are planned at a time in the background. A smaller portion costs as much time.
+/// How many problems are planned at a time in the background. Planning a smaller portion takes as long.
 const PORTION: usize = 2048;
 
 /// If fewer problems wait for an agent, more are planned before the next agent asks. The number is large since making
 /// a lease locks up to 64 problems: with few problems, agents that ask at once would wait for each other.
 const AHEAD: u64 = 2048;
 
-/// After this time the server reads again what was measured outside the plan, or everything if something was lost.
+/// After this time the server reads again what was measured outside the plan, or everything if problems may have lost
+/// their solutions.
 const READ_ANEW: Duration = Duration::from_secs(60 * 60);
 
 /// How many plans are kept in memory. Agents choose the name of their hardware, and each plan holds all known
@@ -51,20 +52,20 @@ struct Progress {
     read: ReadUpTo,
     /// When the reading began.
     began: Option<Instant>,
-    /// The count of losses at that time.
+    /// The count of losses (`AgentStore::losses`) when the reading began.
     losses: u64,
 }
 
 /// The result of a step.
 enum Step {
-    /// Some more of the known problems was read; there are still more.
+    /// Some more of the known problems were read; there are still more.
     Read,
-    /// How many problems were planned. Another process may have planned the same ones.
+    /// How many problems were planned. Another process may have planned the same problems.
     Planned(usize),
 }
 
 impl Plans {
-    /// Plans what comes next, unless work for the agent appears while it waits for the lock.
+    /// Plans what comes next, unless work for the agent appears while this call waits for the lock.
     pub(super) async fn go_on(&self, store: &dyn Store, agent: &KnownAgent, seconds: f64) -> StoreResult<()> {
         let progress = self.of(agent.hardware());
         let mut progress = progress.lock().await;
@@ -86,7 +87,8 @@ impl Plans {
         let (progress, store, agent) = (self.of(agent.hardware()), Arc::clone(store), agent.clone());
         tokio::spawn(async move {
             loop {
-                // Whoever has the lock is planning already. It is released between two portions, for agents that wait.
+                // Whoever has the lock is planning already. The lock is released between two portions, for agents that
+                // wait.
                 let Ok(mut progress) = progress.try_lock() else { return };
                 match portion(store.as_ref(), &agent, seconds, &mut progress).await {
                     Ok(true) => {}
@@ -133,7 +135,7 @@ impl Kept {
     }
 }
 
-/// Plans some problems ahead; `false` if enough of them wait, or there are no more.
+/// Plans some problems ahead; `false` if enough problems wait, or there are no more.
 async fn portion(
     store: &dyn Store,
     agent: &KnownAgent,
@@ -161,7 +163,7 @@ async fn step(
     number: usize,
     progress: &mut Progress,
 ) -> StoreResult<Step> {
-    // `progress` is empty meanwhile: if this step is cancelled, the next one reads everything anew.
+    // `progress` is empty during the step: if the step is cancelled, the next step reads everything anew.
     let mut now = std::mem::take(progress);
     let slug = agent.hardware();
     if now.began.is_none() {
@@ -196,7 +198,7 @@ async fn step(
     Ok(step)
 }
 
-/// Begins a reading. The known problems stay known, unless something was lost.
+/// Begins a reading. The known problems stay known, unless problems may have lost their solutions.
 async fn begun(store: &dyn Store, slug: &HardwareSlug, before: Progress) -> StoreResult<Progress> {
     let losses = store.losses(slug).await?;
     let mut now = if losses == before.losses { before } else { Progress { losses, ..Progress::default() } };

@@ -8,15 +8,15 @@ use super::plan::{DTYPES, Kind, KnownProblems, Planner, weakest};
 use super::{ORDER, USUAL_SECONDS};
 use crate::store::{NewWork, ReadUpTo, Store, StoreResult};
 
-/// How many kinds get one more problem each after a training. That is some minutes of one agent. If it was not enough,
-/// the next training asks for more.
+/// How many kinds get one more problem each after a training. One agent measures them in some minutes. If they were
+/// not enough, the next training asks for more.
 const MOST: usize = 64;
 
 /// The most memory that operands may take. Agents with less memory skip the problems that do not fit.
 const MEMORY: u64 = 8 << 30;
 
 /// Asks for one more problem of each kind for which a model picks worst. `shares` are problems that the model had not
-/// seen, with the share of the best that its first picks reach. Returns how many problems it asked for.
+/// seen, with the share of the best speed that the model's first picks reach. Returns how many problems it asked for.
 pub(crate) async fn ask_where_weak(
     store: &dyn Store,
     hardware: &Hardware,

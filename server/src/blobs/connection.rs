@@ -29,12 +29,12 @@ use tokio::time::{Instant, Sleep, sleep, timeout};
 /// How long it may take to connect.
 const CONNECT: Duration = Duration::from_secs(3);
 
-/// How long an answer, or its next bytes, may take. A part of a large file must be sent within this time: 4
-/// Mbit/s.
+/// How long an answer, or its next bytes, may take. A part of a large file must be sent within this time, which
+/// takes 4 Mbit/s.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// For how long after a silence nobody asks again. Otherwise all requests that wait for a turn would each wait
-/// for the silent storage, one after the other.
+/// After the storage did not answer in time, no request is sent for this long. Otherwise all requests that wait
+/// for a turn would each wait for the silent storage, one after the other.
 const PAUSE: Duration = Duration::from_secs(2);
 
 /// Makes connections, with TLS if the address says so.
@@ -44,7 +44,7 @@ pub(super) struct Connector {
 }
 
 impl Connector {
-    /// Trusts the certificates in a file or, without a file, the public ones.
+    /// Trusts the certificates in a file or, without a file, the public certificates.
     pub(super) fn trusting(file: Option<&Path>) -> Result<Self, Box<dyn Error + Send + Sync>> {
         let mut trusted = RootCertStore::empty();
         match file {

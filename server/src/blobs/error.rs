@@ -7,7 +7,7 @@ use diode_core::ids::Digest;
 /// Codes and messages by which S3-compatible storage says that it is full.
 const FULL: [&str; 4] = ["QuotaExceeded", "StorageFull", "quota is reached", "507 Insufficient Storage"];
 
-/// The message includes the cause. The cause is no `source`, or it would be printed twice.
+/// The message includes the cause, so there is no `source`: the cause would be printed twice.
 #[derive(Debug, thiserror::Error)]
 pub enum BlobError {
     /// The place for blobs cannot be used.

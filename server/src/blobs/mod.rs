@@ -34,7 +34,8 @@ use home::Home;
 use parts::unread;
 use source::{PART_BYTES, Source};
 
-/// So large that a file system cannot keep it beside the file's name. A full disk thus makes the probe fail.
+/// The size of the probe. It is too large for a file system to keep it beside the file's name, so a full disk
+/// makes the probe fail.
 const PROBE_BYTES: usize = 1 << 16;
 
 #[derive(Clone)]
@@ -112,7 +113,7 @@ impl Blobs {
         Ok(self.store.get(&kind.path(digest)).await.map_err(failed)?.into_stream())
     }
 
-    /// Reads a range of a blob piece by piece. The blob must be at least so long.
+    /// Reads a range of a blob piece by piece. The blob must have the whole range.
     pub async fn stream_part(
         &self,
         kind: BlobKind,
@@ -124,8 +125,8 @@ impl Blobs {
         Ok(found.map_err(failed_to("read", digest))?.into_stream())
     }
 
-    /// Copies a blob of any size to another place. `false`, and nothing is stored there, if its bytes do not
-    /// match its name.
+    /// Copies a blob of any size to another place. If the blob's bytes do not match its name, stores nothing
+    /// and returns `false`.
     pub async fn copy_to(&self, to: &Self, kind: BlobKind, digest: &Digest) -> Result<bool, BlobError> {
         let unwritten = |error: std::io::Error| to.unusable(error.into());
         let (mut file, mut hash) = (to.scratch().await?, Sha256::new());
@@ -184,7 +185,7 @@ impl Blobs {
         }
     }
 
-    /// Every blob, with the time of its last change. Files with other names are left out.
+    /// Every blob, with the time of its last change. Files whose name is not a digest are left out.
     pub fn list(
         &self,
     ) -> impl Stream<Item = Result<(BlobKind, Digest, jiff::Timestamp), BlobError>> + Send + '_ {

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Debug, Display};
 use std::path::PathBuf;
 
-/// The variables with which programs prove to the storage who they are, under the names that its own tools
-/// read. There is no flag or setting for them, because others could read it.
+/// The variables with which programs prove to the storage who they are, under the names that the storage's own
+/// tools read. There is no flag or setting for them, because others could read it.
 const KEYS: [&str; 9] = [
     "AWS_ACCESS_KEY_ID",
     "AWS_SECRET_ACCESS_KEY",

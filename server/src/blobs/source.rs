@@ -4,8 +4,8 @@ use axum::body::Bytes;
 use tokio::fs::File;
 use tokio::io::AsyncReadExt as _;
 
-/// The smallest part that S3 accepts, except for the last one. So much of a large blob is in memory at a
-/// time.
+/// The size of each part except the last: the smallest that S3 accepts. One part of a large blob is in memory
+/// at a time.
 pub(super) const PART_BYTES: usize = 5 << 20;
 
 /// Where the bytes of a blob come from.

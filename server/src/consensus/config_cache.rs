@@ -5,10 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::numbers::Numbers;
 use crate::solutions::ConfigLists;
 
-/// A cache with more configs than this is not kept. So many take some megabytes, however many lists they are in.
+/// A cache with more configs than this is not kept. So many configs take some megabytes, however many lists they are
+/// in.
 const MAX_KEPT: usize = 1 << 16;
 
-/// How many caches are kept: about one for each core. If more requests compute at once, the others begin without one.
+/// How many caches are kept: about one for each core. If more requests compute at once, the others begin without a
+/// cache.
 const KEPT: usize = 4;
 
 #[derive(Default)]
@@ -17,8 +19,8 @@ pub(crate) struct ConfigCache {
     pub(super) numbers: Numbers,
 }
 
-/// Caches of earlier requests, for later ones. Nearly all views share a few lists of over a thousand configs. Reading
-/// and numbering a list takes longer than reading the times of one view.
+/// Caches of earlier requests, for later requests. Nearly all views share a few lists of over a thousand configs.
+/// Reading and numbering a list takes longer than reading the times of one view.
 #[derive(Clone, Default)]
 pub(crate) struct ConfigCaches(Arc<Mutex<Vec<ConfigCache>>>);
 

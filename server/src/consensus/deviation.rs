@@ -7,8 +7,8 @@ use super::gathered::{Combined, Gathered, Sample};
 /// With fewer other contributors, the server cannot tell who is mistaken.
 const MIN_OTHERS: usize = 3;
 
-/// Three in four of the others must agree. Then two groups of contributors that disagree are never both
-/// fenced: each group would have to be three quarters of the others.
+/// At least three quarters of the other contributors must agree. Then two groups of contributors that disagree
+/// are never both fenced: each group would have to be three quarters of the other contributors.
 const AGREEING: (usize, usize) = (3, 4);
 
 /// Times that differ by at most this factor agree. Clocks, power limits and drivers explain such differences.
@@ -22,7 +22,8 @@ const STEPS: f64 = 1e3;
 pub(crate) struct Deviation {
     /// The number of the solution's row.
     pub(crate) number: i64,
-    /// The median, over its configs, of the logarithm of its time / the median of the others' times.
+    /// The median, over the solution's configs, of the logarithm of (its time / the median of the others'
+    /// times).
     pub(crate) log_ratio: f64,
 }
 
@@ -40,9 +41,9 @@ pub(crate) fn fence_reason(log_ratio: f64, problems: u64) -> String {
     )
 }
 
-/// The deviations of the solutions that enough others measured. Each contributor counts once among the
-/// others, even if it is fenced. So deviations depend only on what was measured, and not on the order in
-/// which it came.
+/// The deviations of the solutions that enough others measured. Each contributor counts once among the others,
+/// even if it is fenced. So deviations depend only on what was measured, and not on the order in which it was
+/// sent.
 pub(super) fn deviations(gathered: &Gathered<'_>) -> Vec<Deviation> {
     if (gathered.contributors as usize) <= MIN_OTHERS {
         return Vec::new();
@@ -71,7 +72,7 @@ fn add_logs(gathered: &Gathered<'_>, samples: &[Sample], medians: &[Option<f64>]
     }
 }
 
-/// For each contributor: the median time of the others, if enough of the others are near it.
+/// For each contributor: the median time of the others, if enough of the others are near this median.
 fn medians_of_others(combined: &[(u32, f64)], medians: &mut [Option<f64>]) {
     let mut sorted: Vec<f64> = combined.iter().map(|(_, time)| *time).collect();
     sorted.sort_unstable_by(f64::total_cmp);
@@ -106,8 +107,8 @@ mod tests {
     fn others_count_only_if_they_agree() {
         // One of five is off. Of each honest contributor's four others, three agree, which is enough.
         assert_eq!(medians(&[1.0, 1.0, 1.0, 1.0, 0.5]), [Some(1.0); 5]);
-        // Two state the same wrong time. For each honest contributor the others are two against two, so
-        // nobody judges them.
+        // Two of five state the same wrong time. The four others of each honest contributor are two against
+        // two, so honest contributors are not judged.
         let two = medians(&[1.0, 1.0, 1.0, 0.5, 0.5]);
         assert_eq!(two, [None, None, None, Some(1.0), Some(1.0)]);
         assert_eq!(medians(&[1.0, 1.0, 2.0, 2.0]), [None; 4]);

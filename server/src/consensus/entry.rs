@@ -145,8 +145,8 @@ fn is_the_default(timed: &Tile, default: &Tile) -> bool {
     launch_shape(timed) == launch_shape(default) && (timed.rocm.is_none() || timed.rocm == default.rocm)
 }
 
-/// The settings of a tile that Inductor's list fixes. The others follow from the problem and from torch's
-/// settings.
+/// The settings of a tile that Inductor's list fixes. The other settings follow from the problem and from
+/// torch's settings.
 fn launch_shape(tile: &Tile) -> [u32; 6] {
     [tile.block_m, tile.block_n, tile.block_k, tile.group_m, tile.num_stages, tile.num_warps]
 }
@@ -203,7 +203,7 @@ mod tests {
         let consensus = Consensus::of(&[by("a", &times)]);
         let float = Problem::new(ProblemFields::plain(Op::Mm, 1, 4096, 4096, 4096, DType::Float32)).unwrap();
         assert_eq!(consensus.board_entry(&float, &hardware).unwrap().triton_over_library, None);
-        // For other types, the flag has no effect.
+        // For types other than float32, the flag `allow_tf32` has no effect.
         assert_eq!(consensus.board_entry(&problem(), &hardware).unwrap().triton_over_library, Some(2.0));
     }
 }

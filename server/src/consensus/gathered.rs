@@ -13,11 +13,11 @@ use crate::solutions::{DecodedSolution, StoredSolution};
 /// A solution of a view: what was measured, who measured it, and whether it counts.
 #[derive(Debug, Clone)]
 pub(crate) struct ReadSolution {
-    /// The number of its row.
+    /// The number of the solution's row.
     pub(crate) number: i64,
     /// `None` stands for all that was sent without an account.
     pub(crate) contributor: Option<AccountId>,
-    /// `false` if no upload that sent it counts.
+    /// `false` if no upload that sent the solution counts.
     pub(crate) counts: bool,
     pub(crate) solution: DecodedSolution,
 }
@@ -29,10 +29,10 @@ impl ReadSolution {
     }
 }
 
-/// The time of one config in one solution. If the config was timed more than once, it is the median.
+/// The time of one config in one solution. If the config was timed more than once, the median of its times.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Sample {
-    /// The place of its solution in [`Gathered::sources`].
+    /// The place of the sample's solution in [`Gathered::sources`].
     source: u32,
     timings: u32,
     pub(super) time: f64,
@@ -95,14 +95,14 @@ impl<'n> Gathered<'n> {
     }
 }
 
-/// One time for each contributor, which is the median of its own times. So nobody counts for more by sending more.
-/// One value is used for all configs in turn, so that no memory is allocated for each.
+/// One time for each contributor: the median of the contributor's own times. So nobody counts for more by sending
+/// more. The same `Combined` is used for all configs in turn, so that no memory is allocated for each.
 #[derive(Default)]
 pub(super) struct Combined {
     own: Vec<f64>,
     /// The times, with the numbers of the contributors.
     pub(super) times: Vec<(u32, f64)>,
-    /// How many timings they come from.
+    /// How many timings the times come from.
     pub(super) timings: u32,
 }
 
@@ -154,7 +154,8 @@ fn by_config(samples: &[(u32, Sample)], configs: usize) -> (Vec<usize>, Vec<Samp
     }
     let mut sum = 0;
     for end in &mut ends {
-        // At first the place where the samples of each config begin. Each sample that is placed below moves it on.
+        // At first, `ends` has the places where the samples of each config begin. Each sample that is placed below
+        // moves its config's place on.
         (*end, sum) = (sum, sum + *end);
     }
     let mut sorted = vec![Sample::default(); samples.len()];

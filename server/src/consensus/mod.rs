@@ -36,9 +36,9 @@ pub(crate) struct Computed {
     pub(crate) deviations: Vec<Deviation>,
 }
 
-/// The board entry of one view, and the deviations of its solutions. They depend only on the view's stored
-/// solutions, its problem and its hardware. Damaged solutions do not count. This takes long, so it must not
-/// run on an async thread.
+/// The board entry of one view, and the deviations of its solutions. Both depend only on the view's stored
+/// solutions, its problem and its hardware. Damaged solutions do not count. This takes long, so it must not run
+/// on an async thread.
 pub(crate) fn compute(
     stored: &StoredSolutions,
     learnt: &mut ConfigCache,
@@ -77,9 +77,9 @@ fn tell_damaged(stored: &StoredSolutions, decoded: &[Damaged]) -> usize {
 pub(crate) struct AgreedTime {
     pub(crate) config: Config,
     pub(crate) time: Nanos,
-    /// How many timings it comes from.
+    /// How many timings the time comes from.
     pub(crate) timings: u32,
-    /// How many contributors it is the median over.
+    /// How many contributors' times the time is the median of.
     pub(crate) contributors: u32,
 }
 
@@ -87,7 +87,8 @@ pub(crate) struct AgreedTime {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Fastest {
     pub(crate) agreed: AgreedTime,
-    /// The interquartile range of the repeats / the time: the median over the solutions that state it.
+    /// The interquartile range of the repeats, divided by the time. It is the median over the solutions that
+    /// state it.
     pub(crate) spread: Option<f64>,
 }
 

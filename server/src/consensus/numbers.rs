@@ -20,7 +20,7 @@ pub(crate) struct Numbers {
 
 /// A list of configs, as numbers.
 pub(super) struct NumberedList {
-    /// Kept alive, so that no other list gets the same address.
+    /// The list is kept alive, so that no other list gets the same address.
     _list: Arc<[Config]>,
     pub(super) numbers: Vec<u32>,
     /// Whether no config occurs twice.
@@ -28,7 +28,7 @@ pub(super) struct NumberedList {
 }
 
 impl Numbers {
-    /// Drops everything if there is too much. Earlier numbers are then no longer valid.
+    /// Drops all lists and numbers if there are too many configs. Earlier numbers are then no longer valid.
     pub(super) fn make_room(&mut self) {
         if self.configs.len() > MAX_KEPT {
             *self = Self::default();

@@ -13,7 +13,8 @@ const DIGITS: f64 = 1e4;
 /// The repeats of one config, over the solutions of a view that count.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Repeats {
-    /// The interquartile range / the time: the median over the solutions that state it.
+    /// The interquartile range of the repeats, divided by the time. It is the median over the solutions that
+    /// state it.
     pub(crate) spread: Option<f64>,
     /// The number of runs, summed over the solutions that state it.
     pub(crate) number: Option<u64>,

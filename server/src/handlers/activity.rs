@@ -6,7 +6,7 @@ use crate::app::App;
 use crate::http::{ApiResult, NoParameters, StrictQuery};
 use crate::store::{AGENT_LEASE, Now, UploadFilter};
 
-/// How many entries each list has: few, because it shares its page with other things.
+/// How many entries each list has: few, because the list shares its page with other things.
 const UPLOADS: u32 = 6;
 const AGENTS: u32 = 6;
 

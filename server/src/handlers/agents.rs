@@ -67,7 +67,7 @@ pub(crate) async fn create(
 ) -> ApiResult<Json<Agent>> {
     let mut registration: Registration = json_body(&headers, body).await?;
     registration.check()?;
-    // An agent of hardware that was merged into another measures for the other.
+    // An agent of hardware that was merged into another measures for the other hardware.
     let slug = &registration.hardware.slug;
     if let Some(known) = app.backend.store.hardware(slug).await?.filter(|known| known.slug != *slug) {
         registration.hardware = known;

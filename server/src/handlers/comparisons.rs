@@ -20,7 +20,7 @@ use crate::store::{Pair, Sample};
 /// How many pairs an answer lists at most.
 const MAX_PAIRS: u32 = 5_000;
 
-/// How many uploads of a library are read. Older ones are left out, because each is read as a whole.
+/// How many uploads of a library are read. Older uploads are left out, because each upload is read as a whole.
 const MAX_UPLOADS: u32 = 64;
 
 /// How many pairs a page shows.
@@ -176,7 +176,8 @@ async fn uploads_of(app: &App, wanted: &LibraryOn) -> ApiResult<Vec<UploadId>> {
     Ok(ids)
 }
 
-/// The best times in some uploads. They are read one after the other, so that memory holds only one of them.
+/// The best times in some uploads. The uploads are read one after the other, so that memory holds only one of
+/// them.
 async fn best_of(
     app: &App,
     uploads: &[UploadId],
@@ -218,9 +219,8 @@ async fn compared(a: BestTimes, b: BestTimes, query: &RatioQuery) -> ApiResult<J
 /// The best config of each problem, by method.
 type BestTimes = BTreeMap<Method, BTreeMap<ProblemId, (Problem, TimedConfig)>>;
 
-/// Adds the best times of one upload, whoever else measured the same. This takes long, so it must not run on an
-/// async
-/// thread.
+/// Adds the best times of one upload. Who else measured the same problems does not matter. This takes long, so it
+/// must not run on an async thread.
 fn add_best_times(best: &mut BestTimes, stored: &StoredSolutions, kernels: Kernels, filter: &ProblemFilter) {
     for (row, solution) in stored.decode().solutions {
         let Some(problem) = stored.problems.get(&row.problem).filter(|problem| filter.admits(problem)) else {

@@ -47,7 +47,8 @@ pub(crate) async fn get(
     let filter = ProblemFilter { method: Some(method), ..filter };
     let slug = &summary.hardware.slug;
     let name = format!("{slug}-configs.json");
-    // Entries may be updated later than the timings, and they decide which problems there are.
+    // The entries decide which problems there are, and may be updated later than the timings. So the file depends
+    // on their revision, too.
     let revision = app.backend.store.entries_revision(slug).await?;
     let form = format!("{revision:?} {filter:?}");
     let export = Export { slug, form, name, media: "application/json" };

@@ -124,7 +124,7 @@ pub(crate) async fn list(
     Ok(Json(app.backend.store.contributions(&filter, MAX_LISTED).await?))
 }
 
-/// Fails without an account, which does not happen: the right to contribute always needs one.
+/// Fails without an account, which does not happen: the right to contribute always needs an account.
 fn signed_in(account: Option<Account>) -> ApiResult<AccountId> {
     account.map(|account| account.id).ok_or_else(|| ApiFault::unauthorized("contributing needs an account"))
 }

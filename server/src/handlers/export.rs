@@ -12,7 +12,7 @@ use crate::exports::ExportFile;
 use crate::http::{ApiFault, ApiResult, etag, is_current, save_as};
 use crate::limits::{Client, admit};
 
-/// Part of the digest, because another version of the program may make another file.
+/// The version is part of the digest, because another version of the program may make another file.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// How many stored solutions are damaged and therefore missing in the file.
@@ -74,7 +74,7 @@ impl Export<'_> {
         };
         let file = app.exports.file(&digest, make).await?;
         if app.backend.store.hardware_state(self.slug).await?.as_ref() != Some(&state) {
-            // The timings changed while the file was made, so it may have more than its digest stands for.
+            // The timings changed while the file was made, so the file may have more than its digest stands for.
             app.exports.forget(&digest);
             let bytes = [(BYTES, HeaderValue::from(file.bytes.len()))];
             return Ok(([(header::CACHE_CONTROL, "no-store")], head, bytes, file.bytes).into_response());

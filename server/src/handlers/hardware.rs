@@ -36,7 +36,7 @@ impl Lookup for Hardware {
     }
 }
 
-/// How many kinds of hardware are listed: more than a menu can show.
+/// How many entries the list of hardware has at most: more than a menu can show.
 const MAX_LISTED: usize = 500;
 
 /// The method that the request names or, without one, the method that is shown first.

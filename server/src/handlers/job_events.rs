@@ -91,8 +91,8 @@ impl Follower {
             if self.ended {
                 return None;
             }
-            // Asked before the events are read: a job ends in the same transaction that writes its last
-            // event.
+            // Whether the job has ended is asked before the events are read: a job ends in the same transaction
+            // that writes its last event.
             let had_ended = self.job_has_ended().await;
             match self.app.backend.store.job_events(&self.job, self.after).await {
                 Ok(events) if events.is_empty() => {

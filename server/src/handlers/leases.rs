@@ -172,7 +172,7 @@ pub(crate) async fn end(
     body: Body,
 ) -> ApiResult<Json<LeaseSummary>> {
     let given: GivenBack = json_body(&headers, body).await?;
-    // Postgres stores no text with this character.
+    // Postgres cannot store text with the character NUL.
     if given.refused.iter().any(|refused| refused.reason.contains('\0')) {
         return Err(ApiFault::invalid("reason: got the character U+0000, expected text without it"));
     }
@@ -185,8 +185,8 @@ pub(crate) async fn end(
     newest.into_iter().next().map(Json).ok_or_else(|| ended(&lease))
 }
 
-/// The agent in the path. Fails unless the caller's account owns it or, if it has no account, the caller has its
-/// key.
+/// The agent in the path. Fails unless the caller's account owns the agent or, if the agent has no account, the
+/// caller has the agent's key.
 async fn own_agent(
     app: &App,
     id: &str,

@@ -64,7 +64,7 @@ pub(crate) async fn get(
 ) -> ApiResult<Json<Picks>> {
     let (method, problems) = query.checked()?;
     let store = &app.backend.store;
-    // Only published models, because programs take no others.
+    // Only published models count, because programs use no others.
     let models = store.models(Some(&hardware.slug), 0).await?;
     let Some(summary) = ModelSummary::best_for(&models, &hardware.slug) else {
         return Ok(Json(Picks { model: None, items: Vec::new() }));
@@ -92,7 +92,7 @@ pub(crate) async fn get(
     Ok(Json(Picks { model: Some(summary.id.clone()), items }))
 }
 
-/// A ranker that predicts times of a method with a model.
+/// A ranker that predicts the times of one method by a model.
 pub(super) async fn ranker(
     app: &App,
     summary: &ModelSummary,

@@ -16,7 +16,8 @@ use crate::consensus::{AgreedTime, Consensus, KernelEntry, Repeats};
 use crate::http::{ApiFault, ApiResult, FromPath, Lookup, StrictQuery};
 use crate::store::{Store, StoreResult, View};
 
-/// Far more configs than the largest space has. A limit is needed because a dataset may name any config.
+/// The most timed and the most failed configs in an answer: far more than the largest space has. A limit is needed
+/// because a dataset may name any config.
 const MAX_CONFIGS: usize = 5_000;
 const MAX_VIEWS: usize = 500;
 const MAX_SOURCES: u32 = 200;
@@ -100,8 +101,8 @@ pub(crate) async fn sources(
     Ok(Json(ProblemSources { sources: found.items, more }))
 }
 
-/// Written on the thread that computed the detail. Allocated at once, because the JSON takes some hundreds of
-/// kilobytes.
+/// The detail as JSON, written on the thread that computed it. The memory is allocated at once, because the JSON
+/// takes some hundreds of kilobytes.
 fn json_of(detail: &ProblemDetail) -> serde_json::Result<Vec<u8>> {
     let mut json = Vec::with_capacity(JSON_OF_CONFIG * (detail.configs.len() + 8));
     serde_json::to_writer(&mut json, detail)?;
@@ -140,7 +141,7 @@ fn detail(
     let (triton, library, triton_over_library, triton_ties) = entry
         .map(|entry| (entry.triton, entry.library, entry.triton_over_library, entry.triton_ties))
         .unwrap_or_default();
-    // The view that is shown must be among the listed ones.
+    // The view that is shown must be among the listed views.
     let own = views.iter().position(|one| one.hardware == view.hardware && one.method == view.method);
     if let Some(place) = own.filter(|place| *place >= MAX_VIEWS) {
         views.swap(MAX_VIEWS - 1, place);

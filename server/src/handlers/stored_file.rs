@@ -21,7 +21,7 @@ pub(super) const PRIVATE: HeaderValue = HeaderValue::from_static("private, no-st
 /// A file for an answer.
 pub(super) struct StoredFile<'a> {
     pub(super) kind: BlobKind,
-    /// The digest of its bytes.
+    /// The digest of the file's bytes.
     pub(super) sha256: &'a Digest,
     pub(super) bytes: u64,
     /// The file's name when a browser saves it.

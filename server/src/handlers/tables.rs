@@ -20,13 +20,13 @@ use crate::http::{ApiFault, ApiResult, FileName, StrictQuery, lookup};
 use crate::limits::Client;
 use crate::solutions::cut;
 
-/// How many configs per problem: as many as are worth a benchmark of one's own.
+/// How many configs per problem a table has by default: as many as a user would benchmark.
 const DEFAULT_TOP: u64 = 5;
-/// The most rows of one table. As JSON, each takes some 250 bytes.
+/// The most rows of one table. As JSON, each row takes some 250 bytes.
 const MAX_ROWS: usize = 1 << 20;
 /// How many timings are decoded at a time.
 const TIMINGS_AT_ONCE: u64 = 1 << 20;
-/// More configs than any space has.
+/// The most configs per problem: more than any space has.
 const MAX_TOP: u64 = 10_000;
 
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
@@ -79,7 +79,7 @@ pub(crate) async fn get(
         .strip_suffix(".json")
         .ok_or_else(|| ApiFault::not_found(format!("no table `{file}`; expected SLUG.json")))?;
     let hardware: Hardware = lookup(&app, slug).await?;
-    // Not SLUG.json: a dataset has that name, and a browser may save both in one folder.
+    // The name is not SLUG.json: a dataset has that name, and a browser may save both in one folder.
     let name = match form {
         Form::Diode => format!("{slug}-table.json"),
         Form::Inductor(_) => format!("{slug}-inductor.json"),

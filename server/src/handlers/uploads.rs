@@ -93,8 +93,8 @@ pub(super) async fn take_in(
         let bytes = read_back(&mut file).await.map_err(ApiFault::unwritable)?;
         match ingest_for(&app.backend, &turn, bytes, sender.clone(), lease.clone()).await {
             Ok(Some(receipt)) => break Ok(receipt),
-            // This upload must wait. The file is read again afterwards, so that waiting uploads take no
-            // memory.
+            // This upload must be decoded alone, so it waits. Its file is read again afterwards, so that
+            // waiting uploads take no memory.
             Ok(None) => turn.alone().await,
             Err(error) => break Err(error),
         }
@@ -177,7 +177,7 @@ pub(crate) async fn download(
         bytes: receipt.bytes,
         name: &name,
         media: "application/octet-stream",
-        // An upload may be deleted.
+        // An upload may be deleted, so clients ask each time whether it still exists.
         caching: WHILE_THERE,
     };
     file.answer(&app, &method, &headers).await

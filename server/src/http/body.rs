@@ -19,7 +19,7 @@ use super::{ApiFault, ApiResult};
 /// How slow a client may be.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pace {
-    /// How long the rate does not count.
+    /// How long after the start the rate does not count.
     pub(crate) grace: Duration,
     /// How many bytes per second must arrive on average.
     pub(crate) rate: u64,
@@ -27,7 +27,7 @@ pub(crate) struct Pace {
     pub(crate) stall: Duration,
 }
 
-/// The rate is a sixteenth of two megabits per second, at which the largest upload takes four minutes.
+/// At two megabits per second, the largest upload takes four minutes. The rate is a sixteenth of this speed.
 pub(crate) const PACE: Pace =
     Pace { grace: Duration::from_secs(10), rate: 16 * 1024, stall: Duration::from_secs(30) };
 
@@ -97,7 +97,7 @@ pub(crate) async fn receive(
 
 /// Reads a short body into memory.
 pub(crate) async fn small_body(headers: &HeaderMap, body: Body) -> ApiResult<Vec<u8>> {
-    /// Longer than any request except uploads.
+    /// The most bytes of a short body. Only requests that send a file are longer.
     const MAX_BYTES: usize = 64 * 1024;
     let read = async {
         let mut reader = Reader::new(headers, body, MAX_BYTES, PACE)?;

@@ -48,8 +48,8 @@ impl<T: Lookup> FromRequestParts<App> for FromPath<T> {
     }
 }
 
-/// Looks a thing up by an id that is only a part of the path's last name. An id that does not parse does not
-/// exist either.
+/// Looks a thing up by an id that is only a part of the path's last name. An id that cannot be parsed counts as
+/// an id that does not exist.
 pub(crate) async fn lookup<T: Lookup>(app: &App, id: &str) -> ApiResult<T> {
     let hint = T::HINT;
     let id: T::Id = id.parse().map_err(|error| ApiFault::not_found(format!("{error}; {hint}")))?;

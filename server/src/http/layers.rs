@@ -52,8 +52,8 @@ pub(crate) fn around(router: Router, is_strict: bool, traces: Traces) -> Router 
         .layer(SetRequestIdLayer::x_request_id(MakeRequestUuid))
 }
 
-/// The span that the log adds to each line about a request. It leaves out the query, which is a secret in
-/// links.
+/// The span that the log adds to each line about a request. It leaves out the query, because the query of a
+/// link is a secret.
 fn span(request: &Request) -> Span {
     let (method, path) = (request.method(), request.uri().path());
     tracing::error_span!("request", request_id = id_of(request), %method, path)

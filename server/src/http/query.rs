@@ -1,5 +1,5 @@
-//! Query parameters. Each route declares its own in one struct, which serves the API's description
-//! ([`IntoParams`]) and the parser.
+//! Query parameters. Each route declares its parameters in one struct. The API's description ([`IntoParams`])
+//! and the parser are made from this struct.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use super::{ApiFault, ApiResult};
 /// is ignored.
 pub(crate) struct StrictQuery<T>(pub(crate) T);
 
-/// For routes that take no parameters.
+/// The parameters of routes that take none.
 #[derive(Deserialize, IntoParams)]
 pub(crate) struct NoParameters {}
 
@@ -32,7 +32,7 @@ impl<T: DeserializeOwned + IntoParams, S: Send + Sync> FromRequestParts<S> for S
             if given.contains_key(&name) {
                 return Err(ApiFault::invalid(format!("parameter `{name}`: given twice, expected once")));
             }
-            // No parameter has a use for this character, and Postgres stores no text with it.
+            // No parameter needs the character NUL, and Postgres cannot store it.
             if value.contains('\0') {
                 let message =
                     format!("parameter `{name}`: got the character U+0000, expected text without it");

@@ -14,12 +14,13 @@ pub(crate) enum Wanted {
 }
 
 impl Wanted {
-    /// Reads which part of a file is wanted. The file has a length and a strong tag. Several ranges, and
-    /// anything that is no range of bytes, count as no range, as the RFC allows.
+    /// Reads which part of a file is wanted. `tag` is the file's strong tag. If a client asks for several
+    /// ranges, or for a range of anything but bytes, it gets the whole file, as the RFC allows.
     pub(crate) fn of(method: &Method, asked: &HeaderMap, tag: &HeaderValue, length: u64) -> Self {
         let mut ranges = asked.get_all(header::RANGE).iter();
         let (Some(range), None) = (ranges.next(), ranges.next()) else { return Self::All };
-        // A range has no meaning for other methods. A date never matches, because files have none.
+        // Methods other than GET have no ranges. An `If-Range` with a date never matches, because files have no
+        // date.
         let is_same = asked.get(header::IF_RANGE).is_none_or(|condition| condition == tag);
         if method != Method::GET || !is_same {
             return Self::All;
@@ -49,7 +50,7 @@ fn read(range: &str, length: u64) -> Option<Wanted> {
     Some(if part.start < part.end { Wanted::Part(part) } else { Wanted::Nothing })
 }
 
-/// A number that does not fit counts as the largest: no file has so many bytes.
+/// A number that does not fit in 64 bits counts as the largest that does: no file has so many bytes.
 fn number(digits: &str) -> Option<u64> {
     let is_number = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
     is_number.then(|| digits.parse().unwrap_or(u64::MAX))

@@ -1,5 +1,5 @@
-//! Refuses requests from pages of other sites. A browser on this machine, or one that is signed in, sends
-//! requests on behalf of any page that it shows. The headers of a request say which page.
+//! Refuses requests from pages of other sites. A browser that runs on this machine or is signed in sends
+//! requests on behalf of any page that it shows. The headers of a request say which page sent it.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -36,11 +36,11 @@ fn named(request: &Request) -> ApiResult<()> {
 }
 
 fn check(hosts: &[String], method: &Method, uri: &Uri, headers: &HeaderMap) -> ApiResult<()> {
-    // With two, a proxy might read one and this server the other.
+    // With two Host headers, a proxy might read one and this server the other.
     if headers.get_all(header::HOST).iter().count() > 1 {
         return Err(ApiFault::invalid("Host: given twice, expected once"));
     }
-    // If the request line has a whole URL, its host counts before the header.
+    // If the request line has a whole URL, the host of the URL counts instead of the header.
     let is_other = |host: &&str| !is_ours(hosts, &in_one_form(host));
     if let Some(named) = uri.host().filter(is_other) {
         return Err(ApiFault::misdirected(format!(
@@ -49,8 +49,8 @@ fn check(hosts: &[String], method: &Method, uri: &Uri, headers: &HeaderMap) -> A
     }
     let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or_default());
     let host = text(header::HOST);
-    // Another site may let its own name point to this machine (DNS rebinding). A browser then takes that
-    // site's pages for the server's own, but still sends the other name. A request without a name does not
+    // Another site may let its own name point to this machine (DNS rebinding). A browser then takes that site's
+    // pages for the server's own, but still sends the other site's name. A request without a host name does not
     // come from a browser.
     if let Some(given) = host
         && !host_of(given).is_some_and(|name| is_ours(hosts, &name))
@@ -80,7 +80,7 @@ fn check(hosts: &[String], method: &Method, uri: &Uri, headers: &HeaderMap) -> A
 
 /// The name in `NAME:PORT`, in lower case.
 fn host_of(given: &str) -> Option<String> {
-    // A Host header may have no `@`. A parser would ignore what stands before it.
+    // A Host header may have no `@`. A parser would ignore what stands before the `@`.
     if given.contains('@') {
         return None;
     }
@@ -100,8 +100,8 @@ fn is_ours(hosts: &[String], name: &str) -> bool {
         || hosts.iter().any(|host| host.eq_ignore_ascii_case(name))
 }
 
-/// Whether a page of the origin was loaded from the host. The scheme is not compared: a proxy may have
-/// another than the server.
+/// Whether a page of the origin was loaded from the host. The scheme is not compared: a proxy may use another
+/// scheme than the server.
 fn is_same(origin: &str, host: Option<&str>) -> bool {
     let origin: Option<Uri> = origin.parse().ok();
     let authority = origin.as_ref().and_then(Uri::authority).map(|authority| authority.as_str());

@@ -1,4 +1,4 @@
-//! Tags of answers, so that a client that already has an answer is not sent it again.
+//! Tags of answers, so that a client that already has an answer does not get it again.
 
 use axum::body::{Body, HttpBody as _};
 use axum::extract::Request;
@@ -11,7 +11,7 @@ use utoipa::openapi::{OpenApi, RefOr, Response as Described, ResponseBuilder};
 
 use super::{ApiFault, is_current, weak_etag};
 
-/// Longer answers get no tag.
+/// The most bytes of an answer that gets a tag.
 const MAX_TAGGED: u64 = 16 << 20;
 
 /// Adds a tag of the content to JSON that has none yet. Answers 304 to clients that already have this
@@ -26,7 +26,7 @@ pub(crate) async fn tagged(request: Request, next: Next) -> Response {
         return response;
     }
     let (mut parts, body) = response.into_parts();
-    // The handler already held the whole answer in memory.
+    // This takes little more memory: the handler already holds the whole answer.
     let bytes = match body.collect().await {
         Ok(collected) => collected.to_bytes(),
         Err(error) => return ApiFault::internal(error).into_response(),

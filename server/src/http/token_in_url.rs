@@ -6,7 +6,7 @@ use axum::response::{IntoResponse as _, Response};
 use super::ApiFault;
 use crate::accounts::TOKEN_PREFIX;
 
-/// No word that happens to follow the prefix has so many hex digits.
+/// This many hex digits after the prefix show a token. No other word that follows the prefix has so many.
 const DIGITS: usize = 32;
 
 /// Refuses requests with a token anywhere in the URL, because URLs end up in logs, histories and `Referer`.

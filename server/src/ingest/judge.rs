@@ -59,12 +59,12 @@ pub fn prepare(
         upload.receipts.push(receipt);
     }
     check.end()?;
-    // In the order of slugs, so that two uploads never wait for each other's locks.
+    // The hardware is in the order of slugs, so that two uploads never wait for each other's locks.
     upload.hardware = hardware.into_values().collect();
     Ok(upload)
 }
 
-/// The hardware of a file. If it was merged into another one, it gets the other's name.
+/// The hardware of a file. If it was merged into another hardware, the result has the name of that one.
 fn as_known(given: &Hardware, known: Option<&KnownHardware>) -> Hardware {
     match known {
         Some(KnownHardware { hardware, .. }) if hardware.slug != given.slug => {
@@ -87,8 +87,8 @@ fn describe(given: &Hardware, known: Option<&KnownHardware>) -> Hardware {
     }
 }
 
-/// The facts by which times are judged. An upload's own facts are not used: they could lower the floor for
-/// its own times, or raise the floor for others.
+/// The facts by which times are judged. An upload's own facts are not used: they could lower the floor for its
+/// own times, or raise the floor for the times of others.
 fn vouched_for(given: &Hardware, known: Option<&KnownHardware>) -> Option<Facts> {
     match (given.listed(), known) {
         (Some(listed), _) => listed.facts,
@@ -109,7 +109,8 @@ fn add(
     let mut rows = Rows {
         hardware: &hardware.slug,
         encoder: Encoder::new(&dataset.configs),
-        // Under the slug in the file, so that the same timings have the same digest after a merge, too.
+        // The digests are made with the slug in the file, so that the same timings have the same digest after a
+        // merge, too.
         digests: SolutionDigests::new(&dataset.hardware.slug, &dataset.configs),
     };
     let contents = check.dataset(dataset, facts, |kept| rows.add(upload, &kept))?;

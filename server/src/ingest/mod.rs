@@ -20,7 +20,7 @@ use crate::blobs::{BlobError, BlobKind};
 use crate::store::{ForLease, Now, StoreError};
 use crate::storing::Turn;
 
-/// How long a client waits until its upload's file is removed. The database may be busy or away.
+/// How long the answer to a failed upload waits until the upload's file is removed. The database may be busy or away.
 const FORGETTING: Duration = Duration::from_secs(2);
 
 /// Why an upload was not stored. Nothing of a refused upload is kept.
@@ -76,11 +76,11 @@ pub struct Sender {
     pub licence: UploadLicence,
 }
 
-/// Stores an upload, which may be the result of a lease. If the same bytes come again, it stores terms that the sender
-/// has agreed to since.
+/// Stores an upload, which may be the result of a lease. If the same bytes come again, stores the terms that the
+/// sender has agreed to since.
 ///
-/// `None` if there are more timings than may be decoded beside another upload. Nothing has been stored then. The caller
-/// can drop the bytes until the turn is alone.
+/// `None` if there are more timings than may be decoded beside another upload. Nothing has been stored then, and the
+/// caller can drop the bytes until the turn is alone.
 pub async fn ingest_for(
     backend: &Backend,
     turn: &Turn,
@@ -128,8 +128,8 @@ pub async fn ingest_for(
     let receipt = match backend.store.store_upload(&upload).await {
         Ok(receipt) => receipt,
         Err(error) => {
-            // If the file stayed, each upload that does not fit on a full disk would fill it further. It is removed
-            // before the answer, so that it is gone when the client tries again.
+            // If the file stayed, each upload that does not fit on a full disk would fill the disk further. The file
+            // is removed before the answer, so that it is gone when the client tries again.
             let forgotten = timeout(FORGETTING, backend.forget(vec![(BlobKind::Upload, digest)]));
             if !matches!(forgotten.await, Ok(Ok(()))) {
                 tracing::warn!("the file of an upload that could not be stored stays until it is swept");

@@ -3,7 +3,7 @@ use crate::app::App;
 use crate::http::{ApiFault, ApiResult};
 use crate::store::{Now, Tries};
 
-/// Counts a try of a subject. Refuses it if the subject has tried too often.
+/// Counts a try of a subject. Refuses the try if the subject has tried too often.
 pub(crate) async fn admit(app: &App, subject: &str, rate: &Rate) -> ApiResult<Left> {
     let now = Now::read();
     if let Some(until) = app.refused.until(subject, now) {

@@ -14,7 +14,7 @@ impl FromRequestParts<App> for Client {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Infallible> {
-        // If the caller cannot be identified, the handler reports the error, if it needs the caller.
+        // If the caller cannot be identified, a handler that needs the caller reports the error.
         if let Ok(caller) = Caller::identify(parts, app).await {
             let account = caller.as_ref().map(|caller| caller.account.id.to_string());
             parts.extensions.insert(Identified(caller));

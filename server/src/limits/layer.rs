@@ -18,7 +18,7 @@ pub(crate) async fn rated(State(app): State<App>, request: Request, next: Next) 
         Err(fault) => return fault.into_response(),
     };
     let mut response = next.run(Request::from_parts(parts, body)).await;
-    // The handler's own limit is stricter, so the client learns that one.
+    // The handler's own limit is stricter, so the client learns of that limit.
     if !response.headers().contains_key("ratelimit") {
         left.tell(response.headers_mut());
     }

@@ -4,12 +4,12 @@ use quick_cache::sync::Cache;
 
 use crate::store::Now;
 
-/// More than are refused at once, unless many clients attack together. Then the database is asked again for
-/// some.
+/// How many refused subjects are remembered. There are more only if many clients attack together. Then the
+/// database is asked again for some of them.
 const REMEMBERED: usize = 10_000;
 
-/// The subjects that were refused, and until when. So a flood of requests that are refused anyway does not
-/// reach the database.
+/// The subjects that were refused, and until when. So a flood of requests that would be refused does not reach
+/// the database.
 #[derive(Clone)]
 pub(crate) struct Refused(Arc<Cache<String, i64>>);
 

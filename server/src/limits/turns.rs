@@ -9,7 +9,7 @@ use tokio::time::timeout;
 #[derive(Clone)]
 pub(crate) struct Turns {
     all: Arc<Semaphore>,
-    /// How many turns one client may hold.
+    /// How many turns one client may hold at a time.
     each: usize,
     clients: Arc<Mutex<HashMap<String, Weak<Semaphore>>>>,
 }

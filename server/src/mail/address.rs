@@ -1,6 +1,6 @@
 use diode_core::Invalid;
 
-/// The e-mail address of somebody, such as `ada@example.org`. Only the plain form that all mail servers
+/// The e-mail address of somebody, such as `ada@example.org`. It has the plain form that all mail servers
 /// accept, without quotes, comments or letters beyond ASCII.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EmailAddress(String);

@@ -31,7 +31,7 @@ impl Letter {
         Self { to, subject: format!("A new password for {account} on Diode"), text }
     }
 
-    /// A letter with a link. By following it, its reader shows that mails to this address arrive.
+    /// A letter with a link. By following the link, its reader shows that mails to this address arrive.
     pub(crate) fn confirmation(
         to: EmailAddress,
         account: &AccountName,

@@ -19,10 +19,11 @@ use crate::store::{ClaimedMail, MailKind, Now, Store, StoreResult};
 /// How many connections to the mail server are open at a time.
 const SENDING_AT_ONCE: usize = 4;
 
-/// How long mails on their way may take when the server stops. Other servers send the rest, once the claims end.
+/// How long a server that stops waits for mails that are being sent. Other servers send the mails that are left,
+/// once the claims end.
 const LAST_TRIES: Duration = Duration::from_secs(5);
 
-/// How often a mail is tried. When it is given up, [`MailKind::tried_for`] says.
+/// How often sending a mail is tried. [`MailKind::tried_for`] says when a mail is given up.
 #[derive(Debug, Clone, Copy)]
 pub struct Tries {
     /// How long one try may take.
@@ -97,7 +98,7 @@ impl Mailer {
         self.posted.notify_one();
     }
 
-    /// Sends waiting mails until `stopping` turns true or its sender is gone. Several servers may do so at once.
+    /// Sends waiting mails until `stopping` turns true or its sender is gone. Several servers may do this at once.
     pub async fn run(self, mut stopping: watch::Receiver<bool>) {
         let mut sending = JoinSet::new();
         loop {

@@ -1,7 +1,8 @@
 //! Mails to people who have an account, such as a link for a new password.
 //!
 //! No request waits for a mail server. Mails wait in the database, and one of the running servers sends them in
-//! the background. It tries again if the mail server is away. The link in a mail is drawn when the mail is sent.
+//! the background. That server tries again if the mail server is away. The link in a mail is drawn when the mail
+//! is sent.
 
 mod address;
 mod failure;

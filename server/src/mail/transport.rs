@@ -41,7 +41,7 @@ impl Transport {
         Ok(Self { from: settings.from.clone(), host: host.to_owned(), way })
     }
 
-    /// `id` belongs to this mail alone.
+    /// Writes a letter in the form in which it is sent. No other mail has this `id`.
     pub(super) fn write(&self, letter: &Letter, id: &str) -> anyhow::Result<Written> {
         let mailbox =
             |address: &EmailAddress| Ok::<_, anyhow::Error>(Mailbox::new(None, address.as_str().parse()?));

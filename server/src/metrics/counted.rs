@@ -15,7 +15,7 @@ const DURATIONS: [f64; 12] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct RequestLabels {
     method: &'static str,
-    /// The template, such as `/api/v1/uploads/{id}`. Paths themselves would make any number of labels.
+    /// The template, such as `/api/v1/uploads/{id}`. The paths themselves would make too many labels.
     route: String,
     status: u16,
 }

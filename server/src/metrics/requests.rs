@@ -21,7 +21,7 @@ pub(crate) async fn measured(State(metrics): State<Metrics>, request: Request, n
     response
 }
 
-/// The label of a method. Clients may make up methods, which would make any number of labels.
+/// The label of a method. Clients may make up methods, which would make too many labels.
 pub(crate) fn known(method: &Method) -> &'static str {
     match method.as_str() {
         "GET" => "GET",

@@ -17,7 +17,7 @@ use crate::store::{Connections, Figures, Now, Store, StoreResult};
 
 const MEDIA: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// The end of each text. Only the last one may stay.
+/// The end of each text that is joined here. Only the end of the last text may stay.
 const END: &str = "# EOF\n";
 
 #[derive(Clone)]

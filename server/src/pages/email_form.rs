@@ -3,8 +3,8 @@ use maud::{Markup, html};
 use super::layout::input;
 use crate::mail::EmailAddress;
 
-/// What an owner can do about the address. On a server that sends no mails, an existing address can still be
-/// removed.
+/// What an owner can do about the e-mail address of an account. On a server that sends no mails, an existing
+/// address can still be removed.
 pub(super) fn email_form(address: Option<&EmailAddress>, sends_mails: bool, has_password: bool) -> Markup {
     if !sends_mails && address.is_none() {
         return html! {};

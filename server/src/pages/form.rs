@@ -9,8 +9,8 @@ use super::layout::refused;
 use crate::app::App;
 use crate::http::{ApiFault, small_body};
 
-/// Far longer than any path of this server. A limit is needed, because the database keeps the path while the
-/// browser is at a provider.
+/// The longest path that is kept: far longer than any path of this server. A limit is needed, because the
+/// database keeps the path while the browser is at a provider.
 const LONGEST_PATH: usize = 1024;
 
 /// The fields of a form.
@@ -29,7 +29,7 @@ impl<T: DeserializeOwned> FromRequest<App> for OwnForm<T> {
     }
 }
 
-/// The server's own pages send no such form, so nobody loses what they typed.
+/// Only programs send such forms, not the server's own pages. So nobody loses what they typed.
 fn not_understood(fault: ApiFault) -> Response {
     refused("Form not understood", fault, |said| {
         html! {

@@ -38,7 +38,7 @@ pub(super) fn page(title: &str, content: &Markup) -> Response {
         }
     };
     let mut response = page.into_response();
-    // Pages say who is signed in, and some show a secret.
+    // Pages say who is signed in, and some show a secret, so no cache may keep them.
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }

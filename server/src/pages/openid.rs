@@ -36,7 +36,7 @@ pub(super) async fn submit(
 }
 
 /// Sends the browser to the provider by a `Refresh` header. A redirect would not do: browsers that apply
-/// `form-action` to redirects stop one that leads from a form to another site.
+/// `form-action` to redirects stop a redirect from a form to another site.
 pub(super) fn on_the_way(app: &App, (address, cookie): (String, HeaderValue)) -> ApiResult<Response> {
     let label = label(app);
     let content = html! {

@@ -12,7 +12,7 @@ use crate::limits::Limits;
 /// A setting in force.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Explained {
-    /// Its name in `diode.toml`, with the section: `access.sign_ups`.
+    /// The setting's name in `diode.toml`, with the section: `access.sign_ups`.
     pub name: &'static str,
     pub value: String,
     /// Where the value comes from.
@@ -184,7 +184,8 @@ mod tests {
 
     use super::*;
 
-    /// Without variables: this machine may have some, such as those of Amazon's tools.
+    /// The parser without environment variables: this machine may have some of them, such as those of Amazon's
+    /// tools.
     fn command() -> Command {
         let command = ServingArgs::augment_args(DataArgs::augment_args(Command::new("settings")));
         command.mut_args(|arg| arg.env(Resettable::Reset))

@@ -47,7 +47,7 @@ impl GivenLimits {
         }
     }
 
-    /// The limits in force. A server that only this machine can reach has other defaults than a public one.
+    /// The limits in force. A server that only this machine can reach has other defaults than a public server.
     pub(super) fn in_force(self, is_local: bool) -> Limits {
         let default = if is_local { Limits::default() } else { Limits::PUBLIC };
         let or = |given: Option<u64>, default| match given {

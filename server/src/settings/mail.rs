@@ -54,7 +54,7 @@ pub struct MailSettings {
 /// Where mails go.
 #[derive(Debug, Clone)]
 pub enum MailServer {
-    /// Into a folder, as files, to try it out.
+    /// Mails go into a folder, as files, to try the server out.
     Folder(PathBuf),
     Smtp(Smtp),
 }
@@ -75,7 +75,7 @@ pub struct Smtp {
 pub enum Security {
     /// Not at all; only on this machine.
     None,
-    /// By TLS that begins after the greeting. A server that does not offer it gets no mail.
+    /// By TLS that begins after the greeting. A server that does not offer TLS gets no mail.
     StartTls,
     /// By TLS from the first byte.
     Tls,
@@ -128,7 +128,8 @@ impl FromStr for MailServer {
         if let Some(folder) = given.strip_prefix("file:").filter(|folder| !folder.is_empty()) {
             return Ok(Self::Folder(folder.into()));
         }
-        // The message does not repeat the URL, which may have a password. In a mistyped URL it may stand anywhere.
+        // The message does not repeat the URL, which may have a password. In a mistyped URL the password may stand
+        // anywhere.
         let Some(smtp) = smtp_of(given) else { bail!("mail server: {EXPECTED}; got something else") };
         Ok(Self::Smtp(smtp))
     }

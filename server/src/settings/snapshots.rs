@@ -6,10 +6,10 @@ use serde::Deserialize;
 use super::on_or_off;
 use crate::store::SnapshotLimits;
 
-/// Each automatic training needs a tenth more data than the last, so a hundred are enough from 50 problems to
-/// 600,000.
+/// Each automatic training needs a tenth more data than the last. So a hundred trainings, each with its
+/// snapshot, lead from 50 problems to 600,000.
 const MAX_NUMBER: u64 = 100;
-/// Enough for 150 snapshots as large as the largest collection in use, in all formats.
+/// The default limit: enough for 150 snapshots as large as the largest collection in use, in all formats.
 const MAX_MEGABYTES: u64 = 50_000;
 
 /// The settings of snapshots, by flag or variable.

@@ -7,9 +7,9 @@ use serde::Deserialize;
 use super::on_or_off;
 use crate::store::Due;
 
-/// Enough problems for a useful model of a new GPU.
+/// How many problems must be new: enough for a useful model of a new GPU.
 const NEW_PROBLEMS: u64 = 50;
-/// Less than a tenth of new data changes a model little.
+/// The share of new problems that is needed: less than a tenth of new data changes a model little.
 const NEW_SHARE: f64 = 0.1;
 const PAUSE_MINUTES: u64 = 60;
 /// A year, in minutes.

@@ -53,7 +53,7 @@ impl From<BlobError> for NotFrozen {
 }
 
 /// Freezes everything of a hardware that counts. Returns the name of the new snapshot or, if nothing has
-/// changed, of the newest one. `tell` is called with the progress.
+/// changed, of the newest snapshot. `tell` is called with the progress.
 pub(crate) async fn freeze(
     backend: &Backend,
     slug: &HardwareSlug,
@@ -93,8 +93,8 @@ pub(crate) async fn freeze(
     Err(NotFrozen::Backend(anyhow::anyhow!("uploads or files were gone each time before it was made")))
 }
 
-/// Adds a snapshot if all of its files still exist. They may not: another worker may have made the same snapshot
-/// and given up, as when its job was cancelled. It then has removed the files that both stored.
+/// Adds a snapshot if all of its files still exist. Another worker may have made the same snapshot and given up,
+/// for instance because its job was cancelled. Then it has removed the files that both workers stored.
 async fn add(backend: &Backend, frozen: &Frozen) -> Result<Added, NotFrozen> {
     for file in &frozen.files {
         if backend.blobs.size(BlobKind::Snapshot, &file.sha256).await? != Some(file.bytes) {
@@ -130,9 +130,9 @@ struct Making<'a> {
     backend: &'a Backend,
     stop: &'a AtomicBool,
     tell: &'a (dyn Fn(f64, String) + Send + Sync),
-    /// How many more bytes it may have.
+    /// How many more bytes the snapshot may have.
     room: u64,
-    /// The files that were stored for it.
+    /// The files that were stored for the snapshot.
     stored: Vec<BlobKey>,
 }
 
@@ -265,7 +265,8 @@ impl Making<'_> {
             bytes: bytes.len() as u64,
             sha256: Digest::of(&bytes),
         };
-        // The limit is checked again when the snapshot is added. This check comes before the disk is full.
+        // The limit is checked again when the snapshot is added. This earlier check keeps the disk from becoming
+        // full.
         self.room =
             self.room.checked_sub(file.bytes).ok_or_else(|| NotFrozen::Refused(full(self.backend)))?;
         self.stored.push((BlobKind::Snapshot, file.sha256.clone()));

@@ -8,7 +8,7 @@ use crate::solutions::{StoredSolutions, cut};
 /// file is made.
 const MAX_IN_PART: u64 = 1 << 19;
 
-/// The solutions of each part, by their numbers. Parts are counted from 1; a part that is the only one has no
+/// The solutions of each part, by their numbers. Parts are counted from 1; if there is only one part, it has no
 /// number.
 pub(super) fn parts(sizes: &[(i64, u64)]) -> Vec<(Option<usize>, RangeInclusive<i64>)> {
     let cuts = cut(sizes, MAX_IN_PART);

@@ -43,7 +43,7 @@ impl DecodedSolution {
         Some(*spread.get(row)? as f64 / self.columns.times.nanos(row).0)
     }
 
-    /// Whether [`Self::repeats`] gives more than the configs.
+    /// Whether repeats or spreads are known, so that [`Self::repeats`] gives more than the configs.
     pub(crate) fn knows_repeats(&self) -> bool {
         self.columns.spread_ns.is_some() || self.columns.repeats.is_some()
     }

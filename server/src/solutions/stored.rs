@@ -23,7 +23,7 @@ impl Damaged {
     }
 }
 
-/// A list of configs in its stored form: first the configs with times, then the failed ones.
+/// A list of configs in its stored form: first the configs with times, then the configs that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredConfigList {
     pub digest: Digest,
@@ -33,7 +33,7 @@ pub struct StoredConfigList {
 /// A solution in its stored form.
 #[derive(Debug, Clone)]
 pub struct StoredSolution {
-    /// The number of its row.
+    /// The number of the solution's row.
     pub number: i64,
     /// `None` stands for all that was sent without an account.
     pub contributor: Option<AccountId>,
@@ -47,7 +47,7 @@ pub struct StoredSolution {
 /// Some solutions with everything that they refer to.
 #[derive(Debug, Default)]
 pub struct StoredSolutions {
-    /// In the order in which they arrived.
+    /// The solutions, in the order in which they arrived.
     pub solutions: Vec<StoredSolution>,
     pub problems: BTreeMap<ProblemId, Problem>,
     pub config_lists: BTreeMap<Digest, Vec<u8>>,

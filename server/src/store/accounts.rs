@@ -16,7 +16,8 @@ use crate::mail::EmailAddress;
 /// The longest time for which tries are counted.
 pub const LONGEST_WINDOW: Duration = Duration::from_secs(24 * 3600);
 
-/// So few, because each of these accounts gets a mail at once.
+/// At most this many accounts of one address get a link for a new password. Few, because all these mails are sent
+/// at once.
 pub const MAX_ACCOUNTS_OF_ADDRESS: u32 = 5;
 
 /// A new account.
@@ -24,7 +25,7 @@ pub const MAX_ACCOUNTS_OF_ADDRESS: u32 = 5;
 pub struct NewAccount {
     pub id: AccountId,
     pub name: AccountName,
-    /// A hash as a PHC string; `None` if the owner will choose a password by a link.
+    /// The password's hash as a PHC string; `None` if the owner will choose a password by a link.
     pub password: Option<String>,
     pub admin: bool,
     /// The version of the terms of contributing that the owner agrees to.
@@ -53,7 +54,7 @@ pub enum Created {
 /// What a one-time link is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LinkFor {
-    /// To make the first account of a server, an administrator. Works as long as there is no account.
+    /// To make the first account of a server, which is an administrator's. Works as long as there is no account.
     FirstAccount,
     /// To make an account.
     Account,
@@ -80,7 +81,7 @@ pub struct NewTokenRow {
 /// The result of choosing a password by a link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PasswordReset {
-    /// The account whose password it is.
+    /// The account whose password was chosen.
     pub account: AccountName,
     /// The issuers of the identities that the account has lost.
     pub unlinked: Vec<String>,
@@ -127,7 +128,7 @@ pub trait AccountStore: Send + Sync {
         now: Now,
     ) -> StoreResult<Created>;
 
-    /// The account of a name with its password; `None` if there is none.
+    /// The account with this name, and its password hash; `None` if there is no such account.
     async fn credentials(&self, name: &AccountName) -> StoreResult<Option<Credentials>>;
 
     /// An account; `None` if it no longer exists.
@@ -147,8 +148,8 @@ pub trait AccountStore: Send + Sync {
     async fn set_password(&self, account: &AccountId, hash: &str, kept: Option<&Digest>) -> StoreResult<()>;
 
     /// Uses up a link and sets the password of its account. Ends the account's sessions and removes its
-    /// identities, because somebody with the old password may have linked them. Also removes its address, unless
-    /// the link was sent there. `None` if there is no such link.
+    /// identities, because somebody with the old password may have linked them. Also removes the account's e-mail
+    /// address, unless the link was sent to it. `None` if there is no such link.
     async fn set_password_by_link(
         &self,
         link: &Digest,
@@ -159,9 +160,9 @@ pub trait AccountStore: Send + Sync {
     /// The accounts with an address, at most [`MAX_ACCOUNTS_OF_ADDRESS`].
     async fn accounts_of_email(&self, email: &EmailAddress) -> StoreResult<Vec<Credentials>>;
 
-    /// Uses up a link that was sent to an address, and gives the address to the account, which must be the link's.
-    /// With `tells`, it also queues a mail to the previous address. Returns the new address; `None` if there is no
-    /// such link.
+    /// Uses up a link that was sent to an address, and gives the address to `account`. The link must have been
+    /// made for this account. With `tells`, also queues a mail to the previous address. Returns the new address;
+    /// `None` if there is no such link.
     async fn confirm_email(
         &self,
         link: &Digest,
@@ -170,8 +171,8 @@ pub trait AccountStore: Send + Sync {
         now: Now,
     ) -> StoreResult<Option<EmailAddress>>;
 
-    /// Removes the address of an account, and the links that were sent there. With `tells`, it also queues a mail
-    /// to the address. Returns the address.
+    /// Removes the address of an account, and the links that were sent to it. With `tells`, also queues a mail to
+    /// the address. Returns the address.
     async fn remove_email(
         &self,
         account: &AccountId,
@@ -218,7 +219,7 @@ pub trait AccountStore: Send + Sync {
     /// The tokens of an account, including expired ones, the newest first.
     async fn tokens(&self, account: &AccountId) -> StoreResult<Vec<Token>>;
 
-    /// The account of a token, which is marked as used now; `None` if the token does not work.
+    /// The account of a token. Marks the token as used now. `None` if the token does not work.
     async fn use_token(&self, secret: &Digest, now: Now) -> StoreResult<Option<(Account, Token)>>;
 
     /// Deletes a token of an account; `false` if the account has no token with this id.
@@ -242,7 +243,7 @@ pub trait AccountStore: Send + Sync {
     async fn poll_device(&self, secret: &Digest, now: Now) -> StoreResult<DeviceAnswer>;
 
     /// Counts one more try of a subject. If the first counted try lies before `since`, the count begins anew with
-    /// this one. `since` lies within [`LONGEST_WINDOW`].
+    /// this try. `since` lies within [`LONGEST_WINDOW`].
     async fn count_attempt(&self, subject: &str, since: i64, now: Now) -> StoreResult<Tries>;
 
     /// Deletes the tries of a subject.

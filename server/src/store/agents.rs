@@ -12,7 +12,7 @@ use diode_core::ids::{AccountId, AgentId, HardwareSlug, LeaseId, ProblemId};
 use super::error::StoreResult;
 use super::types::Now;
 
-/// A lease ends unless its agent renews it within this time. It is longer than a restart of the server takes.
+/// A lease ends unless its agent renews it within this time. This time is longer than a restart of the server takes.
 pub const AGENT_LEASE: Duration = Duration::from_secs(180);
 
 /// How many refused results it takes until an agent gets no more work.
@@ -27,7 +27,7 @@ pub struct KnownAgent {
     pub id: AgentId,
     /// Why the agent gets no more work; `None` if it gets work.
     pub put_aside: Option<String>,
-    /// `None` if it registered without an account.
+    /// `None` if the agent registered without an account.
     pub account: Option<AccountId>,
     pub registration: Registration,
 }
@@ -42,8 +42,9 @@ impl KnownAgent {
         driver_of(&self.registration)
     }
 
-    /// The contributor of its results. Confirmations need another one. All agents without an account are one
-    /// contributor, as for uploads: a second key is no second person.
+    /// The contributor of the agent's results. A confirmation needs another contributor. All agents without an
+    /// account are one contributor, as anonymous uploads are: a second key does not show that there is a second
+    /// person.
     pub fn contributor(&self) -> &str {
         self.account.as_ref().map_or(ANONYMOUS, AccountId::as_str)
     }
@@ -68,7 +69,7 @@ pub struct LeaseWish<'a> {
 /// What an agent gets.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Taken {
-    /// A new lease, or the one that the agent has.
+    /// A new lease, or the lease that the agent already has.
     Lease(LeasedWork),
     /// More must be planned first: nothing of the plan waits for this agent.
     PlanFirst,
@@ -76,7 +77,7 @@ pub enum Taken {
     Nothing,
 }
 
-/// A lease with the work that is left.
+/// A lease with its work that has not been measured yet.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LeasedWork {
     pub id: LeaseId,
@@ -100,13 +101,14 @@ pub struct ReadUpTo {
     pub measured: MeasuredUpTo,
 }
 
-/// How far the problems have been read that were measured without the plan.
+/// How far the problems that were measured without the plan have been read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum MeasuredUpTo {
     #[default]
     Nothing,
     Problem(ProblemId),
-    /// All problems that were measured so far. Later ones are not read.
+    /// All problems that were measured before the reading reached its end. Problems that are measured later are not
+    /// read.
     Everything,
 }
 
@@ -115,7 +117,7 @@ pub enum MeasuredUpTo {
 pub struct KnownProblems {
     pub problems: Vec<Problem>,
     pub read: ReadUpTo,
-    /// Whether there are no more for now.
+    /// Whether all known problems have been read for now.
     pub is_all: bool,
 }
 
@@ -130,7 +132,7 @@ pub struct WorkFigures {
 /// What the server stores about agents. Every method is one transaction.
 #[async_trait]
 pub trait AgentStore: Send + Sync {
-    /// Adds an agent, or updates it. Its driver may be new for the hardware, after others had another. In that case
+    /// Adds an agent, or updates it. If its driver is new for the hardware and other agents have had another driver,
     /// some measured problems are queued again, for agents with the new driver.
     async fn register_agent(
         &self,
@@ -158,7 +160,7 @@ pub trait AgentStore: Send + Sync {
     /// The newest leases of an agent, newest first.
     async fn leases(&self, agent: &AgentId, limit: u32) -> StoreResult<Vec<LeaseSummary>>;
 
-    /// Gives work to an agent: the work of its lease or, if it has none, what is first among the work that waits. No
+    /// Gives work to an agent: the work of its lease or, if it has no lease, the first of the work that waits. No
     /// other agent gets the same problem as long as the lease is renewed.
     async fn take_lease(&self, wish: &LeaseWish<'_>, now: Now) -> StoreResult<Taken>;
 
@@ -168,8 +170,9 @@ pub trait AgentStore: Send + Sync {
     /// Renews a lease. `false` if it has ended; the agent then stops.
     async fn renew_lease(&self, agent: &AgentId, lease: &LeaseId, now: Now) -> StoreResult<bool>;
 
-    /// Ends a lease. Work that was not measured waits again, also if only this agent cannot measure it. Work that the
-    /// hardware cannot measure does not. Returns the state in which the lease ended; `None` if it had ended before.
+    /// Ends a lease. Work that was not measured waits again. So does work that only this agent cannot measure: other
+    /// agents may get it. Work that the hardware cannot measure does not wait again. Returns the state in which the
+    /// lease ended; `None` if it had ended before.
     async fn end_lease(
         &self,
         agent: &AgentId,
@@ -178,18 +181,19 @@ pub trait AgentStore: Send + Sync {
         now: Now,
     ) -> StoreResult<Option<LeaseState>>;
 
-    /// Stores that a result of an agent was refused. After [`MAX_REFUSED_RESULTS`] the agent is put aside. `true` if
-    /// this result was the last of them.
+    /// Stores that a result of an agent was refused. After [`MAX_REFUSED_RESULTS`] refused results the agent is put
+    /// aside. Returns `true` if this result was the last of them.
     async fn note_refused_result(&self, agent: &AgentId, reason: &str) -> StoreResult<bool>;
 
-    /// How many planned problems wait for agents like this one. Each takes at most `seconds`. Counts up to `most`.
+    /// How many planned problems wait that agents like this one can measure, each within `seconds`. Counts up to
+    /// `most`.
     async fn planned_for(&self, agent: &KnownAgent, seconds: f64, most: u64) -> StoreResult<u64>;
 
-    /// The next known problems of a hardware, measured or planned, as many as are read at a time.
+    /// The next part of the known problems of a hardware, measured or planned. The parts have a limited size.
     async fn known_problems(&self, hardware: &HardwareSlug, after: &ReadUpTo) -> StoreResult<KnownProblems>;
 
-    /// A count that grows when problems of a hardware may have lost their solutions, as when an upload is quarantined.
-    /// 0 for hardware that nobody has measured.
+    /// A count that grows when problems of a hardware may have lost their solutions, for example by a quarantine. 0
+    /// for hardware that nobody has measured.
     async fn losses(&self, hardware: &HardwareSlug) -> StoreResult<u64>;
 
     /// The problems of a hardware that have a solution that counts.

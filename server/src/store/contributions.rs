@@ -20,9 +20,9 @@ pub struct NewContribution {
     pub account: AccountId,
     pub description: ModelDescription,
     pub licence: Licence,
-    /// Whether its file says that it was trained without the kept problems.
+    /// Whether the model's file says that the model was trained without the kept problems.
     pub without_kept: bool,
-    /// The job that judges it.
+    /// The job that judges the model.
     pub job: Job,
 }
 
@@ -34,7 +34,7 @@ pub enum TakenModel {
     There(Box<ModelSummary>),
     /// Another account has sent the same bytes.
     OfAnother,
-    /// It is one of the server's own models.
+    /// The file is one of the server's own models.
     Known,
     /// The account already has [`MAX_WAITING_MODELS`].
     TooMany,
@@ -116,6 +116,6 @@ pub trait ContributionStore: Send + Sync {
         now: Now,
     ) -> StoreResult<Result<ModelSummary, ReviewRefused>>;
 
-    /// Whether a model of the server, or a contributed one, has this file.
+    /// Whether a model of the server, or a contributed model, has this file.
     async fn names_model_file(&self, digest: &Digest) -> StoreResult<bool>;
 }

@@ -21,7 +21,7 @@ impl std::fmt::Display for Ranking {
 /// Clients pass it back unchanged.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cursor {
-    /// `None` among the rows without a value, which come last.
+    /// `None` if the row has no value. Rows without a value come last.
     pub value: Option<f64>,
     pub problem: ProblemId,
     pub method: Method,
@@ -34,7 +34,7 @@ impl Cursor {
         format!("{ranking}.{value}.{}.{}", self.problem, self.method)
     }
 
-    /// Reads the text of [`Cursor::encode`], if it is of the same order.
+    /// Reads the text of [`Cursor::encode`], if the text is of the same order.
     pub fn decode(text: &str, ranking: Ranking) -> Result<Self, Invalid> {
         let refuse = || {
             Invalid::new(
@@ -60,7 +60,8 @@ impl Cursor {
             problem: problem.parse().map_err(|_| refuse())?,
             method: method.parse().map_err(|_| refuse())?,
         };
-        // Each place has exactly one valid text, because answers are kept under the text of their request.
+        // Each place on a board has exactly one valid text, because answers are kept under the text of their
+        // request.
         if cursor.encode(ranking) == text { Ok(cursor) } else { Err(refuse()) }
     }
 }

@@ -20,7 +20,7 @@ pub enum StoreError {
     #[error("the database refused a statement: {0}")]
     Sql(sqlx::Error),
 
-    /// Another row that a new row refers to was deleted meanwhile, such as the caller's account.
+    /// A row that the new row refers to, such as the caller's account, was deleted meanwhile.
     #[error("what the row refers to is not there any more: {0}")]
     Gone(sqlx::Error),
 
@@ -37,7 +37,8 @@ pub enum StoreError {
     Task(#[from] tokio::task::JoinError),
 }
 
-/// Postgres's codes for transactions that conflicted. If two wait for each other, Postgres ends one of them.
+/// Postgres's codes for transactions that conflicted. If two transactions wait for each other, Postgres ends
+/// one of the two.
 const CONFLICTS: [&str; 2] = ["40001", "40P01"];
 
 impl StoreError {
@@ -77,15 +78,15 @@ enum Trouble {
     Passing,
 }
 
-/// Reads the codes of both databases. SQLite has numbers whose lowest byte is the kind. Postgres has five
-/// characters, of which the first two are the class.
+/// Reads the codes of both databases. SQLite's code is a number whose lowest byte is the kind of error.
+/// Postgres's code is five characters, of which the first two are the class of error.
 fn trouble(code: &str) -> Option<Trouble> {
     if code.len() == 5 {
         return match code {
             "53100" => Some(Trouble::Full),
-            // Read only, like a standby or a database without room.
+            // The database only allows reading: it is a standby, or has no room.
             "25006" => Some(Trouble::Passing),
-            // Closed by an operator, or missing: a database that is being restored.
+            // An operator closed the database, or it is missing while it is being restored.
             "55000" | "3D000" => Some(Trouble::Passing),
             _ if CONFLICTS.contains(&code) => Some(Trouble::Passing),
             // Lost connections, exhausted resources, a stop by an operator, faults of the system.
@@ -94,9 +95,9 @@ fn trouble(code: &str) -> Option<Trouble> {
         };
     }
     match code.parse::<u32>().ok()? & 0xff {
-        // FULL
+        // SQLite's code FULL.
         13 => Some(Trouble::Full),
-        // BUSY, LOCKED, READONLY, IOERR, CANTOPEN
+        // SQLite's codes BUSY, LOCKED, READONLY, IOERR and CANTOPEN.
         5 | 6 | 8 | 10 | 14 => Some(Trouble::Passing),
         _ => None,
     }

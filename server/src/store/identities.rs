@@ -129,8 +129,8 @@ pub trait IdentityStore: Send + Sync {
     /// The person who must choose a name; `None` if there is none.
     async fn openid_sign_up(&self, secret: &Digest, now: Now) -> StoreResult<Option<OpenIdSignUp>>;
 
-    /// Makes the account of a person who has chosen a name, and links it. Uses up the sign-up and its
-    /// invitation in the same transaction, unless no account is made.
+    /// Makes the account of a person who has chosen a name, and links the identity to it. If the account is
+    /// made, the same transaction uses up the sign-up and its invitation.
     async fn create_account_by_openid(
         &self,
         secret: &Digest,

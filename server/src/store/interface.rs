@@ -50,8 +50,8 @@ pub trait Store:
     async fn receipt(&self, upload: &UploadId) -> StoreResult<Option<Receipt>>;
 
     /// Stores an upload. Recomputes some of the board entries that it changes, and leaves the others for
-    /// [`Store::refresh_entries`]: the cost of an upload must not grow with what the database has. Once this
-    /// returns, the rows are durable.
+    /// [`Store::refresh_entries`]: an upload must not cost more because the database is larger. Once this returns,
+    /// the rows are durable.
     ///
     /// Bytes that are stored already change nothing, even if two calls race. The receipt then has `already_stored`
     /// set. Solutions with a known digest are counted as duplicates and left out.
@@ -77,7 +77,7 @@ pub trait Store:
     /// The stale views.
     async fn stale_entries(&self) -> StoreResult<Vec<View>>;
 
-    /// All hardware that has data or models, by slug. Empty on a new database.
+    /// All hardware that has data or models, in the order of slugs. Empty on a new database.
     async fn hardware_list(&self) -> StoreResult<Vec<HardwareSummary>>;
 
     /// One kind of hardware with its figures; `None` if there are neither data nor models for it.
@@ -100,8 +100,8 @@ pub trait Store:
     /// the pages have no gaps or repeats. Entries without the sort value come last in either order.
     async fn leaderboard(&self, slug: &HardwareSlug, query: &BoardQuery) -> StoreResult<Leaderboard>;
 
-    /// One point for each problem that passes a filter and has a rate, by the method with the most timings. If there
-    /// are more than `cap` problems, an even sample.
+    /// One point for each problem that passes a filter and has a rate, by the method with the most timings. If more
+    /// than `cap` problems pass, returns an even sample of them.
     async fn problem_points(
         &self,
         slug: &HardwareSlug,
@@ -109,8 +109,9 @@ pub trait Store:
         cap: u32,
     ) -> StoreResult<Vec<ProblemPoint>>;
 
-    /// The measured problems of a hardware that are most like `problem`, by one method, the nearest first. Only
-    /// problems that the same kernels can run. If there are many, only problems with the nearest M are compared.
+    /// The measured problems of a hardware that are most like `problem`, by one method, the nearest first. Includes
+    /// only problems that the same kernels can run. If there are many, compares only the problems with the nearest
+    /// M.
     async fn nearest_problems(
         &self,
         slug: &HardwareSlug,
@@ -131,7 +132,7 @@ pub trait Store:
     /// Every solution of a hardware that counts. Empty if there are none.
     async fn training_data(&self, slug: &HardwareSlug) -> StoreResult<TrainingData>;
 
-    /// How many timings and failures each solution of a hardware has. The solutions are given by number, in the
+    /// How many timings and failures each solution of a hardware has. Each solution is given by its number, in the
     /// order in which they arrived.
     async fn solution_sizes(&self, slug: &HardwareSlug) -> StoreResult<Vec<(i64, u64)>>;
 
@@ -165,8 +166,8 @@ pub trait Store:
     /// Adds a model that is released with Diode. Publishes it unless the published model was trained on this server
     /// or is pinned. `false` if the model existed already.
     ///
-    /// Keeps the models of its cross-validation, as [`PublicationStore::add_judged_model`] does. A published model
-    /// that existed without them gets them.
+    /// Keeps the models of its cross-validation, as [`PublicationStore::add_judged_model`] does. If the model
+    /// existed and is published, adds the models of its cross-validation where they are missing.
     async fn add_shipped_model(
         &self,
         model: &ModelSummary,
@@ -176,7 +177,7 @@ pub trait Store:
         now: Now,
     ) -> StoreResult<bool>;
 
-    /// The newest models and all published ones, the newest first. Of one hardware, or of all.
+    /// The newest models and all published models, of one hardware or of all hardware, the newest first.
     async fn models(&self, hardware: Option<&HardwareSlug>, newest: u32) -> StoreResult<Vec<ModelSummary>>;
 
     /// One model; `None` if there is none with this id.
@@ -186,8 +187,8 @@ pub trait Store:
     /// job, and is queued once.
     async fn enqueue(&self, job: &Job, account: Option<&AccountId>, now: Now) -> StoreResult<Queued>;
 
-    /// Ends a job that waits or runs, and returns it. `None` if it has ended or there is none with this id. Its
-    /// worker stops at its next report.
+    /// Ends a job that waits or runs, and returns it. A running job's worker stops at its next report. `None` if the
+    /// job has ended, or there is none with this id.
     async fn cancel_job(&self, id: &JobId, now: Now) -> StoreResult<Option<Job>>;
 
     /// The account that asked for a job. `None` if the server or an anonymous caller asked, or the account was
@@ -207,8 +208,8 @@ pub trait Store:
     /// long as the claim is renewed.
     async fn claim_job(&self, now: Now) -> StoreResult<Option<Claim>>;
 
-    /// Renews the claim of a job, and stores its progress, if given. `false` if the claim was lost; the caller then
-    /// stops.
+    /// Renews the claim of a job, and stores its progress, if given. `false` if the claim was lost; then the caller
+    /// must stop.
     async fn report(&self, claim: &Claim, now: Now, progress: Option<(f64, &str)>) -> StoreResult<bool>;
 
     /// Ends a job, with what it made or the reason of its failure. `false` if the claim was lost; then nothing is
@@ -216,10 +217,10 @@ pub trait Store:
     async fn finish_job(&self, claim: &Claim, now: Now, outcome: Result<&Made, &str>) -> StoreResult<bool>;
 
     /// Queues a job again, to be tried after a while, because it failed for a reason that may pass. After
-    /// [`MAX_ATTEMPTS`](super::MAX_ATTEMPTS) it counts as failed. `false` if the claim was lost.
+    /// [`MAX_ATTEMPTS`](super::MAX_ATTEMPTS) attempts the job counts as failed. `false` if the claim was lost.
     async fn postpone_job(&self, claim: &Claim, now: Now, reason: &str) -> StoreResult<bool>;
 
-    /// Gives a job back unfinished, for instance because this process ends.
+    /// Gives a job back unfinished, for instance because this process ends. Another worker can then claim the job.
     async fn release_job(&self, claim: &Claim) -> StoreResult<()>;
 
     /// Queues running jobs again whose claim has ended. Fails a job whose claim has ended

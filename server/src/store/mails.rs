@@ -9,11 +9,12 @@ use super::error::StoreResult;
 use super::types::Now;
 use crate::mail::EmailAddress;
 
-/// The most mails that may wait while the mail server is away.
+/// The most mails that may wait, for instance while the mail server is away.
 pub const MAX_WAITING_MAILS: u32 = 1000;
 
 /// How long a claim of a mail lasts. If the server has not stored a result by then, another server takes the mail.
-/// The time is longer than a try with its writes, which may wait for other writes.
+/// A claim lasts longer than one try to send the mail, including the writes to the database, which may have to
+/// wait.
 pub const MAIL_LEASE: Duration = Duration::from_secs(180);
 
 const HOUR: u64 = 60 * 60;
@@ -30,7 +31,8 @@ pub enum MailKind {
 }
 
 impl MailKind {
-    /// How long sending is tried. It is as long as the link lasts, since nobody waits longer.
+    /// How long sending is tried. A mail with a link is tried as long as its link works, since nobody waits
+    /// longer.
     pub fn tried_for(self) -> Duration {
         match self {
             Self::NewPassword => Duration::from_secs(HOUR),
@@ -69,8 +71,8 @@ pub trait MailStore: Send + Sync {
         now: Now,
     ) -> StoreResult<bool>;
 
-    /// Gives the mail that is due for the longest time to the caller; `None` if none is due. No other caller gets
-    /// the same mail within [`MAIL_LEASE`]. A mail that must be given up is claimed in the same way.
+    /// Gives the caller the mail that has been due for the longest time; `None` if none is due. No other caller
+    /// gets the same mail within [`MAIL_LEASE`]. A mail that must be given up is claimed in the same way.
     async fn claim_mail(&self, now: Now) -> StoreResult<Option<ClaimedMail>>;
 
     /// Puts a claimed mail back for its next try, at `until` in milliseconds since 1970. `false` if the claim was

@@ -1,6 +1,6 @@
 //! Everything that the server stores. [`Store`] is the interface. [`SqliteStore`] and [`PostgresStore`] behave
-//! alike: the module `sql` has the SQL of both. Only what differs is in `sqlite` and `postgres`. One story test
-//! runs on both.
+//! alike: the module `sql` has the SQL of both. The modules `sqlite` and `postgres` have only what differs. One
+//! story test runs on both.
 
 mod accounts;
 mod agents;

@@ -17,7 +17,7 @@ pub struct Done {
     pub files: Vec<BlobKey>,
 }
 
-/// Why two kinds of hardware are not merged.
+/// Why one hardware is not merged into another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NotMerged {
     /// There is no hardware with this slug, or it was merged before.
@@ -26,7 +26,7 @@ pub enum NotMerged {
     Same,
     /// The hardware is in the catalogue, so it is a kind of its own.
     Listed,
-    /// One is simulated and the other is not.
+    /// One hardware is simulated and the other is not.
     Simulated,
     /// How many jobs about the hardware wait or run.
     Busy(u64),
@@ -69,7 +69,7 @@ pub trait ModerationStore: Send + Sync {
     async fn moderate(&self, moderation: &Moderation, who: &str, now: Now) -> StoreResult<Option<Done>>;
 
     /// Confirms the stored facts of a hardware, or replaces them with `facts` and confirms these. Writes it to the
-    /// log. Times that arrive later are judged by them. `false` if there are no facts.
+    /// log. Times that arrive later are judged by the confirmed facts. `false` if there are no facts to confirm.
     async fn confirm_hardware(
         &self,
         slug: &HardwareSlug,
@@ -79,10 +79,10 @@ pub trait ModerationStore: Send + Sync {
         now: Now,
     ) -> StoreResult<bool>;
 
-    /// Merges one hardware into another for good, and writes it to the log. The other gets all that was measured on
-    /// the first, and the work that waits for it. It also gets what arrives later under the first name. Boards follow
-    /// within seconds. The models and snapshots of the first stay, but none of its models is published any more.
-    /// Returns how many solutions have moved.
+    /// Merges one hardware into another for good, and writes it to the log. The other hardware gets all timings of
+    /// the first and its waiting work. It also gets uploads that arrive later under the first hardware's name. Boards
+    /// follow within seconds. The models and snapshots of the first hardware stay, but none of its models is
+    /// published any more. Returns how many solutions have moved.
     async fn merge_hardware(
         &self,
         merge: &HardwareMerge,
@@ -93,8 +93,8 @@ pub trait ModerationStore: Send + Sync {
     /// Gives work again to an agent that was put aside, and writes it to the log. `false` if it was not put aside.
     async fn readmit_agent(&self, agent: &AgentId, why: &Reason, who: &str, now: Now) -> StoreResult<bool>;
 
-    /// Writes an action to the log that was done elsewhere, such as to an account. `why` is the reason, or the way in
-    /// which it was done.
+    /// Writes to the log an action that another part of the server did, such as a change of an account. `why` is the
+    /// reason, or the way in which the action was done.
     async fn write_down(&self, what: &str, why: &str, who: &str, now: Now) -> StoreResult<()>;
 
     /// The newest entries of the log, newest first.

@@ -19,8 +19,8 @@ const CONNECTIONS: u32 = 16;
 /// sqlx also checks when a connection is given back.
 const TRUSTED: Duration = Duration::from_secs(1);
 
-/// Tables of which many rows have changed since Postgres last counted them: a fifth of the rows and a thousand. Without
-/// counts, Postgres assumes that a board is short and sorts all of it for each page.
+/// Tables in which many rows have changed since Postgres last counted them: more than 1,000 plus a fifth of the rows.
+/// Without counts, Postgres assumes that a board is short and sorts all of it for each page.
 const GROWN_TABLES: &str = "SELECT quote_ident(relname) FROM pg_stat_user_tables \
     WHERE schemaname = current_schema() AND n_mod_since_analyze > 1000 + n_live_tup / 5";
 
@@ -30,7 +30,7 @@ pub type PostgresStore = SqlStore<Postgres>;
 impl PostgresStore {
     /// Connects to the database of a URL such as `postgres://user@host/diode`, and migrates it.
     pub async fn open(url: &str) -> StoreResult<Self> {
-        // The URL may have a password, so no message repeats it.
+        // The URL may have a password, so no message repeats the URL.
         let options = PgConnectOptions::from_str(url).map_err(|error| StoreError::Url {
             url: "the Postgres URL".to_owned(),
             reason: error.to_string(),
@@ -60,7 +60,7 @@ impl Connection for PgConnection {
 
     const LOCK_ROW: &'static str = " FOR UPDATE";
 
-    /// So two workers never wait for each other, and never get the same job.
+    /// With this, two workers never wait for each other, and never get the same job.
     const SKIP_LOCKED: &'static str = " FOR UPDATE SKIP LOCKED";
 
     const KEEP_ROW: &'static str = " FOR KEY SHARE";

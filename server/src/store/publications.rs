@@ -10,10 +10,10 @@ use diode_core::ids::{HardwareSlug, ModelId, UploadId};
 use super::error::StoreResult;
 use super::types::Now;
 
-/// How a new model compares with the published one.
+/// How a new model compares with the published model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ComparedWithPublished {
-    /// The published model that it was compared with.
+    /// The published model that the new model was compared with.
     pub beside: Option<ModelId>,
     /// Whether the new model is no worse.
     pub publish: bool,
@@ -27,13 +27,13 @@ pub enum Refused {
     Unknown,
     /// The model is already published.
     Published,
-    /// The model is not the published one.
+    /// The model is not the published model.
     NotPublished,
     /// No model was published before this one.
     First,
     /// The model has a type that is never published.
     ForComparison,
-    /// Only the server itself does this.
+    /// Only the server itself takes the step `refuse`.
     OnlyTheServer,
 }
 
@@ -63,14 +63,15 @@ impl Refused {
 pub struct Due {
     /// How many problems must be new since a training was last asked for.
     pub problems: u64,
-    /// How many problems must be new for each problem that was there at that time.
+    /// How many problems must be new, divided by the number of problems at that time.
     pub share: f64,
-    /// How many milliseconds must have passed.
+    /// How many milliseconds must have passed since then.
     pub pause: i64,
 }
 
 impl Due {
-    /// Whether a training is due now. The last one was asked for at `asked`, when there were `before` problems.
+    /// Whether a training is due now. The last training was asked for at `asked`, when there were `before`
+    /// problems. Now there are `there`.
     pub(super) fn is_due(&self, before: u64, there: u64, asked: Option<i64>, now: Now) -> bool {
         let new = there.saturating_sub(before);
         new >= self.problems.max(1)
@@ -90,8 +91,8 @@ pub trait PublicationStore: Send + Sync {
     ) -> StoreResult<Option<ModelSummary>>;
 
     /// Adds a model that was trained on these uploads. Publishes it if it was judged to be no worse than the
-    /// published model and that one is not pinned. `None` if another model has been published meanwhile: then it
-    /// must be judged again.
+    /// published model and the published model is not pinned. `None` if another model has been published
+    /// meanwhile: then the new model must be judged again.
     ///
     /// Also stores the models of the new model's cross-validation (see [`diode_model::UnseenModels`]), if there
     /// are any. Then removes the cross-validation's models of all other unpublished models of the hardware.
@@ -119,8 +120,8 @@ pub trait PublicationStore: Send + Sync {
     /// The newest steps in the history of a hardware's models, the newest first.
     async fn publications(&self, hardware: &HardwareSlug, limit: u32) -> StoreResult<Vec<Publication>>;
 
-    /// Queues a training if enough has been measured since one was last asked for. If several processes call this
-    /// at once, only one job is queued. `false` if none was.
+    /// Queues a training if enough has been measured since a training was last asked for. If several processes
+    /// call this at once, only one job is queued. `false` if this call queued none.
     async fn queue_training(&self, job: &Job, due: &Due, now: Now) -> StoreResult<bool>;
 }
 

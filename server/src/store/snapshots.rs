@@ -12,7 +12,7 @@ use super::types::{Now, Queued};
 use crate::blobs::BlobKey;
 use crate::solutions::StoredSolutions;
 
-/// How much is kept at most.
+/// How many snapshots the server keeps at most, and how large they may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SnapshotLimits {
     /// The most snapshots of one hardware.
@@ -32,7 +32,7 @@ pub struct Freezable {
     pub solutions: StoredSolutions,
     /// How many timings and failures each solution has, by number.
     pub sizes: Vec<(i64, u64)>,
-    /// In the order in which they arrived.
+    /// The uploads, in the order in which they arrived.
     pub uploads: Vec<(UploadId, SnapshotUpload)>,
     /// The newest snapshot, if it is of this state and its files exist.
     pub same: Option<SnapshotName>,

@@ -21,7 +21,7 @@ use crate::path_identity::PathIdentity;
 /// upload may wait before this one.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Readers never block each other. More readers than cores would gain nothing.
+/// How many connections read. Readers never block each other. More readers than cores would gain nothing.
 const READERS: u32 = 8;
 
 /// The size of the writer's cache in kilobytes, as a negative number. An upload changes nearly one page of each index
@@ -29,8 +29,8 @@ const READERS: u32 = 8;
 /// and again.
 const WRITERS_CACHE: &str = "-16384";
 
-/// After how many pages the log is moved into the file: 32 MB. Later uploads change many of the same pages, which are
-/// then moved only once. The log is synced, too.
+/// How many pages the log gets before they are moved into the file: 32 MB. Later uploads change many of the same
+/// pages, which are then moved only once. No data is at risk meanwhile, because the log is synced, too.
 const PAGES_IN_LOG: &str = "8192";
 
 const EXPECTED: &str = "expected sqlite:FILE or postgres://USER@HOST/DATABASE";
@@ -61,7 +61,8 @@ impl SqliteStore {
             .synchronous(SqliteSynchronous::Full)
             .foreign_keys(true)
             .busy_timeout(BUSY_TIMEOUT);
-        // Held until the tables exist, because two processes cannot create the same tables at the same time.
+        // The lock is held until the tables exist, because two processes cannot create the same tables at the same
+        // time.
         let _opening = opening(options.get_filename()).await.map_err(|error| refuse(error.to_string()))?;
         let writers = SqlitePoolOptions::new()
             .max_connections(1)

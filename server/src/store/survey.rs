@@ -17,7 +17,7 @@ use crate::solutions::StoredSolutions;
 /// What passes a filter, or an even sample of it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Sample<T> {
-    /// How many there are in all.
+    /// How many pass the filter in all.
     pub total: u64,
     pub items: Vec<T>,
 }
@@ -47,7 +47,8 @@ pub trait SurveyStore: Send + Sync {
     /// A number that changes with each change of a hardware's entries.
     async fn entries_revision(&self, slug: &HardwareSlug) -> StoreResult<Option<i64>>;
 
-    /// Problems with a timed Triton config, in the order of ids. If there are more than `cap`, an even sample.
+    /// Problems with a timed Triton config, in the order of ids. If there are more than `cap`, returns an even
+    /// sample of them.
     async fn triton_problems(
         &self,
         slug: &HardwareSlug,
@@ -56,7 +57,7 @@ pub trait SurveyStore: Send + Sync {
     ) -> StoreResult<Sample<ProblemId>>;
 
     /// The best times of some kernels on the problems that two sides share. Each side is a hardware and a method. If
-    /// there are more than `cap` problems, an even sample.
+    /// there are more than `cap` problems, returns an even sample of them.
     async fn pairs(
         &self,
         of: [&MethodOn; 2],
@@ -73,8 +74,8 @@ pub trait SurveyStore: Send + Sync {
         filter: &ProblemFilter,
     ) -> StoreResult<u64>;
 
-    /// What a map of sizes needs of the problems that pass a filter, for any K. If there are more than `cap`, an
-    /// even sample.
+    /// The problems that pass a filter, with what a map of sizes needs of them. K does not matter. If there are more
+    /// than `cap`, returns an even sample of them.
     async fn sized_problems(
         &self,
         slug: &HardwareSlug,
@@ -94,7 +95,7 @@ pub trait SurveyStore: Send + Sync {
     /// The contributors of a hardware. Those with the most problems come first.
     async fn contributors(&self, slug: &HardwareSlug, limit: u32) -> StoreResult<Vec<HardwareContributor>>;
 
-    /// The uploads that the solutions of a view come from, without quarantined ones, the newest first.
+    /// The uploads that the solutions of a view come from, without quarantined uploads, the newest first.
     async fn solution_sources(&self, view: &View, limit: u32) -> StoreResult<Sample<SolutionSource>>;
 
     /// The problems on which nobody is faster than an account, and how many there are. Problems with the most
@@ -104,8 +105,9 @@ pub trait SurveyStore: Send + Sync {
     /// The solutions of an upload that count or are fenced.
     async fn upload_solutions(&self, upload: &UploadId) -> StoreResult<StoredSolutions>;
 
-    /// The libraries of uploads that count, by name. If there are too many, the libraries of the newest uploads.
-    /// Uploads of several kinds of hardware are left out, because they do not say which hardware had which library.
+    /// The libraries of uploads that count, by name. If there are more than `newest`, only the libraries of the
+    /// newest uploads. Uploads of several kinds of hardware are left out, because they do not say which hardware had
+    /// which library.
     async fn libraries(&self, newest: u32) -> StoreResult<Vec<LibraryUse>>;
 
     /// The newest uploads of a library, the newest first.

@@ -14,7 +14,8 @@ use super::cursor::{Cursor, Ranking};
 use crate::blobs::BlobKind;
 use crate::solutions::StoredSolutions;
 
-/// How long a claim of a job lasts unless its worker reports. Longer than a write may wait for others.
+/// How long a claim of a job lasts unless its worker reports. It is longer than a write may wait for other
+/// writes.
 pub const LEASE: Duration = Duration::from_secs(90);
 
 /// How many jobs may wait: some hours of work for one worker.
@@ -26,7 +27,7 @@ pub const MAX_OWN_JOBS: u32 = 5;
 /// How long a job waits after a failure that may pass. The time doubles after each further failure.
 pub const BACK_OFF: Duration = Duration::from_secs(30);
 
-/// A job is given up after so many workers have died, because the job itself may be the cause.
+/// A job is given up once this many of its workers have died, because the job itself may be the cause.
 pub const MAX_ATTEMPTS: u64 = 3;
 
 /// The subject of one row of a leaderboard.
@@ -61,7 +62,7 @@ pub struct NewSolution {
 #[derive(Debug, Clone, PartialEq)]
 pub struct KnownHardware {
     pub hardware: Hardware,
-    /// Whether an administrator has confirmed its facts.
+    /// Whether an administrator has confirmed the hardware's facts.
     pub confirmed: bool,
 }
 
@@ -110,7 +111,7 @@ pub struct BoardQuery {
     pub after: Option<Cursor>,
 }
 
-/// The right of a worker to a job, until it ends.
+/// A worker's right to a job. It ends unless the worker renews it.
 #[derive(Debug, Clone)]
 pub struct Claim {
     pub job: Job,

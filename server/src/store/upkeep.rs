@@ -88,7 +88,7 @@ pub trait UpkeepStore: Send + Sync {
     async fn figures(&self, now: Now) -> StoreResult<Figures>;
 
     /// Lets the database count tables again that have grown much, so that it reads boards by the right index. Postgres
-    /// does so by itself, but up to a minute later.
+    /// counts by itself, too, but up to a minute later.
     async fn count_grown_tables(&self) -> StoreResult<()>;
 
     /// The connections to the database.

@@ -1,5 +1,5 @@
-//! The certificate in force. It is renewed while the server runs, so its files are read again when they
-//! change.
+//! The certificate in force. Certificates are renewed while a server runs, so the files are read again when
+//! they change.
 
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -36,7 +36,7 @@ impl Tls {
 
     /// An acceptor for a new connection.
     pub(crate) fn acceptor(&self) -> TlsAcceptor {
-        // Nothing panics while it holds the lock.
+        // No code panics while it holds this lock.
         self.acceptor.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -76,7 +76,7 @@ impl Tls {
     }
 }
 
-/// When each file was last changed; `None` if it does not exist.
+/// When each file was last changed; `None` for a file that does not exist.
 fn changes(files: &TlsFiles) -> [Option<SystemTime>; 2] {
     let of = |path: &Path| std::fs::metadata(path).and_then(|found| found.modified()).ok();
     [of(&files.certificate), of(&files.key)]

@@ -6,7 +6,7 @@ use super::Traces;
 use crate::http::id_of;
 use crate::metrics::known;
 
-/// The data of a request that a span has. It leaves out the query, which is a secret in links.
+/// The data of a request that a span has. It leaves out the query, because the query of a link is a secret.
 #[cfg_attr(not(feature = "traces"), expect(dead_code, reason = "nobody is told"))]
 pub(crate) struct Asked<'a> {
     pub(super) method: &'static str,
@@ -17,7 +17,7 @@ pub(crate) struct Asked<'a> {
     pub(super) id: &'a str,
 }
 
-/// Makes a span for each request. It ends when the answer begins.
+/// Makes a span for each request. The span ends when the answer begins.
 pub(crate) async fn traced(State(traces): State<Traces>, request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>();
     let asked = Asked {

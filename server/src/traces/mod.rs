@@ -1,7 +1,7 @@
 //! Spans of requests and jobs, for a collector that speaks OpenTelemetry's protocol.
 //!
-//! These spans are not copies of the log's. They have a kind, a parent from another program and a name by
-//! their route, for which lines of a log have no place.
+//! These spans are not copies of the spans in the log. They have a kind, a parent from another program and a
+//! name by their route, for which lines of a log have no place.
 
 mod layer;
 mod span;
@@ -23,8 +23,8 @@ use tracer::Tracer;
 
 use crate::settings::OtlpEndpoint;
 
-/// How long the last spans of a process may take. A supervisor must wait for running requests, and then for
-/// so long.
+/// How long the last spans of a process may take. A supervisor must wait for running requests, and then this
+/// long.
 const LAST_SPANS: Duration = Duration::from_secs(3);
 
 /// Makes spans, and sends them in the background. No request waits for the collector. The default makes no

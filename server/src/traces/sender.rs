@@ -56,7 +56,7 @@ impl Sender {
 
 #[async_trait]
 impl HttpClient for Sender {
-    /// Blocks, because the calling thread has nothing else to do.
+    /// Blocks the calling thread, which has nothing else to do.
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let answer = self.send(request);
         self.tell(match &answer {

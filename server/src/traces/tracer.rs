@@ -19,8 +19,8 @@ use crate::settings::OtlpEndpoint;
 /// The program's name at the collector, unless `OTEL_SERVICE_NAME` is set.
 const SERVICE: &str = env!("CARGO_PKG_NAME");
 
-/// Makes spans. The library queues them for its own thread, which sends them. It drops spans that do not fit in
-/// the queue.
+/// Makes spans. The library queues them for its own thread, which sends them. The library drops spans that do
+/// not fit in the queue.
 pub(super) struct Tracer {
     provider: SdkTracerProvider,
     tracer: SdkTracer,

@@ -11,9 +11,9 @@ use rust_embed::{EmbeddedFile, RustEmbed};
 #[allow_missing = true]
 pub(super) struct Dashboard;
 
-/// For names with a hash: their content never changes.
+/// For files whose name has a hash: their content never changes.
 const FOREVER: &str = "public, max-age=31536000, immutable";
-/// For other names: their content may change, so clients ask each time.
+/// For files with other names: their content may change, so clients ask each time.
 const ASK_AGAIN: &str = "no-cache";
 
 /// The compressed forms, the smallest first: the coding and the file extension.

@@ -46,7 +46,7 @@ pub(crate) async fn serve(State(app): State<App>, method: Method, uri: Uri, head
         None => not_built("dashboard", "cargo xtask web", WITHOUT_DASHBOARD),
     };
     if !known {
-        // The dashboard shows the same, with links to other pages.
+        // The dashboard's page also says that there is nothing at this path, and has links to other pages.
         *response.status_mut() = StatusCode::NOT_FOUND;
         // With a tag, a browser would keep this status after the page's subject has come into being.
         response.headers_mut().remove(header::ETAG);

@@ -40,7 +40,7 @@ pub(super) async fn evaluate(
         let stop = Arc::clone(&stop);
         move || {
             let Rebuilt { dataset, .. } = rebuild(hardware, solutions);
-            // Checked again, because nobody may want the figures any more.
+            // Turns false when nobody wants the figures any more.
             let goes_on = || !stop.load(Ordering::Relaxed);
             let figures = figures(dataset, &bytes, published.as_ref(), file, &goes_on);
             goes_on().then_some(figures)

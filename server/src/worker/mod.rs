@@ -179,8 +179,8 @@ async fn follow<T>(
 ) -> Result<(), Failure> {
     let mut told = None;
     loop {
-        // Read before the progress, so that the last progress is reported even if the training takes less
-        // than one wait.
+        // `ended` is read before the progress, so that the last progress is reported even if the training ends
+        // within one wait.
         let ended = training.is_finished();
         let latest = progress.borrow().clone();
         let is_news = told.as_ref() != Some(&latest);
@@ -242,7 +242,7 @@ async fn keep(
                 }
                 return Ok(Made::Model(summary.id));
             }
-            // Another model was published meanwhile.
+            // Another model was published meanwhile, so the new model is judged again.
             Ok(None) => {}
             Err(error) => sit_out(error, stopping).await.map_err(Failure::Backend)?,
         }

@@ -7,11 +7,11 @@ use diode_train::{FirstPicks, TrainingSet};
 
 use crate::store::ComparedWithPublished;
 
-/// A model whose first picks take longer by at most this share counts as no worse. Timings near the best vary more
-/// than that from launch to launch.
+/// A new model counts as no worse if its first picks take at most this share longer than those of the published
+/// model. Timings near the best vary more than that from launch to launch.
 const MARGIN: f64 = 0.005;
 
-/// With fewer problems, a single one would decide.
+/// With fewer problems than this, a single problem would decide.
 const LEAST_PROBLEMS: usize = 5;
 
 /// A model's first picks, and their problems.
@@ -22,7 +22,7 @@ pub(super) struct OnKept {
 
 /// The result of comparing a model with the published one.
 pub(super) struct Compared {
-    /// The published model, and its first picks. `None` if there is none that can be judged.
+    /// The published model, and its first picks. `None` if there is no published model that can be judged.
     pub(super) beside: Option<ModelId>,
     pub(super) others: Option<FirstPicks>,
     /// See [`FirstPicks::beside`].

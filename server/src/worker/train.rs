@@ -21,11 +21,12 @@ pub(super) struct Trained {
     pub(super) summary: ModelSummary,
     pub(super) hardware: Hardware,
     pub(super) bytes: Vec<u8>,
-    /// The models of its cross-validation, in the form in which the database stores them.
+    /// The models of the model's cross-validation, in the form in which the database stores them.
     pub(super) unseen_models: Option<Vec<u8>>,
-    /// Its picks for the problems that are kept for judging.
+    /// The model's picks for the problems that are kept for judging.
     pub(super) kept: OnKept,
-    /// Problems that the model had not seen, with the share of the best that its first picks reach.
+    /// Problems that the model had not seen, with the share of the best speed that the model's first picks
+    /// reach.
     pub(super) unseen: Vec<(Problem, f64)>,
 }
 
@@ -72,7 +73,7 @@ pub(super) fn train(
         }
         if stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    // Rounded to whole seconds, as on the command line.
+    // The time is rounded down to whole seconds, as on the command line.
     let created_at = Now::read().whole_second().rfc3339();
     let network = Network::learn(&set, &job.request, created_at, &mut observe)?;
     let failed = |error: ModelError| Failure::Failed(error.to_string());

@@ -17,7 +17,7 @@ async fn an_account_is_made_used_and_deleted() {
     assert_eq!(who.account.map(|account| account.name.to_string()).as_deref(), Some("ada"));
     assert_eq!(app.fetch::<WhoAsks>("/api/v1/session").await.account, None);
 
-    // Another session ends when the password changes. This one does not.
+    // When the password changes, all sessions end except the one that changes it.
     let elsewhere = Visitor::signed_in(&app, "ada", PASSWORD).await;
     let change = r#"{"current":"correct horse battery staple","new":"another horse battery staple"}"#;
     assert_eq!(ada.send("PUT", "/api/v1/account/password", change).await.status, 204);
@@ -33,7 +33,7 @@ async fn an_account_is_made_used_and_deleted() {
     assert_eq!(reply.status, 204);
     assert!(reply.header("set-cookie").contains("Max-Age=0"), "{}", reply.header("set-cookie"));
     ada.get("/api/v1/account").await.refusal(401, "unauthorized");
-    // The name is free again. A new account with this name gets nothing of the old one.
+    // The name is free again. A new account with this name gets nothing that belonged to the old account.
     let other = Visitor::signed_up(&app, "ada").await;
     assert_ne!(other.get("/api/v1/account").await.json::<Account>().id, account.id);
 }

@@ -106,7 +106,7 @@ async fn a_best_that_leads_its_board_is_confirmed_by_another() {
         }
         let bob = Owned::by(&app, &Visitor::signed_up(&app, "bob").await).await;
         let cyd = Owned::by(&app, &Visitor::signed_up(&app, "cyd").await).await;
-        // The first is as fast as the roofline allows. The other is slower than all others.
+        // The first problem is as fast as the roofline allows. The second is slower than all others.
         for (problem, factor, leads) in [(&asked[0], 1.0, true), (&asked[1], 9.0, false)] {
             assert_eq!(bob.measures(problem, factor).await.standing, Standing::Counts);
             assert!(!bob.is_given(problem).await, "nobody confirms himself");
@@ -163,7 +163,7 @@ async fn the_plan_forgets_what_was_measured_without_it_and_is_lost() {
         let all = known(&ReadUpTo::default()).await;
         assert_eq!(all.problems.len(), 2, "each once: {all:?}");
         assert!(all.problems.contains(&own) && all.problems.contains(&planned));
-        // When a new reading begins, measured problems are read again. Planned ones are not.
+        // When a new reading begins, measured problems are read again. Planned problems are not.
         let again = known(&ReadUpTo { measured: MeasuredUpTo::Nothing, ..all.read.clone() }).await;
         assert_eq!(again.problems, [own]);
         let delete =

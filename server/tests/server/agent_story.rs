@@ -94,7 +94,7 @@ pub(crate) async fn agents_measure(store: &dyn Store) {
     let planned: Vec<NewWork> = aligned[..6].iter().map(|p| work(p.clone(), Purpose::More)).collect();
     assert_eq!(store.add_work(&hardware().slug, &planned).await.unwrap(), 6);
     assert_eq!(store.add_work(&hardware().slug, &planned).await.unwrap(), 0, "planned already");
-    // Problems that the device cannot measure, or that take too long, are for others.
+    // Problems that the device cannot measure, or that take too long, go to other agents.
     let others = [
         work(problem(Op::Mm, 64, 64, 64, DType::Float32), Purpose::Hole),
         NewWork { seconds: 1000.0, ..work(aligned[6].clone(), Purpose::Hole) },
@@ -104,7 +104,7 @@ pub(crate) async fn agents_measure(store: &dyn Store) {
     store.add_work(&hardware().slug, &urgent).await.unwrap();
     what_is_planned_is_read_once(store).await;
 
-    // Two agents ask at once and get different problems, the wanted one first.
+    // Two agents ask at once and get different problems, the wanted problem first.
     let (first, second) = tokio::join!(take(store, &one, 30.0, start), take(store, &two, 30.0, start));
     let (first, second) = (leased(first), leased(second));
     assert_eq!((first.work.len(), second.work.len()), (3, 3));
@@ -123,7 +123,7 @@ pub(crate) async fn agents_measure(store: &dyn Store) {
     let rest = leased(take(store, &one, 60.0, later(1)).await);
     assert_eq!((rest.id.clone(), rest.work.len()), (first.id.clone(), 2));
 
-    // The second agent is silent. The first gets its problems, after it has finished its own.
+    // The second agent is silent. The first agent finishes its own problems, and then gets the second agent's.
     let left: Vec<Problem> = rest.work.iter().map(|work| work.problem.clone()).collect();
     deliver(store, &one, &first.id, &left).await;
     let done = store.leases(&one.id, 10).await.unwrap();
@@ -167,7 +167,7 @@ fn refusal(problem: &Problem, reach: Reach) -> RefusedWork {
     RefusedWork { problem: problem.id(), reason: "no kernel".to_owned(), reach }
 }
 
-/// Problems for which one agent lacks kernels are still for others.
+/// Problems for which one agent lacks kernels still go to other agents.
 async fn agents_get_what_they_have_kernels_for([one, two]: [&KnownAgent; 2], store: &dyn Store, now: Now) {
     let rest = leased(take(store, one, 3600.0, now).await);
     let all: Vec<Problem> = rest.work.iter().map(|work| work.problem.clone()).collect();

@@ -38,7 +38,7 @@ pub(crate) async fn what_is_asked_for_has_a_part_of_each_lease(store: &dyn Store
     let weak = [work(mm(64, 256, 128), Purpose::Weak)];
     store.add_work(&slug, &weak).await.unwrap();
 
-    // The lease has room for six problems of ten seconds. A quarter of it is enough for one of them.
+    // The lease has room for six problems of ten seconds. A quarter of the lease is enough for one of them.
     let lease = leased(take(store, &one, 60.0, Now::read()).await);
     assert_eq!(purposes(&lease), [[Purpose::Hole; 5].as_slice(), &[Purpose::Wanted]].concat());
     assert_eq!(lease.work[5].problem, wanted[0].problem);

@@ -85,7 +85,7 @@ async fn state(app: &TestApp) -> Vec<String> {
     let mut state = seen(app).await;
     for account in &accounts {
         let tokens = store.tokens(&account.account.id).await.unwrap();
-        // Leaves out the time of their last use, which changes with each request.
+        // Leaves out the time of a token's last use, which changes with each request.
         state.extend(tokens.iter().map(|token| format!("{} {:?}", token.id, token.scopes)));
     }
     state.push(format!("{accounts:?}"));

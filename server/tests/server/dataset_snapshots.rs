@@ -104,7 +104,8 @@ async fn a_snapshot_holds_all_that_counts_in_every_format_and_stays_as_it_was() 
         let before = all_bytes(&app, &first).await;
         assert_eq!(before.iter().map(Vec::len).sum::<usize>() as u64, summary.bytes);
 
-        // Without new data, it is the same snapshot. With new data it is another one, and the first stays.
+        // Without new data, asking again gives the same snapshot. With new data it gives another one, and the
+        // first stays.
         assert_eq!(frozen(&app, &root).await.summary, *summary);
         app.receipt(columnar(&dataset(h200(), &[mm(64, 512, 512)], 1.0))).await;
         let second = frozen(&app, &root).await;
@@ -287,8 +288,8 @@ async fn uploads_of_snapshots_are_counted_only_when_some_have_changed() {
         listed[0].withdrawn_uploads
     };
     assert_eq!(withdrawn().await, 0);
-    // Changed directly in the database. The server does not read the uploads as long as the number of losses
-    // stays the same.
+    // The rows are changed directly in the database. The server does not read the uploads as long as the number
+    // of losses stays the same.
     tamper(&app, "UPDATE uploads SET standing = 2").await;
     assert_eq!(withdrawn().await, 0);
     tamper(&app, "UPDATE hardware SET losses = losses + 1").await;

@@ -31,7 +31,7 @@ async fn datasets_are_given_as_rows_too() {
     for (extension, format) in [("parquet", Format::Parquet), ("csv", Format::Csv)] {
         let reply = app.get(&format!("/api/v1/datasets/nvidia-h200.{extension}")).await;
         assert_eq!(reply.status, 200, "{}", String::from_utf8_lossy(&reply.body));
-        // The length is told even where the answer is compressed on its way, which Parquet is not.
+        // The length is told even where the answer is compressed on its way. Parquet is not compressed.
         let length = reply.body.len().to_string();
         let path = format!("/api/v1/datasets/nvidia-h200.{extension}");
         let packed = app.get_with(&path, &[("accept-encoding", "gzip")]).await;

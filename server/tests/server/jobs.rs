@@ -60,7 +60,7 @@ async fn a_training_is_followed_to_its_model() {
     let kept = summary.kept.unwrap();
     assert_eq!((kept.problems, kept.everything, kept.timed_library), (1, None, 0));
     assert!(kept.triton.geomean > 0.5 && kept.triton.geomean == kept.triton.worst, "{kept:?}");
-    // For kinds where the model picks badly for unseen problems, it asks agents for more.
+    // For kinds where the model picks badly for unseen problems, the worker asks agents for more problems.
     assert!(kept.triton.worst < 0.95, "{kept:?}");
     let asked = app.backend.store.waiting_work(&h200().slug, 50).await.unwrap();
     assert!(!asked.is_empty() && asked.iter().all(|work| work.purpose == Purpose::Weak), "{asked:?}");

@@ -106,7 +106,7 @@ fn the_log_is_json_names_requests_and_keeps_secrets() {
     server.kill();
     let text = std::fs::read_to_string(log).unwrap();
     let of_server = |line: &serde_json::Value| line["target"].as_str().unwrap().starts_with("diode_server");
-    // The first lines are no JSON: they are the link for the first account, for people.
+    // The first lines are not JSON: they show people the link for the first account.
     let json = text.lines().filter(|line| line.starts_with('{'));
     let lines: Vec<serde_json::Value> = json.map(|line| serde_json::from_str(line).unwrap()).collect();
     let named: Vec<_> = lines.iter().filter(|line| line["span"]["request_id"] == id).collect();

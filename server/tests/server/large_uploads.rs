@@ -10,7 +10,7 @@ use crate::test_app::TestApp;
 /// Many problems with 1,534 timings each.
 const REAL: &str = "../trained_models/matmul/nvidia-h200/data/h200-mm-bf16.msgpack.zst";
 
-/// So many that twice their timings are more than an upload of them computes.
+/// So many problems that twice their timings are more than an upload of them computes at once.
 const PROBLEMS: usize = 100;
 
 /// The same problems, with times that are `longer` nanoseconds longer.

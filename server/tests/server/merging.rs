@@ -134,7 +134,7 @@ async fn administrators_vouch_for_facts_over_http_too() {
     ask(slug.as_str(), "0123456789abcdef").await.refusal(404, "not_found");
     let confirmed: HardwareSummary = ask(slug.as_str(), receipt.id.as_str()).await.json();
     assert!(confirmed.confirmed && confirmed.hardware.slug == slug);
-    // From now on, times are judged by the facts.
+    // From now on, times are judged by the confirmed facts.
     let refused = app.upload(columnar(&dataset(other(), &[mm(8192, 8192, 8192)], 1e-6))).await;
     refused.refusal(422, "refused");
 }

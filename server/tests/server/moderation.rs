@@ -116,7 +116,8 @@ async fn seen_elsewhere(app: &TestApp) -> Vec<String> {
         let text = if reply.status == 404 { String::new() } else { text };
         seen.push(format!("{path} {} {text}", reply.status));
     }
-    // Removed, because this is the time of the newest upload that exists, even if it does not count.
+    // The field is removed, because it is the time of the newest upload that exists, even if that upload does
+    // not count.
     let mut summary: serde_json::Value = app.fetch(slug).await;
     summary.as_object_mut().unwrap().remove("updated_at");
     seen.push(summary.to_string());

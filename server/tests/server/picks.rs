@@ -79,7 +79,8 @@ async fn two_models_are_compared_by_what_their_first_picks_take() {
         let [a, b] = picks(problem);
         a != b
     });
-    // On the first problem, the second model's pick takes longer. On the other, its pick was not timed.
+    // On the first problem, the second model's pick takes longer. On the second problem, its pick was not
+    // timed.
     let problems: Vec<Problem> = differing.by_ref().take(2).collect();
     let mut measured = dataset(h200(), &problems, 1.0);
     for (place, problem) in problems.iter().enumerate() {

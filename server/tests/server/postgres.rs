@@ -25,7 +25,7 @@ pub(crate) async fn create(name: &str) -> String {
     format!("{}/{name}", server())
 }
 
-/// Breaks all connections and refuses new ones, or admits them again.
+/// Breaks all connections and refuses new ones, or admits new connections again.
 pub(crate) async fn shut(url: &str, is_shut: bool) {
     let name = url.rsplit('/').next().unwrap();
     run(format!("ALTER DATABASE {name} ALLOW_CONNECTIONS {}", !is_shut)).await;

@@ -75,7 +75,7 @@ async fn what_the_client_has_is_not_sent_again() {
     let tag = app.get(&of_problem).await.header("etag").to_owned();
     app.receipt(columnar(&dataset(h200(), &[mm(4096, 4096, 4096)], 1.3))).await;
     assert_eq!(app.get_with(&of_problem, &[("if-none-match", &tag)]).await.status, 200);
-    // Compressed and plain, the file shares a tag, so the tag is weak.
+    // The compressed and the plain file have the same tag, so the tag is weak.
     let compressed = app.get_with("/api/v1/datasets/nvidia-h200.json", &[("accept-encoding", "gzip")]).await;
     assert!(compressed.header("etag").starts_with("W/"), "{}", compressed.header("etag"));
     let plain = app.get("/api/v1/datasets/nvidia-h200.json").await;

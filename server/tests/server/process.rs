@@ -20,7 +20,8 @@ impl Server {
     }
 
     pub(crate) fn command_on(folder: &Path, database_url: &str) -> Command {
-        // The shell lets a write to a full file fail. Without it, the signal would kill the server.
+        // The shell makes the server ignore SIGXFSZ, so that a write to a full file fails. Otherwise the signal
+        // would kill the server.
         let mut command = Command::new("sh");
         command
             .args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_diode-server")])

@@ -58,8 +58,8 @@ pub(crate) async fn models_are_published(store: &dyn Store) {
     };
     let published = async || store.published(&slug, heuristic).await.unwrap().unwrap();
     assert_eq!(add(&one, judged(None, true)).await, Some(ModelState::Published));
-    // Judged without a published model, while one is published by now. It must be judged again, and nothing
-    // is stored.
+    // The model was judged when none was published, but one is published by now. So it must be judged again,
+    // and nothing is stored.
     assert_eq!(add(&two, judged(None, true)).await, None);
     assert_eq!(store.model(&two.id).await.unwrap(), None);
     assert_eq!(add(&two, judged(Some(&one), true)).await, Some(ModelState::Published));
@@ -68,7 +68,7 @@ pub(crate) async fn models_are_published(store: &dyn Store) {
     let refused = store.model(&three.id).await.unwrap().unwrap();
     assert_eq!((refused.state, refused.reason.as_str()), (ModelState::Unpublished, "so they say"));
     assert_eq!(store.model(&one.id).await.unwrap().unwrap().state, ModelState::Earlier);
-    // The models of cross-validations stay for the published and the newest model.
+    // The models of cross-validations stay for the published model and for the newest model.
     assert_eq!(have_unseen(&[&one, &two, &three]).await, [false, true, true]);
     // A model of a release never replaces a model that was trained on this server.
     let shipped = model("shipped", ModelSource::Shipped);

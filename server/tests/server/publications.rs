@@ -59,7 +59,7 @@ async fn a_model_of_worse_data_is_not_published_and_one_of_the_same_data_is() {
     assert_eq!((first.state, first.kept.as_ref().unwrap().problems), (ModelState::Published, 6));
     let same = trained(&app, 1).await;
     assert_eq!(same.state, ModelState::Published, "{}", same.reason);
-    // More wrong times than right ones, but only for problems that models are trained on.
+    // There are more wrong times than right times, but only for problems that models are trained on.
     let learnt: Vec<Problem> = all.into_iter().filter(|problem| !is_kept(problem)).collect();
     for factor in [1.0, 1.01, 1.02] {
         app.receipt(columnar(&timed(&learnt, false, factor))).await;

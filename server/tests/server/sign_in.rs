@@ -202,7 +202,7 @@ async fn forms_that_are_slow_or_lack_a_field_are_answered_by_a_page() {
     said(form("/sign-in", Body::from("name=ada")).await, 400, "missing field");
     said(form("/sign-in", Body::from("a".repeat(70_000))).await, 413, "exceeds 65536 bytes");
     let silent = Body::from_stream(futures_util::stream::pending::<Result<Vec<u8>, std::io::Error>>());
-    // Everybody has ten seconds.
+    // A silent client gets ten seconds of grace.
     said(form("/password/forgotten", silent).await, 408, "too slowly");
 }
 

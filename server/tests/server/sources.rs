@@ -59,7 +59,7 @@ async fn a_problem_says_who_measured_it_with_what() {
         assert_eq!(ada.driver.as_deref(), Some("580.95"));
         assert_eq!(ada.library.as_ref().map(ToString::to_string).as_deref(), Some("cublas-130002"));
         assert_eq!(ada.collected_at.as_deref(), Some("2026-11-20T12:00:00Z"));
-        // Cut to the length of a line.
+        // The tool's name is cut to the length of a line.
         assert_eq!(ada.tool.as_ref().map(String::len), Some(80));
         assert_eq!((ada.timings, ada.failures), (6, 0));
         assert!((by["eve"].best_us.unwrap() / ada.best_us.unwrap() - 0.5).abs() < 0.01);

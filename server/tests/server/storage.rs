@@ -55,7 +55,7 @@ pub(crate) struct Storage {
     probes: Arc<AtomicUsize>,
     /// How many parts of large files it has received without answering.
     unanswered_parts: Arc<AtomicUsize>,
-    /// Its certificate, if it uses TLS.
+    /// The storage's certificate, if it uses TLS.
     certificate: Option<PathBuf>,
 }
 
@@ -99,7 +99,7 @@ impl Storage {
         storage
     }
 
-    /// Its bucket, for a server whose files have names that begin with `prefix`.
+    /// The storage's bucket, for a server whose files have names that begin with `prefix`.
     pub(crate) fn bucket(&self, prefix: &str) -> Bucket {
         Bucket {
             name: BUCKET.to_owned(),

@@ -20,7 +20,7 @@ fn file(m: u64) -> Vec<u8> {
 }
 
 /// Checks what a server does while its storage does not work, and that the server recovers when the storage
-/// does.
+/// works again.
 async fn refuses(app: &TestApp, m: u64, status: u16, code: &str, patience: Duration) {
     let began = Instant::now();
     app.upload(file(m)).await.refusal(status, code);
@@ -180,7 +180,7 @@ async fn however_many_ask_the_storage_is_asked_once() {
     assert_eq!(ask(&app, 20).await, [200; 20]);
     let storage = app.storage.as_ref().unwrap();
     assert_eq!(storage.probes(), 4);
-    // Failures are kept, too.
+    // Failures of the check are kept, too.
     storage.set(Mood::Full);
     assert_eq!(ask(&app, 2).await, [200; 2]);
     let app = app.ready_for(Duration::from_secs(3600));

@@ -107,7 +107,7 @@ async fn nothing_is_there(store: &dyn Store) {
 async fn uploads_arrive(store: &dyn Store) {
     let (first, second) = (upload(&seven(), &[]), upload(&collected(), &[]));
     let overlapping = upload(&dataset(h200(), &[mm(1024, 1024, 1024), mm(4096, 4096, 4096)], 1.3), &[]);
-    // These race: the same upload twice, and two others for the same hardware.
+    // These race: the same upload twice, and two other uploads for the same hardware.
     let (a, b, c, d) = tokio::join!(
         store.store_upload(&first),
         store.store_upload(&first),

@@ -30,7 +30,7 @@ fn traced_upload(folder: &Path) -> (Receipt, Vec<String>) {
         .expect("strace, of the package of that name");
     let began = Instant::now();
     while !std::fs::read_to_string(&trace).is_ok_and(|calls| !calls.is_empty()) {
-        // strace is attached once it sees a call. If it may not trace processes, it ends with a message.
+        // strace is attached once it reports a call. If it may not trace processes, it ends with a message.
         assert_eq!(tracer.try_wait().unwrap(), None, "strace has ended before the upload");
         assert!(began.elapsed() < Duration::from_secs(60), "strace sees no call of the server");
         assert_eq!(server.status("/healthz", None), 200);

@@ -82,7 +82,8 @@ async fn an_account_that_has_not_agreed_is_told_what_to_do_and_agrees_once() {
         }
         assert!(app.fetch::<Vec<Receipt>>("/api/v1/uploads").await.is_empty());
 
-        // These do not agree: a token that cannot contribute, a version that is not in force, and nonsense.
+        // None of these counts as an agreement: a token that cannot contribute, a version that is not in force,
+        // and nonsense.
         let train = format!("Bearer {}", issue(&ada, r#"["train"]"#).await.secret);
         let by_train = with_token(&app, "PUT", "/api/v1/account/terms", &train, agree(1)).await;
         by_train.refusal(403, "forbidden");
@@ -97,7 +98,7 @@ async fn an_account_that_has_not_agreed_is_told_what_to_do_and_agrees_once() {
         stranger.send("PUT", "/api/v1/account/terms", r#"{"version":1}"#).await.refusal(401, "unauthorized");
         assert_eq!(terms_of(&ada).await, None);
 
-        // The first contribution agrees for all later ones.
+        // The agreement of the first contribution counts for all later contributions.
         let upload = format!("Bearer {}", issue(&ada, r#"["upload"]"#).await.secret);
         let by_token = [("authorization", upload.as_str()), (TERMS_HEADER, IN_FORCE)];
         let first: Receipt = send(&app, "/api/v1/uploads", &by_token, file(64)).await.json();
@@ -154,7 +155,7 @@ async fn where_everything_is_free_nobody_is_asked() {
         assert!(!app.fetch::<Terms>("/api/v1/terms").await.asked);
         let stated = app.receipt(file(64)).await;
         assert_eq!(stated.licence, UploadLicence::stated());
-        // If somebody agrees although nobody asks, that counts, also for the same bytes that are stored
+        // If somebody agrees although nobody asks, the agreement counts, also for bytes that are stored
         // already.
         let agreeing = [(TERMS_HEADER, IN_FORCE)];
         let agreed: Receipt = send(&app, "/api/v1/uploads", &agreeing, file(64)).await.json();
@@ -280,7 +281,7 @@ async fn snapshots_and_exports_name_the_licence() {
         let expected =
             [(stated.id.clone(), UploadLicence::stated()), (agreed.id.clone(), UploadLicence::agreed(1))];
         assert_eq!(both, expected);
-        // A later agreement changes the next manifest, but no earlier one.
+        // A later agreement changes the next manifest, but no earlier manifest.
         send(&app, "/api/v1/uploads", &agreeing, columnar(&seven())).await.json::<Receipt>();
         let third = frozen(&app, &root).await;
         assert_eq!(third.summary.name.version, 3);

@@ -91,7 +91,7 @@ impl TestApp {
         Self::start(None, u64::MAX, local()).await
     }
 
-    /// A server that keeps at most so many bytes of uploads.
+    /// A server that keeps at most `max_stored` bytes of uploads.
     pub(crate) async fn with_quota(max_stored: u64) -> Self {
         Self::start(None, max_stored, local()).await
     }
@@ -226,7 +226,7 @@ impl TestApp {
         Self { backend, settings, policy, folder, storage: None, router, stop }
     }
 
-    /// Closes the database. Also removes it if it is Postgres.
+    /// Closes the database. A Postgres database is also removed.
     pub(crate) async fn end(self) {
         self.backend.store.close().await;
         if self.settings.database_url.starts_with("postgres") {
@@ -263,7 +263,7 @@ impl TestApp {
             openid: None,
             mail: None,
             training: Training::default(),
-            // Off, because tests of other things count jobs.
+            // Automatic snapshots are off, because tests of other things count jobs.
             snapshots: Snapshots {
                 automatic: false,
                 limits: SnapshotLimits { number: 100, bytes: u64::MAX },
@@ -285,7 +285,7 @@ impl TestApp {
         app
     }
 
-    /// The folder of its blobs.
+    /// The folder of the server's blobs.
     pub(crate) fn blobs(&self) -> &Path {
         match &self.settings.blobs {
             BlobPlace::Folder(folder) => folder,

@@ -161,7 +161,7 @@ async fn a_collector_that_is_away_or_silent_holds_nothing_up() {
         let server = Server::started(command.spawn().unwrap());
         let began = Instant::now();
         let agent = ureq::Agent::new_with_defaults();
-        // More spans than the queue can take.
+        // These are more spans than the queue can take.
         for _ in 0..300 {
             assert_eq!(agent.get(format!("{}/healthz", server.address)).call().unwrap().status(), 200);
         }

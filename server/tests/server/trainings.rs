@@ -64,7 +64,7 @@ async fn a_server_trains_by_itself_only_where_it_may() {
     let mut strict = app.backend.clone();
     strict.accept_simulated = false;
     assert_eq!(look(&strict, &settings(), Now::read()).await.unwrap(), 0);
-    // If it is switched off, it ends at once.
+    // If automatic training is switched off, `run` ends at once.
     run(app.backend.clone(), Training { automatic: false, ..settings() }, app.stopping()).await;
     assert_eq!(app.fetch::<Vec<Job>>("/api/v1/jobs").await, []);
     assert_eq!(look(&app.backend, &settings(), Now::read()).await.unwrap(), 1);

@@ -1,4 +1,5 @@
-//! Tests with several contributors: what they agree on shows, and wrong times of one of them change nothing.
+//! Tests with several contributors: pages show what they agree on, and wrong times of one of them change
+//! nothing.
 
 use diode_core::api::{LeaderboardRow, Page, ProblemDetail, Receipt, Standing, Uploads};
 use diode_core::{Config, Dataset, Problem, Tile, TimeColumn};

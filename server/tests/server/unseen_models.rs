@@ -66,7 +66,7 @@ async fn a_released_model_brings_its_unseen_models_along() {
         seed(&app.backend, &folder).await.unwrap();
         app.get(&path(&problems[0])).await.refusal(404, "not_found");
 
-        // They are added to a model that was seeded without them.
+        // Networks are added to a model that was seeded without them.
         let other = b"a model that has not seen the first".to_vec();
         let mut unseen = UnseenModels::default();
         unseen.add(other.clone(), [hash_of_size(&problems[0])]).unwrap();

@@ -35,7 +35,7 @@ async fn the_same_bytes_again_change_nothing() {
     assert!(app.blobs().join("uploads").join(first.digest.as_str()).is_file());
 }
 
-/// Only on Postgres, where other transactions go on while one holds a file. On SQLite they wait for the
+/// Runs only on Postgres, where other transactions go on while one holds a file. On SQLite they wait for the
 /// database anyway.
 #[tokio::test]
 async fn a_file_that_is_removed_while_its_upload_is_added_is_stored_anew() {
@@ -91,8 +91,8 @@ async fn impossible_times_are_set_apart_and_the_rest_is_stored() {
     for app in TestApp::on_both("set_apart").await {
         let mut data = seven();
         data.solutions.extend(dataset(h200(), &[mm(8192, 8192, 8192)], 0.5).solutions);
-        // One impossible time in a solution with others, and a kernel that needs more shared memory than
-        // there is.
+        // The upload has an impossible time in a solution with other times, and a kernel that needs more shared
+        // memory than there is.
         let mut times: Vec<u64> = data.solutions[3].times.iter_nanos().map(|time| time.0 as u64).collect();
         times[2] = 1_000;
         times.push(150_000);

@@ -22,8 +22,8 @@ pub(crate) struct Wish {
     pub(crate) link: Option<SignedIn>,
 }
 
-/// Returns the provider's address for this browser, and the header with the cookie by which the browser is
-/// known again.
+/// Returns the provider's address for this browser, and the header with the cookie by which the server
+/// recognises the browser.
 pub(crate) async fn begin(app: &App, peer: &Peer, wish: Wish) -> ApiResult<(String, HeaderValue)> {
     let provider = provider(app)?;
     admit(app, &format!("sign-ins from {}", peer.0), &SIGN_INS_OF_ADDRESS).await?;

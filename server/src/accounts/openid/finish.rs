@@ -73,7 +73,7 @@ pub(crate) async fn finish(
     }
 }
 
-/// The code in an answer. Fails if the answer says no or comes from another provider.
+/// The code in an answer. Fails if the answer is a refusal or comes from another provider.
 fn code(provider: &Provider, answer: Answer) -> ApiResult<String> {
     let label = provider.label();
     if answer.iss.is_some_and(|iss| iss != provider.issuer()) {

@@ -1,6 +1,6 @@
 //! The provider, asked over the network.
 //!
-//! The HTTP client blocks, so questions are asked away from the async threads, a few at a time. A slow
+//! The HTTP client blocks, so requests to the provider run outside the async threads, a few at a time. A slow
 //! provider thus delays only people who sign in by it.
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,24 +26,24 @@ use crate::http::{ApiFault, ApiResult};
 use crate::settings::OpenId;
 use crate::store::Identity;
 
-/// Questions to the provider at a time. Each takes a thread.
+/// How many requests to the provider run at a time. Each takes a thread.
 const AT_ONCE: usize = 8;
 /// How long a sign-in waits for its turn.
 const WAIT: Duration = Duration::from_secs(10);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a question may take, from the connection to the end of the answer.
+/// How long a request may take, from the connection to the end of the answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// The most bytes of an answer: far more than any provider sends.
 const MAX_ANSWER: u64 = 1 << 20;
 /// How long the provider's description and keys are used before they are read again.
 const LASTS: Duration = Duration::from_secs(60 * 60);
-/// A key that is not known makes the server read them again, but not more often than this.
+/// A token with an unknown key makes the server read the keys again, but at most once in this time.
 const LASTS_AT_LEAST: Duration = Duration::from_secs(1);
 /// The longest subject that OpenID Connect allows.
 const MAX_SUBJECT: usize = 255;
 
-/// The signatures that an ID token may have. Each needs the provider's private key. A token is refused
-/// without a signature, and also with one made by the secret that the provider and this server share.
+/// The signatures that an ID token may have. Each needs the provider's private key. A token without a signature
+/// is refused. So is a token that is signed with the secret that the provider and this server share.
 const ALGORITHMS: [CoreJwsSigningAlgorithm; 9] = [
     CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha256,
     CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha384,
@@ -80,12 +80,12 @@ pub(super) struct Vouched {
 }
 
 impl Provider {
-    /// Sends no question, so that a server starts even while its provider is away.
+    /// Sends no request, so that a server starts even while its provider is away.
     pub fn new(settings: &OpenId, public_url: &str) -> anyhow::Result<Self> {
         let agent = Agent::config_builder()
             .http_status_as_error(false)
-            // The provider's description says where its services are. A redirect elsewhere would not be the
-            // provider's.
+            // No redirect is followed: the provider's description says where its services are, and another
+            // place may not be the provider's.
             .max_redirects(0)
             .https_only(settings.issuer.starts_with("https://"))
             .timeout_connect(Some(CONNECT_TIMEOUT))
@@ -155,7 +155,7 @@ impl Provider {
 
 /// Why no answer of the provider can be used.
 enum Trouble {
-    /// The provider does not answer, or its answer is no valid one.
+    /// The provider does not answer, or its answer is not valid.
     Away(anyhow::Error),
     /// The provider refused the code, or its ID token did not pass the checks.
     Untrusted(anyhow::Error),
@@ -207,7 +207,7 @@ impl Asked {
         let nonce = Nonce::new(keys.nonce.to_string());
         match checked(&client, id_token, &nonce) {
             Ok(claims) => vouched(claims).map_err(Trouble::Untrusted),
-            // Providers change their keys from time to time. Then the keys are read again.
+            // The provider may have changed its keys, so the keys are read again.
             Err(ClaimsVerificationError::SignatureVerification(
                 SignatureVerificationError::NoMatchingKey,
             )) => {
@@ -221,7 +221,7 @@ impl Asked {
 
     /// The provider's description of itself, at most this old.
     fn metadata(&self, lasts: Duration) -> anyhow::Result<CoreProviderMetadata> {
-        // Nothing panics while it holds the lock.
+        // No code panics while it holds this lock.
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(known) = known.filter(|known| known.since.elapsed() < lasts) {
             return Ok(known.metadata);

@@ -14,8 +14,8 @@ use crate::http::{ApiFault, ApiResult};
 use crate::limits::admit;
 use crate::store::{Created, Identity, NewAccount, Now, OpenIdSignIn, OpenIdSignUp, SignedUp};
 
-/// Stores that somebody must choose a name, if this server admits them. Returns the header with the cookie by
-/// which their browser is known again.
+/// Stores that somebody must choose a name, if this server lets strangers make accounts. Returns the header
+/// with the cookie by which the server recognises their browser.
 pub(super) async fn begin(
     app: &App,
     identity: Identity,

@@ -67,7 +67,7 @@ pub(super) async fn refuse_used(url: &str) -> anyhow::Result<()> {
         DatabaseKind::Sqlite => {
             let options = SqliteConnectOptions::from_str(url)?;
             let file = options.get_filename();
-            // SQLite would apply a log that is left there to the restored database.
+            // If there is a log at that place, SQLite would apply it to the restored database.
             let beside = ["-wal", "-shm", "-journal"].map(|end| {
                 let mut path = file.as_os_str().to_owned();
                 path.push(end);

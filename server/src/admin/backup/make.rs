@@ -14,10 +14,10 @@ use crate::backend::Backend;
 use crate::blobs::{BlobKind, Blobs};
 use crate::store::{NamedBlob, NamedBlobs, Now};
 
-/// At most so many rounds. Another begins only if an upload was deleted during the last.
+/// The most rounds of saving. A further round begins only if an upload was deleted during the last one.
 const ROUNDS: usize = 5;
 
-/// A backup that was made, and what it lacks.
+/// A backup that was made, with what it lacks.
 #[derive(Debug)]
 pub struct Made {
     pub manifest: Manifest,
@@ -52,7 +52,7 @@ impl std::fmt::Display for Made {
 }
 
 /// Saves everything into a folder that is empty or does not exist. Servers and workers go on working. The
-/// backup has all that was acknowledged before it began.
+/// backup has everything that was acknowledged before the backup began.
 ///
 /// A blob is stored before the row that names it. So all blobs of the rows in the saved database exist,
 /// unless an upload was deleted meanwhile. In that case the database is saved once more.

@@ -19,7 +19,7 @@ const VERSION: u32 = 1;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
     version: u32,
-    /// The version of the program that made it.
+    /// The version of the program that made the backup.
     pub program: String,
     pub made_at: String,
     pub database: SavedDatabase,

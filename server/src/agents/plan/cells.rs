@@ -1,7 +1,7 @@
 use super::size::SizeBin;
 
-/// The most cells of a bin. Three sides then make 64³ = 262,144 problems of a kind, more than a fleet measures in
-/// years.
+/// The most cells of a bin. With M, N and K, that makes 64³ = 262,144 problems of a kind, more than many agents
+/// together measure in years.
 const MOST_CELLS: u64 = 64;
 
 /// The sizes of a bin that are wanted.
@@ -10,16 +10,16 @@ pub(super) enum Rows {
     Any,
     /// Multiples of the number of elements in 16 bytes, which is 4 or 8.
     Aligned(u64),
-    /// All sizes but those multiples.
+    /// All sizes except the multiples of this number.
     Unaligned(u64),
 }
 
-/// The sizes of a bin, divided into cells. The number of cells is a power of two. Each cell spans about the same
-/// ratio of sizes, so each ratio is as frequent as any other. A problem takes one size of a cell, so problems of
-/// different cells differ.
+/// The sizes of a bin, divided into cells. The number of cells is a power of two. The ratio of the largest to the
+/// smallest size is about the same in each cell, so sizes are drawn evenly on a logarithmic scale. A problem
+/// takes one size of a cell, so problems of different cells differ.
 #[derive(Debug, Clone)]
 pub(super) struct Cells {
-    /// Where each cell begins, and where the last ends. For aligned sizes, in multiples of the step.
+    /// Where each cell begins, and where the last one ends. Aligned sizes are counted in multiples of the step.
     bounds: Vec<u64>,
     /// The logarithm, to base 2, of the number of cells.
     pub(super) bits: u32,
@@ -32,7 +32,7 @@ impl Cells {
         let (least, end, narrowest) = match rows {
             Rows::Any => (bin.least(), bin.most() + 1, 1),
             Rows::Aligned(step) => (bin.least().div_ceil(step), bin.most() / step + 1, 1),
-            // At least two sizes, of which one is no multiple.
+            // A cell has at least two sizes, so that one of them is no multiple.
             Rows::Unaligned(_) => (bin.least(), bin.most() + 1, 2),
         };
         let number = MOST_CELLS.min(1 << ((end - least) / narrowest).checked_ilog2()?);

@@ -1,8 +1,8 @@
 use diode_core::Problem;
 use diode_core::mixing::hash;
 
-/// A second contributor measures one problem in this many. At one in one, agents would learn half as much, only to
-/// confirm results that are nearly always right.
+/// A second contributor measures one in this many problems. If it measured all of them, agents would learn half as
+/// much, only to confirm results that are nearly always right.
 const ONE_IN: u64 = 4;
 
 /// Makes the choice independent of other hashes of the same size.

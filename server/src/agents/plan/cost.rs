@@ -8,18 +8,19 @@ const PER_PROBLEM: f64 = 0.1;
 /// Launches of a config on average. Most configs get few.
 const LAUNCHES: f64 = 4.0;
 
-/// The average time of a config / the roofline.
+/// The average time of a config, divided by the roofline.
 const SLOWDOWN: f64 = 5.0;
 
-/// Seconds that each launch takes in addition, with the flush of the cache.
+/// Seconds that each launch takes in addition, including the flush of the cache.
 const PER_LAUNCH: f64 = 50e-6;
 
-/// The rates that are assumed for hardware without facts. They are a small device's, so that a lease is rather
-/// too short.
+/// The rates that are assumed for hardware without facts. They are the rates of a small device, so that a lease
+/// is too short rather than too long.
 const UNKNOWN_FLOPS: f64 = 1e11;
 const UNKNOWN_BYTES: f64 = 1e10;
 
-/// Configs in a GPU's sample: 200 that a model expects to be fast, 100 drawn ones, and the default list.
+/// Configs in a GPU's sample: 200 that a model expects to be fast, 100 that are drawn at random, and the
+/// default list.
 const GPU_SAMPLE: f64 = 310.0;
 
 /// How many seconds a device is expected to take for a problem.

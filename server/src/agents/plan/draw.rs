@@ -11,17 +11,18 @@ pub(super) fn key(kind: Kind, seed: u64) -> u64 {
     hash(parts.into_iter().chain([b, m, n, k].map(|bin| bin.place() as u64)))
 }
 
-/// The problem of a kind with a number. Each number gives another problem; there are none beyond the last.
+/// The problem of a kind that has this number. Different numbers give different problems. `None` beyond the
+/// last number.
 pub(super) fn draw(kind: Kind, number: u64, key: u64, cells: &AllCells) -> Option<Problem> {
     // The number of elements in 16 bytes.
     let step = 16 / kind.dtype.size();
     let (aligned, unaligned) = (Rows::Aligned(step), Rows::Unaligned(step));
-    // Unaligned problems have three ways. Kinds begin with different ways, since most kinds get only one
+    // A problem can be unaligned in three ways. Kinds begin with different ways, since most kinds get only one
     // problem.
     let way = (number % 3 + key % 3) % 3;
     let (number, n_rows, k_rows) = match (kind.aligned, way) {
         (true, _) => (number, aligned, aligned),
-        // One unaligned side makes a problem unaligned, so each side is drawn alone and both together.
+        // An unaligned N or K makes a problem unaligned. So N, K or both are unaligned in turn.
         (false, 0) => (number / 3, unaligned, aligned),
         (false, 1) => (number / 3, aligned, unaligned),
         (false, _) => (number / 3, unaligned, unaligned),

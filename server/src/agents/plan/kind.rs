@@ -6,7 +6,7 @@ use diode_core::{DType, Layout, Op, Problem};
 
 use super::size::SizeBin;
 
-/// The types that the plan covers. People who need other types measure those themselves.
+/// The types that the plan covers. People who need other types must measure such problems themselves.
 pub(in crate::agents) const DTYPES: [DType; 3] = [DType::BFloat16, DType::Float16, DType::Float32];
 
 /// The batches that the plan covers. A batch of 1 is left out: it is a multiplication without a batch.
@@ -67,10 +67,10 @@ impl Kind {
     }
 
     /// How soon the first problem of the kind comes, compared with other kinds. Half of the weight is the same for all
-    /// operators, types, layouts and sizes: a model picks badly where it has seen few problems, and somebody computes
-    /// them. The other half is how often programs compute such problems. The time of a problem does not count: a plan
-    /// that put long problems off measured more problems in an hour, but models of long problems and of fp32 were
-    /// worse.
+    /// operators, types, layouts and sizes: a model picks badly where it has seen few problems, and every kind is
+    /// computed by somebody. The other half is how often programs compute such problems. The time of a problem does
+    /// not count. When a plan put off long problems, more problems were measured in an hour, but models were worse for
+    /// long problems and for fp32.
     pub(super) fn weight(self) -> f64 {
         let batches = if self.op.is_batched() { BATCHES.len() } else { 1 };
         (1.0 + self.use_by_programs() / USUAL_USE) / batches as f64
@@ -118,7 +118,7 @@ pub fn kinds() -> Vec<Kind> {
             for &b_layout in Layout::ALL {
                 for aligned in [true, false] {
                     for &b in batches {
-                        // Programs often have one to three rows of A, but rarely so few columns or so small a K.
+                        // Programs often have one to three rows of A, but N and K are rarely so small.
                         for m in SizeBin::ALL {
                             for &n in &SizeBin::ALL[1..] {
                                 for &k in &SizeBin::ALL[1..] {

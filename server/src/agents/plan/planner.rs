@@ -34,7 +34,7 @@ pub struct Planner<'a> {
     unmet: std::slice::Iter<'a, Kind>,
     /// The kinds that have had a turn, in the order of their first turns.
     order: Vec<Turn>,
-    /// A kind with more problems than this is skipped in this pass.
+    /// A kind with more known problems than this is skipped in this pass.
     depth: u32,
     place: usize,
 }
@@ -42,15 +42,16 @@ pub struct Planner<'a> {
 /// The state of a kind in the order.
 struct Turn {
     kind: Kind,
-    /// The key of its draws.
+    /// The key of the kind's draws.
     key: u64,
-    /// The number of its next draw.
+    /// The number of the kind's next draw.
     next: u32,
-    /// How many of its problems are known, including planned ones.
+    /// How many problems of the kind are known, including planned ones.
     count: u32,
-    /// Whether some were known before. If so, each draw is compared with them.
+    /// Whether problems of the kind were known at the start. If so, each draw is compared with the known
+    /// problems.
     has_known: bool,
-    /// Whether the kind has nothing left for the device. It leaves the order at the end of the pass.
+    /// Whether the kind has nothing left for the device. Such a kind leaves the order at the end of the pass.
     used_up: bool,
 }
 
@@ -78,7 +79,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Adds the turn of another kind; `false` if there are no more. Few kinds are added for a plan of few
+    /// Adds the turn of another kind; `false` if there are no more kinds. Few kinds are added for a plan of few
     /// problems.
     fn meet(&mut self) -> bool {
         let Some(&kind) = self.unmet.find(|kind| kind.is_for(self.ability)) else { return false };
@@ -140,7 +141,7 @@ impl Iterator for Planner<'_> {
         loop {
             if self.place == self.order.len() && !self.meet() {
                 self.order.retain(|turn| !turn.used_up);
-                // Kinds with many known problems have waited until the others have as many.
+                // Kinds with many known problems have been skipped until the other kinds have as many.
                 self.depth = self.order.iter().map(|turn| turn.count).min()?;
                 self.place = 0;
             }
@@ -163,13 +164,14 @@ pub fn rank(purpose: Purpose) -> u64 {
     }
 }
 
-/// The ranks of problems that the plan brings by itself. The ranks between are for what people and models ask
-/// for. Holes last long, so these problems get a share of each lease in the meantime.
+/// The ranks of problems that the plan brings by itself. The ranks between these are for problems that people
+/// and models ask for. There are holes for a long time, so problems that were asked for get a share of each
+/// lease meanwhile.
 pub const FIRST_RANK: u64 = 0;
 pub const LAST_RANK: u64 = 3;
 
-/// Which configs are timed on a problem. All are timed on problems that are kept for judging models, and on one
-/// other problem in four, so that models learn of configs that nobody would choose.
+/// Which configs are timed on a problem. All are timed on problems that are kept for judging models, and on a
+/// quarter of the other problems, so that models learn of configs that nobody would choose.
 pub fn breadth_of(problem: &Problem) -> Breadth {
     let sum = problem.m ^ problem.n.rotate_left(1) ^ problem.k.rotate_left(2);
     if sum.count_ones().is_multiple_of(4) || is_kept(problem) { Breadth::Full } else { Breadth::Sample }

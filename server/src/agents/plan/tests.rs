@@ -52,7 +52,7 @@ fn what_is_known_is_not_planned_again() {
     let next = planned(&everything(), &first, 1, 300);
     assert!(next.iter().all(|p| p.purpose == Purpose::Hole));
     assert!(next.iter().all(|p| !known.contains(&Kind::of(&p.problem).unwrap())));
-    // A plan that was interrupted gives the same problems as one that was not.
+    // A plan that is interrupted gives the same problems as a plan without an interruption.
     let at_once: Vec<Problem> = planned(&everything(), &[], 1, 600).into_iter().map(|p| p.problem).collect();
     let in_parts: Vec<Problem> = first.into_iter().chain(next.into_iter().map(|p| p.problem)).collect();
     assert_eq!(at_once, in_parts);

@@ -6,11 +6,11 @@ use diode_core::Problem;
 
 use super::kind::Kind;
 
-/// A kind is weak only if its first picks reach less than this share of the best.
+/// A kind is weak only if the model's first picks for it reach less than this share of the best speed.
 const GOOD: f64 = 0.95;
 
 /// The kinds for which a model picks worst, the worst first. `shares` are problems that the model had not seen, with
-/// the share of the best that its first picks reach.
+/// the share of the best speed that the model's first picks reach.
 pub fn weakest(shares: &[(Problem, f64)], most: usize) -> Vec<Kind> {
     let mut kinds: HashMap<Kind, (f64, u32)> = HashMap::new();
     for (problem, share) in shares {

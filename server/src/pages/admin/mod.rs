@@ -19,7 +19,7 @@ use crate::http::{ApiFault, ApiResult, NoParameters, StrictQuery};
 
 const TITLE: &str = "Look after this server";
 
-/// The most rows of each list, and entries of the log.
+/// The most rows of each list, and the most entries of the log.
 const MAX_SHOWN: u32 = 100;
 
 pub(super) async fn show(
@@ -52,7 +52,8 @@ pub(super) async fn show(
     ))
 }
 
-/// The account of whoever opens a page, if it is an administrator's. Otherwise the response for them.
+/// The account of whoever opens a page, if it is an administrator's account. Otherwise the response to send
+/// instead.
 #[expect(clippy::result_large_err, reason = "it is the answer")]
 fn administrator(title: &str, path: &str, caller: ApiResult<SignedIn>) -> Result<Account, Response> {
     match caller {

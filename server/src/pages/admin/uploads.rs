@@ -44,7 +44,7 @@ pub(in crate::pages) async fn show(
 #[derive(Deserialize)]
 pub(in crate::pages) struct Fields {
     action: ModerationAction,
-    /// Either the id of an upload or, for all uploads of an account, its name.
+    /// Either the id of an upload or, for all uploads of an account, the name of the account.
     upload: Option<UploadId>,
     account: Option<AccountName>,
     reason: String,

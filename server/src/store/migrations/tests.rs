@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// Two entries that the second migration changes, as the first migration left them. One has a rate beyond all
-/// numbers; the other is plausible.
+/// Two entries that the second migration changes, as the first migration left them. One has an infinite rate;
+/// the rate of the other is plausible.
 const ROWS: &str = "
     INSERT INTO hardware (slug, name, vendor, updated_at) VALUES ('h', 'H', 'nvidia', '2026');
     INSERT INTO problems (id, canonical, op, b, m, n, k, a_dtype, b_layout, flops, fields) VALUES
@@ -149,7 +149,7 @@ const LICENCES: &str = "SELECT u.id, u.licence, u.licence_basis, u.terms, \
 
 type Licence = (String, String, String, Option<i64>, i64);
 
-/// The licence that pages stated before there were terms. Nobody has agreed to anything.
+/// The licence of uploads from before there were terms: the licence that pages stated. Nobody agreed to terms.
 fn licences() -> [Licence; 2] {
     ["u", "v"].map(|id| (id.to_owned(), "MIT OR Apache-2.0".to_owned(), "before-terms".to_owned(), None, 0))
 }
@@ -204,8 +204,8 @@ async fn accounts_of_the_fourteenth_version_have_no_address_on_postgres() {
     assert_eq!(found, addresses());
 }
 
-/// A model, and uploads as the fifteenth migration left them: with one library, with two, without one, and
-/// damaged.
+/// A model, and uploads as the fifteenth migration left them. The uploads have one library, two or none, and
+/// one is damaged.
 const BESIDE: &str = r#"
     INSERT INTO hardware (slug, name, vendor) VALUES ('h', 'H', 'nvidia');
     INSERT INTO uploads (id, digest, bytes, format, received_at, hardware, new_solutions, duplicate_solutions) VALUES

@@ -23,7 +23,7 @@ use crate::store::types::BoardQuery;
 struct BoardRow {
     fields: String,
     method: String,
-    /// The value that the board is sorted by.
+    /// The row's value by which the board is sorted.
     value: Option<f64>,
     entry: EntryRow,
 }
@@ -59,7 +59,7 @@ impl BoardRow {
     }
 }
 
-/// All queries must see the same state.
+/// `db` must be a transaction whose queries all see the same state.
 pub(super) async fn leaderboard(
     db: &mut impl Connection,
     totals: &Remembered<Counted, Totals>,
@@ -78,7 +78,7 @@ pub(super) async fn leaderboard(
     Ok(Leaderboard { items, total, next_cursor, comparison })
 }
 
-/// The rows that totals are of: the entries of a hardware that pass a filter.
+/// What [`Totals`] are computed of: the entries of a hardware that pass a filter.
 pub(super) type Counted = (HardwareSlug, ProblemFilter);
 
 /// The totals over all rows of a board.
@@ -109,7 +109,7 @@ async fn totals(
 }
 
 /// One page and the row after it, which shows whether there is another page. Rows with the sort value come
-/// first. Each of the two queries follows an index and stops at its limit.
+/// first, from a query of their own. Both queries follow an index and stop at their limits.
 async fn rows(
     db: &mut impl Connection,
     slug: &HardwareSlug,
@@ -139,7 +139,8 @@ fn page(slug: &HardwareSlug, query: &BoardQuery, part: Part, limit: i64) -> Stat
     let select = Statement::new("SELECT p.fields, e.method, ").push(COLUMNS).push(", ").push(value);
     let select = select.push(" AS value FROM entries e JOIN problems p ON p.id = e.problem");
     let mut select = push_filter(select, slug, &query.filter).push(" AND ").push(value);
-    // Instead of IS NOT NULL, because both databases look up a bound in the index. No value is negative.
+    // A bound instead of IS NOT NULL, because both databases look up a bound in the index. No value is
+    // negative.
     select = select.push(match part {
         Part::WithValue => " >= 0",
         Part::WithoutValue => " IS NULL",
@@ -160,7 +161,7 @@ fn page(slug: &HardwareSlug, query: &BoardQuery, part: Part, limit: i64) -> Stat
         }
         _ => {}
     }
-    // Ties have the same direction, so that an index has the whole order.
+    // The columns that break ties have the same direction, so that one index gives the whole order.
     select = select.push(" ORDER BY ").push(value).push(direction);
     select = select.push(", e.problem").push(direction).push(", e.method").push(direction);
     select.push(" LIMIT ").push_bind(limit)

@@ -16,9 +16,9 @@ use crate::solutions::StoredSolutions;
 use crate::store::error::StoreResult;
 use crate::store::types::View;
 
-/// How many views are counted first to see whether they fit in the budget, and the factor by which each further count
-/// grows. A count reads rows for each solution. If many uploads have the same problems, counting all views of a large
-/// upload takes longer than computing the few that fit in the budget.
+/// At first this many views are counted, to see whether they fit in the budget. Each later count has
+/// [`COUNTED_GROW_BY`] times as many views. A count reads rows for each solution. If many uploads have the same
+/// problems, counting all views of a large upload takes longer than computing the few that fit in the budget.
 const FIRST_COUNTED: usize = 8;
 const COUNTED_GROW_BY: usize = 4;
 
@@ -67,20 +67,22 @@ pub(super) async fn fetch_views(db: &mut impl Connection, select: Statement) -> 
 }
 
 /// Recomputes the entries of some views and the deviations of their solutions, in order, until `budget` timings have
-/// been read. The first view is always computed. Returns the views that are left. If a view exceeds the budget, these
-/// also include small views after it.
+/// been read. The first view is always computed. Returns the views that are left. After a view that exceeds the
+/// budget, even small views may be left.
 ///
 /// An entry must always be what [`compute`] makes of the stored solutions, or its view must be marked as stale, even
 /// when two uploads add to one view at the same time. So an entry is computed in the transaction that adds the
-/// solutions or removes the mark, and no other transaction may change them before it commits. SQLite has one writer
-/// (`BEGIN IMMEDIATE`). On Postgres, an upload keeps the hardware ([`super::hardware::keep`]) and locks its problems
-/// ([`super::problems::lock`]). All other transactions lock the hardware ([`super::hardware::lock`]). The second
-/// upload of a problem then reads the solutions of the first, because in Postgres each statement sees what was
-/// committed before it. Facts that have changed meanwhile are noticed at the end ([`super::hardware::note_upload`]).
+/// solutions or removes the mark, and no other transaction may change these solutions before the commit. SQLite has
+/// one writer (`BEGIN IMMEDIATE`). On Postgres, an upload keeps the hardware ([`super::hardware::keep`]) and locks
+/// its problems ([`super::problems::lock`]). All other transactions lock the hardware ([`super::hardware::lock`]).
+/// The second upload of a problem then reads the solutions of the first, because in Postgres each statement sees what
+/// was committed before it. Facts that have changed meanwhile are noticed at the end
+/// ([`super::hardware::note_upload`]).
 ///
 /// Decoding and medians take long, so they run on threads for blocking work while the transaction stays open.
 ///
-/// Works on some views at a time, so that memory has the packed solutions of few views and the unpacked ones of two.
+/// Works on some views at a time, so that memory holds the packed solutions of a few views, and the unpacked
+/// solutions of two.
 pub(super) async fn refresh<'v>(
     db: &mut impl Connection,
     hardware: &[Hardware],
@@ -125,7 +127,7 @@ pub(super) async fn refresh<'v>(
 
 type Work = (Problem, Hardware, StoredSolutions);
 
-/// Uses two threads, because other transactions wait for the locks; on SQLite, all other writers do.
+/// Uses two threads, because other transactions wait for the locks of this one. On SQLite, all other writers wait.
 fn compute_all(
     mut work: Vec<Work>,
     learnt: [ConfigCache; 2],

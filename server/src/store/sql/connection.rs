@@ -32,10 +32,11 @@ pub(crate) enum Exclusive {
     Mails = 4,
 }
 
-/// A thing that many transactions may keep at the same time, and one alone may claim.
+/// A thing that many transactions may keep at the same time, or one transaction may claim alone.
 ///
-/// Locks of rows are not enough. On Postgres, a transaction that keeps a row that others keep gets it at once, so
-/// one that wants it alone would wait as long as others come. Here, later transactions wait behind it.
+/// Locks of rows are not enough. On Postgres, a transaction can lock a row to keep it while others keep it. So a
+/// transaction that claims the row would wait as long as new ones come. With these locks, transactions that come
+/// later wait behind the claim.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Lockable<'a> {
     Hardware(&'a HardwareSlug),
@@ -45,7 +46,8 @@ pub(crate) enum Lockable<'a> {
 }
 
 impl Lockable<'_> {
-    /// The number of its lock. The numbers of [`Exclusive`] are small, and no digest is that small.
+    /// The number of the thing's lock. The numbers of [`Exclusive`] are small; no digest gives such a small
+    /// number.
     pub(crate) fn number(self) -> i64 {
         let name = match self {
             Self::Hardware(slug) => format!("hardware {slug}"),
@@ -58,7 +60,7 @@ impl Lockable<'_> {
     }
 }
 
-/// A connection to one of the databases, with the SQL in which they differ.
+/// A connection to one of the databases, with the SQL in which the databases differ.
 pub(crate) trait Connection: Send {
     /// Begins a transaction whose queries all see the same state.
     const BEGIN_READ: &'static str;
@@ -72,10 +74,11 @@ pub(crate) trait Connection: Send {
     /// Ends a query for a row, and skips rows that another transaction has locked.
     const SKIP_LOCKED: &'static str;
 
-    /// Ends a query for a row that must exist until this transaction has ended. Others may change it.
+    /// Ends a query for a row that must exist until this transaction has ended. Other transactions may change the
+    /// row.
     const KEEP_ROW: &'static str;
 
-    /// Ends a query for rows that others may keep, but not change, until this transaction has ended.
+    /// Ends a query for rows that other transactions may keep, but not change, until this one has ended.
     const CHANGE_ROW: &'static str;
 
     /// Waits for a turn, and keeps it until this transaction has ended. Must be called before anything is locked.
@@ -85,8 +88,8 @@ pub(crate) trait Connection: Send {
     /// locked.
     fn keep(&mut self, thing: Lockable<'_>) -> impl Future<Output = StoreResult<()>> + Send;
 
-    /// Claims a thing: waits until nobody keeps or claims it, and then nobody else can until this transaction has
-    /// ended. Must be called before its row is locked.
+    /// Claims a thing: waits until nobody keeps or claims it. Then nobody else can keep or claim it until this
+    /// transaction has ended. Must be called before its row is locked.
     fn claim(&mut self, thing: Lockable<'_>) -> impl Future<Output = StoreResult<()>> + Send;
 
     /// Renews the statistics of tables that have grown much since the last time, if the database chooses indexes

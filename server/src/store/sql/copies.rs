@@ -12,11 +12,11 @@ use crate::store::error::StoreResult;
 /// The time of an upload's arrival, its id, and its account.
 type Arrived = (String, String, String);
 
-/// Those of `solutions` that would belong to another account even if the upload counted. A solution belongs to the
-/// account of the first upload that sent it and counts.
+/// Returns which of `solutions` would belong to another account even if the upload counted. A solution belongs to
+/// the account of the first upload that sent it and counts.
 ///
-/// Several steps, each of which reads rows by their keys. In a single query, Postgres may read all uploads for each
-/// solution, or all that was ever sent. The cost of an upload would then grow with their number.
+/// Takes several steps, each of which reads rows by their keys. For a single query, Postgres may read all uploads
+/// for each solution, or all rows of all uploads. Then the cost of an upload would grow with the number of uploads.
 pub(super) async fn of_others(
     db: &mut impl Connection,
     upload: &UploadId,

@@ -1,4 +1,4 @@
-//! The stored deviations of solutions from those of other contributors.
+//! The stored deviations of solutions from the solutions of other contributors.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,8 @@ use crate::consensus::Deviation;
 use crate::store::error::StoreResult;
 use crate::store::types::View;
 
-/// Replaces the deviations of the solutions of some views. Returns the uploads whose deviations have changed. They
-/// must be judged anew ([`super::to_fence::mark`]).
+/// Replaces the deviations of the solutions of some views. Returns the uploads whose deviations have changed.
+/// These uploads must be judged anew ([`super::to_fence::mark`]).
 pub(super) async fn replace(
     db: &mut impl Connection,
     views: &[&View],
@@ -52,7 +52,7 @@ pub(super) async fn of_view(db: &mut impl Connection, view: &View) -> StoreResul
 async fn of_views(db: &mut impl Connection, views: &[&View]) -> StoreResult<BTreeMap<i64, f64>> {
     let mut found = BTreeMap::new();
     for chunk in views.chunks(ROWS_PER_STATEMENT) {
-        // Looked up for each solution, because Postgres may otherwise read all deviations to join them.
+        // Each solution is looked up by itself. In a join, Postgres may read all deviations.
         let select = wanted(chunk)
             .push(" SELECT s.id, (SELECT d.log_ratio FROM deviations d WHERE d.solution = s.id)")
             .push(SOLUTIONS);

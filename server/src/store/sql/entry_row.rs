@@ -7,7 +7,7 @@ use super::from_row::from_row;
 use crate::consensus::{BoardEntry, KernelEntry};
 use crate::solutions::Damaged;
 
-/// The columns of an entry, except those whose names joined tables share.
+/// The columns of an entry, except the columns whose names are also in tables that queries join.
 pub(super) const COLUMNS: &str = "best, best_ns, tflops, roofline_share, gain_over_defaults, \
     triton, triton_ns, triton_tflops, triton_roofline_share, triton_gain, triton_spread, triton_ties, \
     library_ns, library_tflops, library_roofline_share, library_gain, library_spread, triton_over_library, \

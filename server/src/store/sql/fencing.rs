@@ -14,7 +14,7 @@ use crate::consensus::is_off;
 use crate::solutions::Damaged;
 use crate::store::error::StoreResult;
 
-/// How many uploads one transaction judges at most. Meanwhile, uploads for the same hardware wait.
+/// How many uploads one transaction judges at most. Uploads for the same hardware wait until it commits.
 const UPLOADS_PER_ROUND: i64 = 16;
 
 /// Judges some of the uploads that wait to be judged. Returns how many; 0 if there were none.
@@ -63,10 +63,10 @@ pub(super) fn verdict(before: Standing, ratios: &mut [f64]) -> (Option<f64>, Sta
 }
 
 /// The deviations of the solutions that would belong to the account if the upload counted. Copies of another
-/// account's solutions are left out, so that they cannot hide wrong times. The choice depends only on earlier
-/// uploads, so judging comes to an end.
+/// account's solutions are left out, so that they cannot hide wrong times. Which solutions count as copies
+/// depends only on earlier uploads, so judging comes to an end.
 pub(super) async fn own_deviations(db: &mut impl Connection, upload: &UploadId) -> StoreResult<Vec<f64>> {
-    // Looked up for each solution, because Postgres may otherwise read all deviations to join them.
+    // Each solution is looked up by itself. In a join, Postgres may read all deviations.
     let select = Statement::new(
         "SELECT solution, (SELECT log_ratio FROM deviations d WHERE d.solution = sent.solution) FROM sent \
          WHERE upload = $1",

@@ -15,8 +15,7 @@ pub(super) fn terms_version(value: i64) -> Result<u32, Damaged> {
     u32::try_from(value).map_err(|_| Damaged::new("version of the terms", format_args!("{value}")))
 }
 
-/// The JSON of a value that always has one: without maps whose keys are no text, and without floats out of
-/// range.
+/// The JSON of a value. Every value that the store writes has one: map keys are text, and floats are in range.
 pub(super) fn json<T: Serialize>(what: &'static str, value: &T) -> Result<String, Damaged> {
     serde_json::to_string(value)
         .map_err(|error| Damaged::new(what, format_args!("not writable as JSON: {error}")))

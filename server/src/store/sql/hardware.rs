@@ -32,7 +32,7 @@ impl HardwareRow {
     }
 }
 
-/// One kind of hardware, or the one that it was merged into; `None` if it is unknown.
+/// A hardware, or the hardware that it was merged into; `None` if it is unknown.
 pub(super) async fn find(db: &mut impl Connection, slug: &HardwareSlug) -> StoreResult<Option<Hardware>> {
     let select = Statement::new("SELECT slug, name, vendor, facts FROM hardware WHERE slug = ");
     let row: Option<HardwareRow> = db.fetch_optional(push_resolved(select, slug)).await?;
@@ -68,8 +68,8 @@ pub(super) async fn known(
     Ok(row.map(known).transpose()?)
 }
 
-/// Confirms the facts of a hardware. With `None`, these are the stored facts. `false` if the hardware is unknown or
-/// has no facts. Everything that was computed from facts is then stale.
+/// Confirms the facts of a hardware. If `facts` is `None`, confirms the stored facts. `false` if the hardware is
+/// unknown or has no facts. Everything that was computed from facts is then stale.
 pub(super) async fn confirm(
     db: &mut impl Connection,
     slug: &HardwareSlug,
@@ -87,7 +87,7 @@ pub(super) async fn confirm(
     Ok(true)
 }
 
-/// Finds a hardware and locks it. Others that want to change what belongs to it wait until this transaction ends.
+/// Finds a hardware and locks it. Other transactions that change what belongs to it wait until this one ends.
 pub(super) async fn lock<C: Connection>(db: &mut C, slug: &HardwareSlug) -> StoreResult<Option<Hardware>> {
     db.claim(Lockable::Hardware(slug)).await?;
     let select = Statement::new("SELECT slug, name, vendor, facts FROM hardware WHERE slug = $1")
@@ -97,7 +97,8 @@ pub(super) async fn lock<C: Connection>(db: &mut C, slug: &HardwareSlug) -> Stor
     Ok(row.map(HardwareRow::hardware).transpose()?)
 }
 
-/// Locks several kinds of hardware, in an order that all transactions share. Otherwise two of them could deadlock.
+/// Locks several kinds of hardware, in an order that all transactions share. Otherwise two transactions could
+/// deadlock.
 pub(super) async fn lock_all(db: &mut impl Connection, slugs: &BTreeSet<HardwareSlug>) -> StoreResult<()> {
     for slug in slugs {
         lock(db, slug).await?;
@@ -105,8 +106,8 @@ pub(super) async fn lock_all(db: &mut impl Connection, slugs: &BTreeSet<Hardware
     Ok(())
 }
 
-/// Adds the hardware and locks it. The lock comes before anything refers to the hardware: if two transactions first
-/// referred to it, neither could lock it any more.
+/// Adds the hardware and locks it. The lock comes before anything refers to the hardware: if two transactions
+/// referred to it first, neither could lock it afterwards.
 pub(super) async fn insert_locked<C: Connection>(db: &mut C, hardware: &Hardware) -> StoreResult<()> {
     db.claim(Lockable::Hardware(&hardware.slug)).await?;
     insert(db, hardware).await?;
@@ -114,7 +115,7 @@ pub(super) async fn insert_locked<C: Connection>(db: &mut C, hardware: &Hardware
     Ok(())
 }
 
-/// Raises the number that grows with each change of the hardware's entries.
+/// Raises the hardware's revision, which grows with each change of its entries.
 pub(super) async fn bump(db: &mut impl Connection, slug: &HardwareSlug) -> StoreResult<()> {
     let update = Statement::new("UPDATE hardware SET revision = revision + 1 WHERE slug = $1");
     db.execute(update.bind(slug.as_str())).await?;
@@ -149,8 +150,9 @@ struct KeptRow {
 
 from_row!(KeptRow { merged_into, ..hardware });
 
-/// Adds the hardware if it is new. Until this transaction ends, others may add to it and change it, but [`lock`]
-/// waits. Returns the hardware with the facts that will be stored. Fails if it was merged into another one.
+/// Adds the hardware if it is new. Until this transaction ends, other transactions may add to it and change it, but
+/// [`lock`] waits. Returns the hardware with the facts that will be stored. Fails if the hardware was merged into
+/// another.
 pub(super) async fn keep<C: Connection>(db: &mut C, given: &Hardware) -> StoreResult<Hardware> {
     db.keep(Lockable::Hardware(&given.slug)).await?;
     let select = || {
@@ -201,7 +203,7 @@ pub(super) async fn note_upload<C: Connection>(
     Ok(before.or(given.facts) == used.facts)
 }
 
-/// Stores that other solutions count than before. `what` distinguishes this change from others.
+/// Stores that the set of solutions that count has changed. `what` distinguishes this change from others.
 pub(super) async fn changed(db: &mut impl Connection, slug: &HardwareSlug, what: &str) -> StoreResult<()> {
     let before = state(db, slug).await?.unwrap_or_default();
     let after = Digest::of(format!("{before}\n{what}").as_bytes());

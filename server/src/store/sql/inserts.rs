@@ -10,8 +10,8 @@ use crate::consensus::BoardEntry;
 use crate::solutions::Damaged;
 use crate::store::types::{NewSolution, View};
 
-/// A statement with so many rows stays far below the limit of values of either database. It is large enough
-/// that round trips take little time.
+/// With so many rows, a statement stays far below the limit of bound values of either database, and round trips
+/// take little of the time.
 pub(super) const ROWS_PER_STATEMENT: usize = 200;
 
 pub(super) fn config_lists(lists: &[(&Digest, &Vec<u8>)]) -> Statement {

@@ -30,7 +30,7 @@ impl<DB: Database<Connection: Connection>> MailStore for SqlStore<DB> {
     }
 
     async fn claim_mail(&self, now: Now) -> StoreResult<Option<ClaimedMail>> {
-        // Servers look every few seconds, so only a mail that is due causes a write.
+        // Servers look for mails every few seconds. So this only reads, unless a mail is due.
         if !is_due(&mut *reader(self).await?, now).await? {
             return Ok(None);
         }
@@ -99,7 +99,7 @@ async fn add_unless_full(
     Ok(true)
 }
 
-/// Adds a mail, however many wait.
+/// Adds a mail, even if many wait already.
 pub(super) async fn add(
     db: &mut impl Connection,
     kind: MailKind,

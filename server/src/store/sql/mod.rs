@@ -84,9 +84,9 @@ pub(super) const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A store in one of the two databases.
 pub struct SqlStore<DB: Database> {
-    /// For queries that change nothing.
+    /// The connections for queries that change nothing.
     pub(super) readers: Pool<DB>,
-    /// For transactions that write. May be the same pool.
+    /// The connections for transactions that write. May be the same pool as `readers`.
     pub(super) writers: Pool<DB>,
     /// The file of the database, if it is one file.
     place: Option<PathIdentity>,
@@ -108,7 +108,7 @@ impl<DB: Database> SqlStore<DB> {
         }
     }
 
-    /// Fails if the file is not where it was.
+    /// Fails if the database's file is no longer where it was.
     fn check_place(&self) -> StoreResult<()> {
         Ok(self.place.as_ref().map_or(Ok(()), PathIdentity::check).map_err(sqlx::Error::Io)?)
     }

@@ -14,15 +14,15 @@ use crate::solutions::Damaged;
 use crate::store::error::StoreResult;
 
 /// A model's summary, how many of the uploads that it was trained on no longer count, and whether the networks of its
-/// cross-validation are here. A contributed model that was not accepted has no row in `models`.
+/// cross-validation are stored. A contributed model that was not accepted has no row in `models`.
 const COLUMNS: &str = "SELECT COALESCE(m.summary, c.summary) AS summary, \
     COALESCE(m.state, 'unpublished') AS state, COALESCE(m.reason, '') AS reason, COALESCE(m.pinned, 0) AS pinned, \
     (SELECT COUNT(*) FROM model_uploads n LEFT JOIN uploads u ON u.id = n.upload \
      WHERE n.model = m.id AND (u.id IS NULL OR u.standing > 0)) AS withdrawn, \
     (SELECT COUNT(*) FROM unseen_models v WHERE v.model = m.id) AS unseen_models, ";
 
-/// The server's models with their contributors. A contributor is shown only if the server has the model by accepting
-/// the contribution, not if somebody also sent a file that it had already.
+/// The server's models with their contributors. A model has a contributor here only if the server got it by accepting
+/// a contribution. If somebody sent a file that the server had already, no contributor is shown.
 fn select() -> Statement {
     columns().push(
         " FROM models m LEFT JOIN contributed_models c ON c.id = m.id AND c.state = 'accepted' \
@@ -123,7 +123,7 @@ pub(super) async fn remove(db: &mut impl Connection, id: &ModelId) -> StoreResul
     Ok(())
 }
 
-/// The uploads that count and that the solutions of a hardware come from.
+/// The uploads that count and have solutions of a hardware.
 pub(super) async fn uploads_behind(
     db: &mut impl Connection,
     slug: &HardwareSlug,
@@ -136,7 +136,7 @@ pub(super) async fn uploads_behind(
     Ok(rows.into_iter().map(|(id,)| parse("upload id", id)).collect::<Result<_, _>>()?)
 }
 
-/// The newest models, and all that are published.
+/// The newest models, and all published models.
 pub(super) async fn list(
     db: &mut impl Connection,
     hardware: Option<&HardwareSlug>,

@@ -16,11 +16,11 @@ use crate::consensus::{BoardEntry, KernelEntry};
 use crate::store::error::StoreResult;
 use crate::store::types::View;
 
-/// How many problems of one op and layout are read in one direction. With two ops, two layouts and two
-/// directions, these are at most 2,048.
+/// How many problems of one op and layout are read in one direction. Two ops, two layouts and two directions
+/// make at most 2,048 problems.
 const WALK: i64 = 256;
 
-/// All queries must see the same state.
+/// `db` must be a transaction whose queries all see the same state.
 pub(super) async fn nearest(
     db: &mut impl Connection,
     slug: &HardwareSlug,

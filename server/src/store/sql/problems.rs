@@ -25,7 +25,7 @@ pub(super) async fn find(db: &mut impl Connection, id: &ProblemId) -> StoreResul
     Ok(row.map(|(fields,)| problem_of(&fields)).transpose()?)
 }
 
-/// Locks some problems: nobody can change what is computed of them until this transaction ends.
+/// Locks some problems: until this transaction ends, no other can change what is computed from them.
 pub(super) async fn lock<'p, C: Connection>(
     db: &mut C,
     problems: impl IntoIterator<Item = &'p ProblemId>,
@@ -104,8 +104,8 @@ pub(super) async fn points(
     filter: &ProblemFilter,
     cap: u32,
 ) -> StoreResult<Vec<ProblemPoint>> {
-    // Problem ids are digests, so the first ids are an even sample. They are read by the primary key. The
-    // plus keeps SQLite from reading the whole index of rates instead.
+    // Problem ids are digests, so the first ids are an even sample. They are read by the primary key: the plus
+    // keeps SQLite from reading the whole index of rates instead.
     let select = Statement::new(
         "SELECT p.fields, e.* FROM (SELECT problem, method, tflops, roofline_share, best_ns, triton_ns, \
          triton_roofline_share, library_ns, library_roofline_share, triton_over_library, \

@@ -11,10 +11,10 @@ use super::{fencing, hardware, stale_entries};
 use crate::store::error::StoreResult;
 use crate::store::types::View;
 
-/// How many views one transaction recomputes at most. Meanwhile, uploads for the same hardware wait.
+/// How many views one transaction recomputes at most. Uploads for the same hardware wait until it commits.
 const VIEWS_PER_ROUND: u64 = 32;
 
-/// A round ends after so many timings, which take some tenths of a second.
+/// A round ends after this many timings. To compute with them takes some tenths of a second.
 const TIMINGS_PER_ROUND: u64 = 1 << 20;
 
 /// The views whose entries are marked.
@@ -33,8 +33,8 @@ pub(super) async fn refresh_or_judge(db: &mut impl Connection) -> StoreResult<us
 
 /// Recomputes some entries. Returns how many views; 0 if there was nothing to do.
 ///
-/// The hardware is locked before its views are read, and every upload keeps it. So no upload can mark a view
-/// between the reading and the commit.
+/// The hardware is locked before its views are read, and every upload keeps the hardware. So no upload can mark
+/// a view between the reading and the commit.
 async fn refresh_some(db: &mut impl Connection) -> StoreResult<usize> {
     let select = Statement::new("SELECT hardware, problem, method FROM stale_entries LIMIT 1");
     let Some(View { hardware: slug, .. }) = fetch_views(db, select).await?.pop() else { return Ok(0) };
@@ -50,8 +50,8 @@ async fn refresh_some(db: &mut impl Connection) -> StoreResult<usize> {
     Ok(done)
 }
 
-/// Some stale views, starting at a different place each time. So views that uploads mark again and again do
-/// not delay the others.
+/// Some stale views, starting at a different place each time. So all views get their turn, even if uploads mark
+/// some of them again and again.
 async fn some_of(db: &mut impl Connection, slug: &HardwareSlug) -> StoreResult<BTreeSet<View>> {
     // The place changes with each round, because each round raises the revision.
     let revision = hardware::revision(db, slug).await?.unwrap_or_default();

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 /// How many results are kept at most.
 const MAX_KEPT: usize = 4096;
 
-/// Results by key, each with the revision that it was computed from.
+/// Results by key, each with the revision of the entries that it was computed from.
 pub(super) struct Remembered<K, V>(Mutex<HashMap<K, (i64, V)>>);
 
 impl<K, V> Default for Remembered<K, V> {

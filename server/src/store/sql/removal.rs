@@ -15,7 +15,8 @@ use crate::blobs::{BlobKey, BlobKind};
 use crate::store::error::StoreResult;
 use crate::store::types::View;
 
-/// How many timings are computed at once. The other entries follow later, as after a large upload.
+/// A removal computes entries at once until it has read this many timings. The other entries follow later, as
+/// after a large upload.
 const REFRESHED_TIMINGS: u64 = 1 << 20;
 
 /// The views of an upload's solutions.
@@ -30,7 +31,7 @@ pub(super) async fn views(db: &mut impl Connection, upload: &UploadId) -> StoreR
 /// Deletes an upload. Its hardware must be locked. Solutions that others sent, too, become theirs. Returns
 /// the file of the upload, and the files of the snapshots that have it.
 pub(super) async fn delete(db: &mut impl Connection, upload: &UploadId) -> StoreResult<Vec<BlobKey>> {
-    // Quarantined first, so that the solutions that stay count by the other uploads alone.
+    // The upload is quarantined first. So solutions that stay count only because of the other uploads.
     standing::set(db, upload, Standing::Quarantined).await?;
     agents::reopen_of_upload(db, upload).await?;
     let delete = Statement::new(
@@ -47,8 +48,9 @@ pub(super) async fn delete(db: &mut impl Connection, upload: &UploadId) -> Store
     Ok(files)
 }
 
-/// Makes the entries of some views anew. Their hardware must be locked. Some are made at once, up to a limit,
-/// and the others later. Until then these have no entry, because the old one includes removed solutions.
+/// Computes the entries of some views anew. Their hardware must be locked. Some are computed at once, up to a
+/// limit, and the others later. Until then the others have no entry, because the old entry includes removed
+/// solutions.
 pub(super) async fn make_anew(db: &mut impl Connection, views: &BTreeSet<View>) -> StoreResult<()> {
     for view in views {
         board_entries::remove(db, view).await?;

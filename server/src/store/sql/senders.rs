@@ -40,7 +40,7 @@ pub(super) async fn add<C: Connection>(
     Ok(true)
 }
 
-/// Applies the newest terms that the sender of an upload has agreed to.
+/// Applies the newest terms that the sender of an upload has agreed to, with their licence.
 async fn raise(db: &mut impl Connection, upload: &UploadId, licence: &UploadLicence) -> StoreResult<()> {
     let update = Statement::new(
         "UPDATE uploads SET licence = $1, licence_basis = $2, terms = $3 \
@@ -55,8 +55,8 @@ fn bind_licence(statement: Statement, licence: &UploadLicence) -> Statement {
     statement.bind(licence.spdx.as_str()).bind(licence.basis.as_str()).bind(terms)
 }
 
-/// Gives each of the uploads that others sent, too, to one of these senders, and takes over this sender's
-/// licence. Returns these uploads.
+/// Each upload that other accounts sent, too, passes to one of them, with the licence under which that account
+/// sent it. Returns these uploads.
 pub(super) async fn hand_over(db: &mut impl Connection, uploads: &[UploadId]) -> StoreResult<Vec<UploadId>> {
     let mut rows: Vec<(String,)> = Vec::new();
     for chunk in uploads.chunks(ROWS_PER_STATEMENT) {

@@ -12,7 +12,7 @@ use super::{agents, hardware, stale_entries, to_fence};
 use crate::solutions::Damaged;
 use crate::store::error::StoreResult;
 
-/// The number in the database. The smallest number is the best standing.
+/// The number that stands for a standing in the database. The smallest number is the best standing.
 pub(super) fn number(standing: Standing) -> i64 {
     match standing {
         Standing::Counts => 0,
@@ -75,7 +75,7 @@ pub(super) async fn set(db: &mut impl Connection, upload: &UploadId, standing: S
     note_change(db, upload, &standing.to_string()).await
 }
 
-/// Stores that other solutions of an upload count than before. `what` distinguishes this change from others.
+/// Stores that an upload has changed which solutions count. `what` distinguishes this change from others.
 pub(super) async fn note_change(db: &mut impl Connection, upload: &UploadId, what: &str) -> StoreResult<()> {
     for slug in hardware_of(db, upload).await? {
         hardware::changed(db, &slug, &format!("{upload} {what}")).await?;
@@ -83,8 +83,8 @@ pub(super) async fn note_change(db: &mut impl Connection, upload: &UploadId, wha
     Ok(())
 }
 
-/// Quarantines a new upload that has quarantined solutions of the same account, for the same reason. `true`
-/// if it did. A solution that counts by another upload is not quarantined any more.
+/// If a new upload has quarantined solutions of the same account, quarantines it for the same reason, and
+/// returns `true`. Solutions that count because of another upload are not quarantined.
 pub(super) async fn inherit_quarantine(db: &mut impl Connection, upload: &UploadId) -> StoreResult<bool> {
     let select = Statement::new(
         "SELECT q.reason FROM uploads u JOIN sent s ON s.upload = u.id \
@@ -107,12 +107,13 @@ pub(super) async fn inherit_quarantine(db: &mut impl Connection, upload: &Upload
 pub(super) const BEST: &str = "(SELECT MIN(u.standing) FROM sent s JOIN uploads u ON u.id = s.upload \
      WHERE s.solution = solutions.id)";
 
-/// The right owner of a solution: the account of the first upload among those with the best standing.
+/// The right owner of a solution: the account of the first upload among the uploads with the best standing.
 pub(super) const FIRST: &str = "(SELECT u.account FROM sent s JOIN uploads u ON u.id = s.upload \
      WHERE s.solution = solutions.id ORDER BY u.standing, u.received_at, u.id LIMIT 1)";
 
-/// Computes anew which account owns each solution of an upload, and whether it counts. The upload with the
-/// best standing decides. Among equals, the first one does, because a copy is no second measurement.
+/// Computes anew which account owns each solution of an upload, and whether it counts. The upload with the best
+/// standing decides. Among uploads of equal standing, the first one decides, because a copy is no second
+/// measurement.
 pub(super) async fn restate(db: &mut impl Connection, upload: &UploadId) -> StoreResult<()> {
     let update = Statement::new("UPDATE solutions SET standing = ")
         .push(BEST)

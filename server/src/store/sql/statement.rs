@@ -101,7 +101,7 @@ impl Statement {
     }
 }
 
-/// `None` if a placeholder is used twice, or before an earlier one.
+/// `None` unless each placeholder is used once, and in order.
 fn without_numbers(text: &str) -> Option<String> {
     let mut parts = text.split('$');
     let mut unnumbered = parts.next()?.to_owned();

@@ -58,8 +58,8 @@ pub(super) struct Figures {
     comparison: Comparison,
 }
 
-/// All hardware that was not merged into another, or the hardware with a slug. The queries must see the same
-/// state.
+/// All hardware that was not merged into another, or only the hardware with a given slug. `db` must be a
+/// transaction whose queries all see the same state.
 pub(super) async fn list(
     db: &mut impl Connection,
     memory: &Remembered<HardwareSlug, Figures>,

@@ -5,8 +5,7 @@ use super::connection::Connection;
 use super::statement::Statement;
 use crate::store::error::StoreResult;
 
-/// Stores why a contributed model still waits, if the job should have judged it. For other jobs it does
-/// nothing.
+/// If the job should have judged a contributed model, stores why the model still waits. Otherwise does nothing.
 pub(super) async fn note(db: &mut impl Connection, job: &JobId, why: &str) -> StoreResult<()> {
     let update = Statement::new("UPDATE contributed_models SET reason = $1 WHERE job = $2 AND state = $3")
         .bind(why)

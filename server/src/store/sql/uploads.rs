@@ -18,8 +18,8 @@ use crate::store::error::StoreResult;
 use crate::store::moderation::UploadFilter;
 use crate::store::types::{NewUpload, View};
 
-/// An upload recomputes entries with as many timings as it brings, and with so many more. So small uploads show at
-/// once, and the cost of an upload does not grow with what is stored.
+/// An upload recomputes entries with as many timings as it brings, plus this number. So small uploads show at once,
+/// and the cost of an upload does not grow with what is stored.
 const FREE_TIMINGS: u64 = 100_000;
 
 const SELECT: &str = "SELECT u.id, u.digest, u.bytes, u.format, u.received_at, u.hardware, u.new_solutions, \
@@ -124,7 +124,7 @@ pub(super) async fn store(db: &mut impl Connection, upload: &NewUpload) -> Store
         senders::add(db, &upload.id, upload.account.as_ref(), &upload.licence).await?;
         return stored(db, &upload.id).await;
     }
-    // These rows are the same for every upload, and are never removed.
+    // Config lists and problems have the same rows for every upload, and these rows are never removed.
     let lists: Vec<_> = upload.config_lists.iter().collect();
     for chunk in lists.chunks(ROWS_PER_STATEMENT) {
         db.execute(inserts::config_lists(chunk)).await?;
@@ -175,8 +175,7 @@ pub(super) async fn store(db: &mut impl Connection, upload: &NewUpload) -> Store
     Ok(Receipt { already_stored: false, ..receipt })
 }
 
-/// Computes entries again that no longer include the upload, since it was fenced. This happens before anybody sees
-/// them.
+/// For an upload that was fenced: computes the entries again, without the upload, before anybody sees them.
 async fn refresh_again(
     db: &mut impl Connection,
     known: &[Hardware],
@@ -190,7 +189,7 @@ async fn refresh_again(
     stale_entries::add(db, &left.into_iter().collect::<Vec<_>>()).await
 }
 
-/// Restates solutions of this upload that did not count before. Returns their views.
+/// Computes anew whether solutions of this upload count that did not count before. Returns their views.
 async fn revive(db: &mut impl Connection, upload: &UploadId) -> StoreResult<Vec<View>> {
     let select = Statement::new(
         "SELECT DISTINCT hardware, problem, method FROM solutions \

@@ -1,4 +1,4 @@
-//! The solutions of several views at once. One by one, each view would need a round trip.
+//! The solutions of several views at once. If views were loaded one by one, each would need a round trip.
 
 use std::collections::{BTreeMap, BTreeSet};
 

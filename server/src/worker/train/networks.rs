@@ -13,7 +13,8 @@ use diode_train::{
 
 use crate::worker::summary::About;
 
-/// The number of folds. To judge a model on problems that it has not seen, it is trained once without each fold.
+/// The number of folds. For each fold, a model is trained without it and judged on it, so on problems that the
+/// model has not seen.
 const FOLDS: usize = 4;
 
 pub(super) enum Network {
@@ -84,7 +85,7 @@ impl Network {
         FoldModel::file_of_all(folds)
     }
 
-    /// What its file states. Fails if the file states nothing, like torch-diode's own files.
+    /// What the model's file states. Fails if the file states nothing, like torch-diode's own files.
     pub(super) fn about(&self) -> Result<About<'_>, String> {
         match self {
             Self::Ranking { model, .. } => Ok(model.metadata().into()),

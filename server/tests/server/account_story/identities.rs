@@ -88,7 +88,7 @@ pub(super) async fn identities_are_linked(store: &dyn Store) {
     identities_are_taken_off(store, &ada, &hers).await;
 }
 
-/// A new password removes them, and an administrator can.
+/// A new password removes all identities of an account. An administrator can remove a single identity.
 async fn identities_are_taken_off(store: &dyn Store, ada: &AccountId, hers: &Identity) {
     let link = async |session: &str| store.link_identity(ada, hers, &secret(session), start()).await.unwrap();
     let logged = async || store.moderation_log(1).await.unwrap().remove(0);

@@ -79,7 +79,7 @@ pub(super) async fn addresses_are_confirmed(store: &dyn Store) {
         (Some(old.clone()), vec![ada.clone()])
     );
 
-    // Links that were sent to an address stop working when the account gets another one.
+    // Links that were sent to an address stop working when the account gets another address.
     add("sent before", LinkFor::MailedPassword(ada.clone(), old.clone())).await;
     add("new", LinkFor::Email(ada.clone(), new.clone())).await;
     let confirmed = confirm("new", &ada, start()).await;
@@ -90,7 +90,8 @@ pub(super) async fn addresses_are_confirmed(store: &dyn Store) {
     add("on its way", LinkFor::MailedPassword(ada.clone(), old.clone())).await;
     assert_eq!((choose("sent before").await, choose("on its way").await), (None, None));
 
-    // The address stays if the password is chosen by a link that was mailed there. Any other link removes it.
+    // The address stays if the password is chosen by a link that was mailed to it. Any other link removes the
+    // address.
     add("mailed", LinkFor::MailedPassword(ada.clone(), new.clone())).await;
     assert!(choose("mailed").await.is_some_and(|reset| !reset.without_email));
     assert_eq!(has().await, Some(new.clone()));
@@ -106,7 +107,7 @@ pub(super) async fn addresses_are_confirmed(store: &dyn Store) {
     assert_eq!((store.remove_email(&ada, true, start()).await.unwrap(), has().await), (None, None));
     let told = store.claim_mail(start()).await.unwrap().unwrap();
     assert_eq!((told.kind, told.to, told.name.as_str()), (MailKind::AddressTakenOff, new, "ada"));
-    // A server that sends no mails lets none wait.
+    // A server that sends no mails queues none.
     add("quietly", LinkFor::Email(ada.clone(), old.clone())).await;
     assert!(store.confirm_email(&secret("quietly"), &ada, false, start()).await.unwrap().is_some());
     assert!(store.remove_email(&ada, false, start()).await.unwrap().is_some());

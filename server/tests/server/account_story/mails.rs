@@ -35,8 +35,8 @@ pub(super) async fn mails_wait(store: &dyn Store) {
     };
     assert_eq!(first, expected);
 
-    // As long as a claim lasts, nobody else gets the mail. Afterwards somebody does, and the first claim is
-    // no longer valid.
+    // As long as a claim lasts, nobody else gets the mail. Afterwards another server gets it, and the first
+    // claim is no longer valid.
     let lease = MAIL_LEASE.as_secs() as i64;
     assert_eq!(claim(store, later(lease - 1)).await, None);
     let second = claim(store, later(lease)).await.unwrap();

@@ -12,7 +12,7 @@ use diode_core::api::Uploads;
 use diode_core::ids::{AccountId, Digest};
 use diode_server::store::{Created, LinkFor, NewAccount, Now, Store};
 
-/// So long ago that every moment of a test comes after it.
+/// A moment so long ago that every other moment of a test comes after it.
 fn start() -> Now {
     Now("2026-11-20T10:00:00Z".parse().unwrap())
 }

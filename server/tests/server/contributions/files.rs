@@ -48,8 +48,8 @@ async fn refusing_a_model_takes_no_file_away_that_another_is_about_to_name() {
     }
 }
 
-/// Only on Postgres, where other transactions go on while one holds a file. On SQLite they wait before they
-/// store anything.
+/// Runs only on Postgres, where other transactions go on while one holds a file. On SQLite they wait before
+/// they store anything.
 #[tokio::test]
 async fn a_file_that_is_removed_while_its_model_is_added_is_stored_anew() {
     let [_, app] = TestApp::public_on_both("held_models").await;

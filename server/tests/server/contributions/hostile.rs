@@ -1,4 +1,4 @@
-//! Tests that a file leaves nothing behind if it is no model, or none that can be judged here.
+//! Tests that a file leaves nothing behind if it is no model, or a model that cannot be judged here.
 
 use diode_core::hardware::find;
 use diode_model::Model;

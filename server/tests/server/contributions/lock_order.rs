@@ -23,7 +23,7 @@ async fn deleting_an_account_locks_hardware_of_models_and_uploads_in_one_order()
     let root = administrator(&app).await;
     let ada = Visitor::signed_up(&app, "ada").await;
     ready(&app, &root).await;
-    // The model belongs to the hardware that comes first, and the upload to the one after it.
+    // In the order of hardware, the model's hardware comes first and the upload's hardware next.
     contribute(&ada, 1).await;
     let later = Hardware { slug: "nvidia-z900".parse().unwrap(), name: "Z900".to_owned(), ..h200() };
     let upload = columnar(&dataset(later, &[mm(64, 512, 512)], 1.0));

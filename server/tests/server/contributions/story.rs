@@ -36,7 +36,7 @@ async fn a_model_is_contributed_judged_accepted_and_withdrawn() {
         let figures = judged.contribution.as_ref().unwrap().figures.clone().unwrap();
         assert_eq!(state(&judged), ContributionState::Evaluated);
         assert_eq!(figures.beside, Some(published.id.clone()));
-        // The contributed model has the network of the published one.
+        // The contributed model has the same network as the published model.
         assert_eq!((figures.speed, figures.no_worse), (Some(1.0), true), "{}", figures.why);
         assert_eq!(figures.kept.as_ref().unwrap().problems, 6);
         assert_eq!(figures.kept, figures.beside_kept);
@@ -90,7 +90,8 @@ async fn a_model_is_contributed_judged_accepted_and_withdrawn() {
         review(&root, "accept", &sent).await.refusal(409, "conflict");
         review(&root, "decline", &sent).await.refusal(409, "conflict");
 
-        // Only an administrator can publish it. When it is withdrawn, the model before it is published again.
+        // Only an administrator can publish the model. When it is withdrawn, the model before it is published
+        // again.
         let publish = format!(r#"{{"action":"publish","model":"{}","reason":"tested"}}"#, sent.id);
         assert_eq!(root.post("/api/v1/publications", &publish).await.status, 200);
         assert_eq!(app.fetch::<ModelSummary>(&path).await.state, ModelState::Published);

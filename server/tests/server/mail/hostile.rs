@@ -49,7 +49,7 @@ async fn nobody_learns_who_has_an_account_or_an_address() {
             assert_eq!(reply.status, 200, "{who}: {}", text(&reply));
             let mut headers: Vec<_> =
                 reply.headers.iter().map(|(name, value)| format!("{name}: {value:?}")).collect();
-            // Leaves out the request's id and the rest of the limit, which always differ.
+            // Leaves out the request's id and what is left of the limit, which always differ.
             headers.retain(|line| !line.starts_with("x-request-id") && !line.starts_with("ratelimit"));
             headers.sort();
             answers.push((reply.body, headers));
@@ -73,7 +73,8 @@ async fn asking_is_limited_for_those_who_are_there_as_for_others() {
                 assert_eq!(reply.status, if nth < 5 { 200 } else { 429 }, "{who} {nth}");
             }
         }
-        // From another address the owner may still ask. But five mails have been sent, so no more are.
+        // From another address the owner may still ask. But five mails have been sent to the account, so no
+        // more are sent.
         for peer in ["203.0.113.8", "203.0.113.9"] {
             assert_eq!(ask_from(&app, peer, "ada").await.status, 200);
             assert_eq!(ask_from(&app, peer, "ada@example.org").await.status, 200);

@@ -120,14 +120,14 @@ async fn an_address_counts_once_its_owner_has_followed_the_link_signed_in() {
     assert_eq!(reply.header("location"), format!("/sign-in?next={back}"));
     confirm(&stranger, &link).await.refusal(401, "unauthorized");
     assert_eq!(confirm(&eve, &link).await.status, 403);
-    // Programs that scan mails follow links, so opening one must change nothing.
+    // Programs that scan mails follow links, so opening a link must change nothing.
     assert!(ada.page(&link).await.contains("Confirm"));
     assert_eq!(ask(&stranger, "ada").await.status, 200);
     mailbox.gets(0).await;
     assert_eq!(confirm(&ada, &link).await.status, 200);
     assert_eq!(confirm(&ada, &link).await.status, 403);
 
-    // The earlier address gets a mail when another is confirmed, and the last one when it is removed.
+    // An address gets a mail when the account confirms another address instead, or removes it.
     give(&ada, "ada@example.com").await;
     confirm(&ada, &mailbox.next().await.link()).await;
     let told = mailbox.next().await;

@@ -12,7 +12,7 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-/// How it treats clients.
+/// How the mail server treats clients.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Manner {
     Takes,
@@ -150,7 +150,7 @@ impl StandIn {
 #[derive(PartialEq, Eq)]
 enum Ended {
     ForGood,
-    /// It continues over TLS.
+    /// The conversation continues over TLS.
     ForTls,
 }
 

@@ -138,7 +138,7 @@ async fn an_account_is_linked_and_unlinked() {
     let (app, provider) = open().await;
     let ada = Visitor::signed_up(&app, "ada").await;
     assert!(ada.page("/account").await.contains("Link your account"));
-    // An open session is not enough to link an account, because the link opens it for good.
+    // An open session is not enough to link an account, because the provider then opens the account for good.
     assert_eq!(ada.submit("/account/openid", &[]).await.status, 400);
     let begin =
         async |visitor: &Visitor<'_>| visitor.submit("/account/openid", &[("password", PASSWORD)]).await;
@@ -149,14 +149,14 @@ async fn an_account_is_linked_and_unlinked() {
     let elsewhere = Visitor::new(&app);
     assert_eq!(sign_in(&elsewhere, &provider, "ada at example").await.header("location"), "/device");
     assert_eq!(name(&elsewhere).await, "ada");
-    // An account of the provider belongs to at most one account here, and an account here to at most one
-    // there.
+    // An account of the provider is linked with at most one account here, and an account here with at most one
+    // account of the provider.
     let eve = Visitor::signed_up(&app, "eve").await;
     let back = provider.sign_in(&begin(&eve).await, "ada at example");
     assert_eq!(eve.get(&back).await.status, 409);
     let back = provider.sign_in(&begin(&ada).await, "another at example");
     assert_eq!(ada.get(&back).await.status, 409);
-    // If another account has signed in meanwhile, it is not linked.
+    // If another account has signed in meanwhile, the identity is not linked to that account.
     let back = provider.sign_in(&begin(&eve).await, "eve at example");
     eve.sign_in("ada", PASSWORD).await;
     assert_eq!(eve.get(&back).await.status, 403);

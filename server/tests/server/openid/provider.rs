@@ -32,17 +32,17 @@ pub(crate) enum Lie {
     TwoAudiences,
     Issuer,
     Expired,
-    /// It is signed by another key than the one with this name.
+    /// The ID token is signed by another key than the one that it names.
     OtherKey,
-    /// It is signed by a key with an unknown name.
+    /// The ID token is signed by a key with an unknown name.
     UnknownKey,
-    /// Its `alg` is `none`.
+    /// The ID token's `alg` is `none`.
     Unsigned,
-    /// It is signed by HMAC with the client's secret.
+    /// The ID token is signed by HMAC with the client's secret.
     SignedBySecret,
     NoIdToken,
     LongSubject,
-    /// It redirects to another server.
+    /// The provider redirects to another server.
     Elsewhere,
 }
 
@@ -55,7 +55,7 @@ pub(crate) enum Trouble {
     DiscoveryIsNoJson,
 }
 
-/// An issued code, with its subject and the values that its request must match.
+/// The subject of an issued code, and the values that a request for its tokens must match.
 struct Given {
     subject: String,
     nonce: String,
@@ -231,7 +231,7 @@ async fn describe(State(served): State<Served>) -> Result<Json<Value>, StatusCod
 
 async fn keys(State(served): State<Served>) -> Json<Value> {
     let book = served.book.lock().unwrap();
-    // The point is 0x04, followed by x and y.
+    // The public key is a point: 0x04, followed by x and y.
     let point = &book.key.public_key().as_ref()[1..];
     let [x, y] = [&point[..32], &point[32..]].map(|half| URL_SAFE_NO_PAD.encode(half));
     Json(json!({ "keys": [
@@ -297,7 +297,7 @@ fn id_token(book: &Book, issuer: &str, given: &Given) -> String {
         "exp": if lies(Lie::Expired) { now - 10 } else { now + 300 },
         // Everybody has the same address, since it must not be taken for an identity.
         "email": "ada@example.org",
-        // As a text, like some providers write it.
+        // As a text: some providers write it like this.
         "email_verified": "true",
         "updated_at": "2026-11-23T08:00:00.000Z",
         "preferred_username": format!("{}@Example.org", given.subject),

@@ -11,7 +11,7 @@ use crate::store::sql::statement::Statement;
 use crate::store::sql::{agents, contributions, hardware, removal, senders, standing};
 use crate::store::types::Now;
 
-/// An upload that other accounts sent, too, belongs to one of them afterwards.
+/// Deletes an account. An upload that other accounts sent, too, then belongs to one of them.
 pub(super) async fn delete<C: Connection>(
     db: &mut C,
     account: &AccountId,
@@ -19,7 +19,7 @@ pub(super) async fn delete<C: Connection>(
     now: Now,
 ) -> StoreResult<Vec<BlobKey>> {
     db.turn(Exclusive::Owners).await?;
-    // Waits for uploads of this account that are under way. Later ones are refused.
+    // Waits for uploads of this account that are under way. Uploads that begin later are refused.
     db.claim(Lockable::Account(account)).await?;
     let lock = Statement::new("SELECT id FROM accounts WHERE id = $1").bind(account.as_str());
     let _locked: Option<(String,)> = db.fetch_optional(lock.push(C::LOCK_ROW)).await?;

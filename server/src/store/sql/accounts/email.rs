@@ -13,7 +13,7 @@ use crate::store::sql::mails;
 use crate::store::sql::statement::Statement;
 use crate::store::types::Now;
 
-/// The reason in the log.
+/// The reason that the log states.
 const WHY: &str = "its owner asked for it";
 
 pub(super) async fn owners(db: &mut impl Connection, email: &EmailAddress) -> StoreResult<Vec<Credentials>> {

@@ -56,8 +56,8 @@ pub(super) async fn link(
     Ok(if is_linked(db, account, &identity.issuer).await? { Linked::HasOne } else { Linked::Taken })
 }
 
-/// Links an identity, if the session has not ended. A reset of the password changes the account's row first
-/// and then ends its sessions. So either the link comes first and the reset removes it, or there is no link.
+/// Links an identity, if the session has not ended. A reset of the password changes the account's row first and
+/// then ends its sessions. So either the link is made first and the reset removes it, or no link is made.
 pub(super) async fn link_in_session<C: Connection>(
     db: &mut C,
     account: &AccountId,
@@ -108,10 +108,11 @@ pub(super) async fn take<C: Connection>(
     now: Now,
 ) -> StoreResult<bool> {
     let Some(owner) = find(db, name).await? else { return Ok(false) };
-    // Locks the account. A link at the same moment is made before this, or finds its session ended.
+    // Locks the account. If an identity is linked at the same moment, either the link comes first and is
+    // removed here, or it is refused because its session has ended.
     let lock = Statement::new("SELECT id FROM accounts WHERE id = $1").bind(owner.account.id.as_str());
     let _locked: Option<(String,)> = db.fetch_optional(lock.push(C::CHANGE_ROW)).await?;
-    // Compared here and not in SQL, because the given issuer may have any characters.
+    // The issuer is compared here and not in SQL, because the given text may have any characters.
     if list(db, &owner.account.id).await?.iter().all(|linked| linked.issuer != issuer) {
         return Ok(false);
     }

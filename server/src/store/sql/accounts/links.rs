@@ -64,8 +64,9 @@ pub(super) async fn take(
     secret: &Digest,
     now: Now,
 ) -> StoreResult<Option<LinkFor>> {
-    // Each start of a server makes a link for the first account until there is one. All these links are
-    // removed by one statement, because two requests that use two of them could otherwise deadlock.
+    // As long as there is no account, each start of a server makes a link for the first account. One statement
+    // removes all these links: if two requests used two of them and removed them one by one, they could
+    // deadlock.
     let delete = Statement::new(
         "DELETE FROM links WHERE kind = $1 AND EXISTS (SELECT 1 FROM links mine WHERE mine.secret = $2 \
          AND mine.kind = $1 AND mine.expires > $3) RETURNING secret",

@@ -190,7 +190,7 @@ impl<DB: Database<Connection: Connection>> AccountStore for SqlStore<DB> {
     }
 
     async fn poll_device(&self, secret: &Digest, now: Now) -> StoreResult<DeviceAnswer> {
-        // A program asks every few seconds, so only the answer causes a write.
+        // Programs ask every few seconds. So this only reads, unless there is an answer.
         let waits = devices::waits(&mut *reader(self).await?, secret, now).await?;
         match waits {
             None => Ok(DeviceAnswer::Unknown),

@@ -125,7 +125,7 @@ pub(super) async fn create_account(
     account: &NewAccount,
     now: Now,
 ) -> StoreResult<SignedUp> {
-    // Removed first, so that only one of two requests goes on.
+    // The row is removed first, so that only one of two requests goes on.
     let delete = Statement::new(
         "DELETE FROM openid_sign_ups WHERE secret = $1 AND expires > $2 \
          RETURNING issuer, subject, suggestion, next, invitation",

@@ -7,7 +7,7 @@ use crate::store::sql::connection::Connection;
 use crate::store::sql::log::note;
 use crate::store::types::Now;
 
-/// The reasons in the log.
+/// The reasons that the log states for a new password.
 const WHY: &str = "the password was chosen by a link";
 const WHY_MAILED: &str = "the password was chosen by a link that was sent by mail";
 

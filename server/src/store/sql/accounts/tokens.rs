@@ -11,7 +11,8 @@ use crate::store::sql::from_row::from_row;
 use crate::store::sql::statement::Statement;
 use crate::store::types::Now;
 
-/// How exactly the last use is stored. Otherwise every request would need a write.
+/// The time of a token's last use is exact to this many milliseconds. With an exact time, each request would
+/// need a write.
 const USE_KNOWN_TO_MS: i64 = 60_000;
 
 const TOKEN_COLUMNS: &str = "t.id AS token_id, t.name AS token_name, t.scopes, \
@@ -89,7 +90,7 @@ pub(super) async fn list(db: &mut impl Connection, account: &AccountId) -> Store
     Ok(rows.into_iter().map(TokenRow::token).collect::<Result<_, _>>()?)
 }
 
-/// The last value says whether the use is recent enough that it need not be stored.
+/// The last value says whether the stored last use is so recent that this use need not be stored.
 pub(super) async fn find(
     db: &mut impl Connection,
     secret: &Digest,

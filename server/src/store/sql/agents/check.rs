@@ -12,7 +12,7 @@ use crate::store::sql::fields::{named, parse, rfc3339, unsigned};
 use crate::store::sql::statement::Statement;
 use crate::store::upkeep::CheckedRows;
 
-/// How many pieces of work are in memory at a time. A fleet makes millions a day.
+/// How many pieces of work are in memory at a time. Many agents together make millions a day.
 const WORK_AT_ONCE: i64 = 10_000;
 
 /// Reads every agent, lease and piece of work.

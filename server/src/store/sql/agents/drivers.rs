@@ -14,11 +14,11 @@ use crate::store::sql::connection::Connection;
 use crate::store::sql::fields::from_json;
 use crate::store::sql::statement::Statement;
 
-/// Enough problems to show a change of one percent. They take some minutes.
+/// How many problems are measured again: enough to show a change of one percent. They take some minutes.
 const SAMPLE: i64 = 32;
 
-/// Stores the driver of a new agent. If others have measured under another driver, plans a sample of the measured
-/// problems for agents with the new one.
+/// Stores the driver of a new agent. If other agents have measured under another driver, plans a sample of the
+/// measured problems for agents with the new driver.
 pub(super) async fn note(db: &mut impl Connection, hardware: &Hardware, driver: &str) -> StoreResult<()> {
     let slug = &hardware.slug;
     let insert =
@@ -43,8 +43,8 @@ pub(super) async fn note(db: &mut impl Connection, hardware: &Hardware, driver: 
     Ok(())
 }
 
-/// An even sample of the measured problems: the first ids, which are hashes. As long as no problem is added,
-/// every driver gets the same sample.
+/// An even sample of the measured problems: those with the lowest ids. It is even because ids are hashes. As long
+/// as no problem is added, every driver gets the same sample.
 async fn sample(db: &mut impl Connection, slug: &HardwareSlug) -> StoreResult<Vec<Problem>> {
     let select = Statement::new(
         "SELECT p.fields FROM problems p WHERE p.id IN \

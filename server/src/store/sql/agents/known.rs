@@ -1,4 +1,5 @@
-//! The problems that the plan need not ask for. They are read in parts, because a fleet makes millions a day.
+//! The problems that the plan need not ask for. They are read in parts, because many agents together make
+//! millions a day.
 
 use diode_core::Problem;
 use diode_core::ids::HardwareSlug;
@@ -10,10 +11,10 @@ use crate::store::sql::connection::Connection;
 use crate::store::sql::fields::{from_json, parse};
 use crate::store::sql::statement::Statement;
 
-/// How many problems of each kind of reading are read at a time.
+/// How many planned problems, and how many other measured problems, are read at a time.
 const AT_ONCE: i64 = 5_000;
 
-/// The queries must see the same state.
+/// `db` must be a transaction whose queries all see the same state.
 pub(super) async fn read(
     db: &mut impl Connection,
     hardware: &HardwareSlug,
@@ -55,7 +56,8 @@ async fn read_measured(
         MeasuredUpTo::Problem(problem) => problem.as_str(),
         MeasuredUpTo::Everything => return Ok(true),
     };
-    // The limit is in the inner query, so that no part takes long, even if it gives few problems.
+    // The limit is in the inner query, before planned problems are left out. So no part takes long, even if it
+    // gives few problems.
     let select = Statement::new(
         "SELECT measured.problem, (SELECT p.fields FROM problems p WHERE p.id = measured.problem AND NOT EXISTS \
          (SELECT 1 FROM work w WHERE w.hardware = $1 AND w.problem = measured.problem)) AS fields FROM \

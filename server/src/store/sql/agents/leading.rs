@@ -5,9 +5,9 @@ use crate::store::sql::connection::Connection;
 use crate::store::sql::statement::Statement;
 use crate::store::types::NewSolution;
 
-/// How many problems are the top of a board. The board has one operator and type.
+/// How many problems form the top of a board. Here a board has the problems of one operator and one type.
 const TOP: i64 = 5;
-/// A board with fewer problems has no top, because almost any problem would be at it.
+/// A board with fewer problems has no top, because almost every problem would be in it.
 const ENOUGH: i64 = 40;
 
 /// Whether the best time of a solution puts its problem at the top of its board. Counts the entries that

@@ -75,7 +75,7 @@ pub(super) async fn renew(
 }
 
 /// Stores that an agent has asked for something. This locks the agent: its other requests, and a deletion of its
-/// account, wait until the transaction ends. It must come first, because all transactions lock an agent before
+/// account, wait until the transaction ends. This must come first, because all transactions lock an agent before
 /// leases, and leases before work.
 pub(super) async fn see(db: &mut impl Connection, agent: &AgentId, now: Now) -> StoreResult<()> {
     let update = Statement::new("UPDATE agents SET seen = $1 WHERE id = $2");
@@ -158,8 +158,8 @@ pub(super) async fn expire<C: Connection>(db: &mut C, now: Now) -> StoreResult<(
     Ok(())
 }
 
-/// Lets the work wait again that was not measured. Returns how much it is. The rows still name the lease, because
-/// its results may arrive late.
+/// Lets a lease's unmeasured work wait again. Returns how many problems that are. The rows still name the lease,
+/// because its results may arrive late.
 async fn return_work(db: &mut impl Connection, lease: &str) -> StoreResult<u64> {
     let update = Statement::new("UPDATE work SET state = 'waiting' WHERE lease = $1 AND state = 'leased'");
     db.execute(update.bind(lease)).await

@@ -92,7 +92,7 @@ pub(super) async fn register(
     }
 }
 
-/// Moves the agents of a hardware to another hardware, into which theirs was merged.
+/// Moves the agents of a hardware to the hardware that it was merged into.
 pub(in crate::store::sql) async fn move_to(
     db: &mut impl Connection,
     from: &HardwareSlug,
@@ -130,7 +130,7 @@ pub(super) async fn count_seen(db: &mut impl Connection, since: Now) -> StoreRes
     Ok(unsigned("agents", count)?)
 }
 
-/// `of` is a column and its value.
+/// The agents whose column `of.0` has the value `of.1`; without `of`, all agents.
 pub(super) async fn list(
     db: &mut impl Connection,
     of: Option<(&'static str, &str)>,
@@ -152,7 +152,7 @@ pub(super) async fn note_refused_result(
     agent: &AgentId,
     reason: &str,
 ) -> StoreResult<bool> {
-    // The reason may quote the file. Postgres stores no text with this character.
+    // The reason may quote the file. Postgres cannot store the character NUL.
     let reason = reason.replace('\0', "\u{fffd}");
     let update = Statement::new(
         "UPDATE agents SET refused = refused + 1, \
@@ -170,7 +170,7 @@ pub(super) async fn note_refused_result(
     Ok(is_put_aside)
 }
 
-/// `false` if there is no such agent, or it was not put aside.
+/// Gives work again to an agent that was put aside. `false` if there is no such agent, or it was not put aside.
 pub(in crate::store::sql) async fn readmit(db: &mut impl Connection, agent: &AgentId) -> StoreResult<bool> {
     let update = Statement::new(
         "UPDATE agents SET put_aside = NULL, refused = 0 WHERE id = $1 AND put_aside IS NOT NULL",

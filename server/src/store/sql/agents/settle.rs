@@ -25,8 +25,8 @@ pub(in crate::store::sql) async fn settle<C: Connection>(
         .push(" AND agent = ")
         .push_bind(agent.as_str())
         .push(C::LOCK_ROW);
-    // The lease may come from a database that has been replaced. Its results are stored, but no work waits for
-    // them.
+    // The lease may come from a database that this one has replaced. Its results are stored, but there is no work
+    // to settle.
     let known: Option<(String,)> = db.fetch_optional(lock).await?;
     if known.is_none() {
         return Ok(());
@@ -47,7 +47,7 @@ pub(in crate::store::sql) async fn settle<C: Connection>(
                 && ![Purpose::Confirm, Purpose::Again].contains(&purpose)
                 && (is_to_be_confirmed(&problem) || leads(db, solution, &problem).await?)
             {
-                // Only the best configs need to be confirmed. A sample has them.
+                // A sample has the best configs, and no others need to be confirmed.
                 let confirm =
                     NewWork { problem, purpose: Purpose::Confirm, breadth: Breadth::Sample, seconds };
                 let whom = Whom { but: Some(contributor), ..Whom::default() };

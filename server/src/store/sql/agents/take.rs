@@ -16,10 +16,10 @@ use crate::store::types::Now;
 /// The most problems of a lease. They are locked until the lease is made, so other requests skip them.
 const MOST_PROBLEMS: i64 = 64;
 
-/// The share of a lease for what people and models ask for, as long as there are holes. There are tens of thousands of
-/// holes, and nobody can wait so long for an answer.
+/// As long as there are holes, this share of a lease is for what people and models ask for. Without it, they would
+/// wait until tens of thousands of holes are measured.
 const ASKED_SHARE: f64 = 0.25;
-/// How many of these problems are read.
+/// How many of the problems that people and models ask for are read for a lease.
 const MOST_ASKED: i64 = 16;
 
 pub(super) async fn take<C: Connection>(db: &mut C, wish: &LeaseWish<'_>, now: Now) -> StoreResult<Taken> {
@@ -30,7 +30,8 @@ pub(super) async fn take<C: Connection>(db: &mut C, wish: &LeaseWish<'_>, now: N
         return Ok(Taken::Lease(lease));
     }
     let mut chosen = Vec::new();
-    // If other requests have locked all that waits, a second try waits for what they leave.
+    // The first try skips rows that other requests have locked. If these are all rows, the second try waits for the
+    // locks.
     for lock in [C::SKIP_LOCKED, C::LOCK_ROW] {
         let select = waiting(Statement::new(WorkRow::SELECT), wish.agent, wish.seconds)
             .push(" ORDER BY rank, position LIMIT ")
@@ -41,7 +42,8 @@ pub(super) async fn take<C: Connection>(db: &mut C, wish: &LeaseWish<'_>, now: N
             Some(row) if row.is_hole() => asked(db, wish, lock).await?,
             _ => Vec::new(),
         };
-        // Planned work may be locked, or come after what people want and what must be confirmed.
+        // Planned work may wait and not be among these rows: it may be locked, or come after problems that people
+        // want or that must be confirmed.
         let sees_planned = first.iter().any(WorkRow::is_planned);
         if wish.may_plan && !sees_planned && planned_for(db, agent, wish.seconds, 1).await? == 0 {
             return Ok(Taken::PlanFirst);
@@ -115,7 +117,7 @@ pub(super) async fn planned_for(
     most: u64,
 ) -> StoreResult<u64> {
     let select = waiting(Statement::new("SELECT COUNT(*) FROM (SELECT 1 FROM work"), agent, seconds)
-        // The order makes Postgres use the index. Otherwise it would read the whole table to find so many rows.
+        // The order makes Postgres use the index. Otherwise Postgres would read the whole table to find enough rows.
         .push(" AND purpose IN ('hole', 'more') ORDER BY rank, position LIMIT ")
         .push_bind(most)
         .push(") planned");
@@ -157,8 +159,8 @@ fn waiting(select: Statement, agent: &KnownAgent, seconds: f64) -> Statement {
         .push(")")
 }
 
-/// The first rows that together take at most `seconds`. A row that is too long is skipped. `asked` gets its share of
-/// the time, or as much as its first row takes.
+/// The first rows that together take at most `seconds`. A row that is too long is skipped. The rows of `asked` get
+/// their share of the time or, if it is longer, the time of the first of them.
 fn choose(rows: Vec<WorkRow>, asked: Vec<WorkRow>, seconds: f64) -> Vec<WorkRow> {
     let part = asked.first().map_or(0.0, |first| first.seconds).max(ASKED_SHARE * seconds);
     let mut own = fitting(asked, part.min(seconds));
@@ -167,7 +169,7 @@ fn choose(rows: Vec<WorkRow>, asked: Vec<WorkRow>, seconds: f64) -> Vec<WorkRow>
     let rows = rows.into_iter().filter(|row| !taken.contains(&row.position)).collect();
     let mut chosen = fitting(rows, left);
     chosen.truncate(MOST_PROBLEMS as usize - own.len());
-    // In the order of their ranks, as in other leases.
+    // Holes, then what was asked for, then the rest: the order of ranks, as in other leases.
     let holes = chosen.iter().take_while(|row| row.is_hole()).count();
     let more = chosen.split_off(holes);
     chosen.append(&mut own);

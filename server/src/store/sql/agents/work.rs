@@ -49,7 +49,7 @@ impl WorkRow {
 /// Which agents may get the work.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Whom<'a> {
-    /// The contributor that has measured it, and so must not get it.
+    /// The contributor that has measured the problem, and so must not get the work.
     pub(super) but: Option<&'a str>,
     /// The driver that an agent must have.
     pub(super) driver: Option<&'a str>,
@@ -110,7 +110,7 @@ pub(super) async fn add_unmeasured(
     add(db, hardware, new, Whom::default()).await
 }
 
-/// Moves problems forward that somebody asks for, if they wait anyway.
+/// If problems that somebody asks for wait already, moves them forward.
 async fn hasten(db: &mut impl Connection, hardware: &HardwareSlug, wanted: &[&NewWork]) -> StoreResult<()> {
     for chunk in wanted.chunks(ROWS_PER_STATEMENT) {
         let update = Statement::new("UPDATE work SET purpose = ")
@@ -163,7 +163,7 @@ pub(in crate::store::sql) async fn reopen_of_upload(
 }
 
 /// Lets the work of an upload that does not count wait for other contributors. Confirmations are left out, because
-/// they have been made.
+/// a second contributor has made them.
 pub(in crate::store::sql) async fn reopen_for_others(
     db: &mut impl Connection,
     upload: &UploadId,

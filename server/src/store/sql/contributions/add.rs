@@ -14,7 +14,7 @@ pub(super) async fn add(
     new: &NewContribution,
     now: Now,
 ) -> StoreResult<TakenModel> {
-    // One at a time. Otherwise two transactions could together exceed the limit.
+    // One transaction at a time. Otherwise two could together exceed the limit.
     db.turn(Exclusive::Queue).await?;
     let id = &new.model.id;
     let sender = Statement::new("SELECT account FROM contributed_models WHERE id = $1").bind(id.as_str());

@@ -22,7 +22,7 @@ pub(super) async fn act(
     let Some(described) = hardware::lock(db, &found.hardware).await? else {
         return Ok(Err(ReviewRefused::Unknown));
     };
-    // Read again, because another administrator may have been first, or the account was deleted.
+    // The model is read again, because another administrator may have been first, or the account was deleted.
     let Some(model) = read::find(db, &review.model).await? else { return Ok(Err(ReviewRefused::Unknown)) };
     let Some(contribution) = model.contribution.clone() else { return Ok(Err(ReviewRefused::Unknown)) };
     if !allows(&contribution, review) {

@@ -93,8 +93,8 @@ async fn act(db: &mut impl Connection, moderation: &Moderation) -> StoreResult<O
     Ok(Some(done))
 }
 
-/// Uploads that are taken from a contributor pass to others who sent them, too. An upload that is named by
-/// its id or by its agent does not pass to others.
+/// If a moderation takes the uploads of a contributor, uploads that others sent, too, pass to those others.
+/// Uploads that the moderation names by their id or by their agent do not pass to others.
 async fn hand_over(
     db: &mut impl Connection,
     moderation: &Moderation,
@@ -115,7 +115,7 @@ async fn hand_over(
     Ok(handed_over)
 }
 
-/// Uploads that were fenced before they were quarantined are fenced again, before anybody sees them.
+/// Uploads that were fenced before their quarantine are fenced again, before anybody sees them.
 async fn fence_again(db: &mut impl Connection, uploads: &[UploadId]) -> StoreResult<()> {
     let mut touched: BTreeSet<View> = BTreeSet::new();
     for upload in uploads {

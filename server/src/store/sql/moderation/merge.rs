@@ -16,13 +16,13 @@ use crate::store::sql::statement::Statement;
 use crate::store::sql::{agents, hardware};
 use crate::store::types::Now;
 
-/// Moves the rows that refer to the first hardware to the other one.
+/// Moves the rows that refer to the first hardware to the other hardware.
 const MOVED: [&str; 5] = [
-    // Entries are made anew for every problem that the first hardware has.
+    // Entries are computed anew for every problem that the first hardware has.
     "INSERT INTO stale_entries (hardware, problem, method) \
      SELECT DISTINCT $1, problem, method FROM solutions WHERE hardware = $2 ON CONFLICT DO NOTHING",
     "UPDATE solutions SET hardware = $1 WHERE hardware = $2",
-    // Work that the other hardware has, too, is not moved, so that nothing is measured twice.
+    // Work is not moved if the other hardware has work for the same problem, so that nothing is measured twice.
     "UPDATE work SET hardware = $1 WHERE hardware = $2 AND NOT EXISTS (SELECT 1 FROM work o WHERE o.hardware = $1 \
      AND o.problem = work.problem AND (o.purpose = 'confirm') = (work.purpose = 'confirm') \
      AND COALESCE(o.driver, '') = COALESCE(work.driver, ''))",
@@ -30,7 +30,7 @@ const MOVED: [&str; 5] = [
     "UPDATE hardware SET merged_into = $1 WHERE slug = $2 OR merged_into = $2",
 ];
 
-/// Removes the rows that are left of the first hardware.
+/// Removes the first hardware's rows that were not moved.
 const REMOVED: [&str; 7] = [
     "DELETE FROM work WHERE hardware = $1",
     "DELETE FROM drivers WHERE hardware = $1",

@@ -63,7 +63,7 @@ impl<DB: Database<Connection: Connection>> PublicationStore for SqlStore<DB> {
     }
 
     async fn queue_training(&self, job: &Job, due: &Due, now: Now) -> StoreResult<bool> {
-        // Most of the time no training is due. This check needs no lock.
+        // A check without a lock comes first, because most of the time no training is due.
         if !trainings::is_due(&mut *snapshot(self).await?, &job.request, due, now).await? {
             return Ok(false);
         }

@@ -1,4 +1,4 @@
-//! The steps in the history of a hardware's models. The hardware is locked during each.
+//! The steps in the history of a hardware's models. The hardware is locked during each step.
 
 use diode_core::api::{
     ModelSource, ModelState, ModelSummary, ModelType, NewPublication, Publication, PublicationAction,
@@ -21,7 +21,7 @@ use crate::store::types::Now;
 /// The name under which the history keeps the server's own steps.
 const SERVER: &str = "server";
 
-/// Adds a model that is released with Diode. It may replace another such model, but never a model that was
+/// Adds a model that is released with Diode. It may replace another released model, but never a model that was
 /// trained on this server. `false` if it exists already.
 pub(in crate::store::sql) async fn add_shipped(
     db: &mut impl Connection,
@@ -132,7 +132,7 @@ async fn act(
 ) -> StoreResult<Result<ModelSummary, Refused>> {
     let Some(found) = models::find(db, &request.model).await? else { return Ok(Err(Refused::Unknown)) };
     hardware::lock(db, &found.hardware).await?;
-    // Read again: another administrator may have been first.
+    // The model is read again: another administrator may have been first.
     let Some(model) = models::find(db, &request.model).await? else { return Ok(Err(Refused::Unknown)) };
     let is_published = model.state == ModelState::Published;
     match request.action {
@@ -156,8 +156,8 @@ async fn act(
     Ok(published.ok_or(Refused::Unknown))
 }
 
-/// Removes a model for good. Its hardware must be locked. If it is the published model, the one before it is
-/// published again.
+/// Removes a model for good. Its hardware must be locked. If it is published, the model that was published
+/// before it is published again.
 pub(in crate::store::sql) async fn take_away(
     db: &mut impl Connection,
     model: &ModelSummary,

@@ -33,7 +33,7 @@ pub(super) async fn is_due(
         db.fetch_optional(select.bind(request.hardware.as_str()).bind(request.heuristic.as_str())).await?;
     let (before, asked) = match mark {
         Some((problems, asked)) => (unsigned("problem count", problems)?, Some(asked)),
-        // Data of models that came from elsewhere is not new.
+        // No training was asked for yet. Problems that a model from elsewhere has learnt are not new.
         None => {
             let models = models::list(db, Some(&request.hardware), LOOKED_AT).await?;
             // A contributor's statement of what a model has learnt may be false, so it does not count.

@@ -7,9 +7,9 @@ use crate::store::error::StoreResult;
 use crate::store::sql::connection::Connection;
 use crate::store::sql::statement::Statement;
 
-/// Adds the models of a model's cross-validation unless the store has them. Removes the cross-validation's models
-/// of the hardware's other models, except of the published one: pages show its predictions, and the new one may be
-/// published next.
+/// Adds the models of a model's cross-validation unless the store has them. Removes such models of the hardware's
+/// other models. Only the published model keeps them, too: pages show its predictions until a new model is
+/// published.
 pub(super) async fn add(db: &mut impl Connection, model: &ModelSummary, file: &[u8]) -> StoreResult<()> {
     let delete = Statement::new(
         "DELETE FROM unseen_models WHERE model IN \

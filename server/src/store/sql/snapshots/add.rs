@@ -1,4 +1,4 @@
-//! Asks for a snapshot, and adds one whose files are stored.
+//! Queues the job that makes a snapshot, and adds a snapshot whose files are stored.
 
 use diode_core::api::{Job, NewSnapshot};
 use diode_core::ids::AccountId;
@@ -48,7 +48,8 @@ pub(super) async fn add(
     if stored(db).await?.saturating_add(frozen.summary.bytes) > limits.bytes {
         return Ok(Added::Full);
     }
-    // Deleting or quarantining an upload locks its hardware, too. Uploads wait from here on.
+    // The lock keeps uploads of the hardware from being deleted or quarantined. New uploads wait, too, from
+    // here on.
     hardware::lock(db, &name.hardware).await?;
     let is_as_it_was = hardware::losses(db, &name.hardware).await? == frozen.losses;
     if !is_as_it_was && !all_count(db, frozen).await? {

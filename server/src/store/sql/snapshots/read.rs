@@ -1,4 +1,4 @@
-//! Reads the snapshots, and what the next one would have.
+//! Reads the snapshots, and what the next snapshot would have.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use crate::store::sql::solutions::{self, Selection};
 use crate::store::sql::statement::Statement;
 use crate::store::sql::{hardware, sizes};
 
-/// The summary of a snapshot. The number of losses shows whether a remembered count is still valid: it grows when an
+/// The summary of a snapshot. The losses show whether a remembered count is still valid: their number grows when an
 /// upload of the hardware starts or stops counting.
 const SELECT: &str = "SELECT s.position, s.summary, s.removed, h.losses FROM snapshots s \
      JOIN hardware h ON h.slug = s.hardware";
@@ -48,8 +48,8 @@ impl SnapshotRow {
 /// For each snapshot, how many of its uploads no longer count.
 type Withdrawn = BTreeMap<i64, u64>;
 
-/// Counts only for snapshots whose count is not remembered. A removed snapshot has no uploads any more. Its count is
-/// not remembered either, because another server may have removed it.
+/// Counts only for snapshots whose count is not remembered. Removed snapshots are left out: they have no uploads any
+/// more, and a removal by another server does not clear this server's memory.
 async fn withdrawn(
     db: &mut impl Connection,
     memory: &Remembered<i64, u64>,
@@ -165,7 +165,7 @@ pub(super) async fn models(db: &mut impl Connection, name: &SnapshotName) -> Sto
     Ok(rows.into_iter().map(|(id,)| parse("model id", id)).collect::<Result<_, _>>()?)
 }
 
-/// The queries must see the same state.
+/// `db` must be a transaction whose queries all see the same state.
 pub(super) async fn freezable(
     db: &mut impl Connection,
     slug: &HardwareSlug,
@@ -194,7 +194,7 @@ pub(super) async fn freezable(
 }
 
 /// The digest of everything in a snapshot, including the terms that were agreed to. An upload without terms adds
-/// nothing, as before there were terms, so that old data is not frozen a second time.
+/// nothing. So old data has the same digest as before there were terms, and is not frozen a second time.
 fn state_of(
     timings: &str,
     described: &Hardware,
@@ -216,7 +216,7 @@ pub(super) async fn stored(db: &mut impl Connection) -> StoreResult<u64> {
     Ok(unsigned("snapshot size", bytes)?)
 }
 
-/// The uploads that count and that the solutions of a hardware come from, in the order in which they arrived.
+/// The uploads that count and have solutions of a hardware, in the order in which they arrived.
 async fn uploads(
     db: &mut impl Connection,
     slug: &HardwareSlug,

@@ -10,7 +10,7 @@ use crate::store::sql::fields::{optional, unsigned};
 use crate::store::sql::from_row::from_row;
 use crate::store::sql::statement::Statement;
 
-/// The solutions of one contributor that count.
+/// What one contributor has measured: its solutions that count.
 struct MeasuredRow {
     contributor: Option<String>,
     name: Option<String>,
@@ -32,7 +32,7 @@ struct SentRow {
 
 from_row!(SentRow { account, uploads, newest_at, weighted, compared });
 
-/// The queries must see the same state.
+/// `db` must be a transaction whose queries all see the same state.
 pub(super) async fn contributors(
     db: &mut impl Connection,
     slug: &HardwareSlug,

@@ -28,7 +28,7 @@ impl UseRow {
     }
 }
 
-/// The condition is the same as in the index, so that the index is used.
+/// The query and the index have the same condition, so that the index is used.
 pub(super) async fn list(db: &mut impl Connection, newest: u32) -> StoreResult<Vec<LibraryUse>> {
     let select = Statement::new(
         "SELECT library, COUNT(*) AS uploads, CAST(SUM(library_problems) AS BIGINT) AS problems, \

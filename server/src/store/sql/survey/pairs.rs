@@ -1,4 +1,4 @@
-//! The board entries of one hardware, alone and in pairs with another's.
+//! The board entries of one hardware, alone, and in pairs with the entries of another hardware.
 
 use diode_core::Config;
 use diode_core::api::{Kernels, MethodOn, ProblemFilter, TimedConfig};

@@ -12,7 +12,7 @@ use crate::store::sql::statement::Statement;
 use crate::store::survey::{Record, Sample};
 
 /// The account's solutions that count and are as fast as the board's best time, which is a median over
-/// contributors. They are found by the account's uploads, because these have an index.
+/// contributors. They are found by way of the account's uploads, because uploads have an index by account.
 const FASTEST: &str = " FROM solutions s JOIN entries e ON e.hardware = s.hardware AND e.problem = s.problem \
      AND e.method = s.method JOIN problems p ON p.id = s.problem \
      WHERE s.standing = 0 AND s.best_ns <= e.best_ns AND s.contributor = $1 \
@@ -27,7 +27,7 @@ struct RecordRow {
 
 from_row!(RecordRow { hardware, fields, best_ns, best_contributors });
 
-/// The queries must see the same state.
+/// `db` must be a transaction whose queries all see the same state.
 pub(super) async fn records(
     db: &mut impl Connection,
     account: &AccountId,

@@ -11,10 +11,11 @@ use crate::store::sql::problems::problem_of;
 use crate::store::sql::statement::Statement;
 use crate::store::types::View;
 
-/// Enough, because few problems have the same size: they differ in the bias or in the layout of the output.
+/// The most problems that are read: enough, because problems of the same size and type differ only in op, bias
+/// and layouts.
 const MOST: i64 = 64;
 
-/// All queries must see the same state.
+/// `db` must be a transaction whose queries all see the same state.
 pub(super) async fn same_size(
     db: &mut impl Connection,
     slug: &HardwareSlug,

@@ -36,7 +36,7 @@ impl SizedRow {
     }
 }
 
-/// An even sample if there are more than `cap`: the first ids, which are digests.
+/// The problems or, if there are more than `cap`, an even sample: the first ids, which are digests.
 pub(super) async fn sized_problems(
     db: &mut impl Connection,
     slug: &HardwareSlug,

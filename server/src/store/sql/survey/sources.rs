@@ -27,8 +27,8 @@ from_row!(SourceRow { upload, name, standing, received_at, hardware, timings, fa
 impl SourceRow {
     fn read(self, view: &View) -> Result<SolutionSource, Damaged> {
         let receipts: Vec<HardwareReceipt> = from_json("upload's hardware", &self.hardware)?;
-        // A file may have several parts for one hardware. Its hardware may also have been merged since, under
-        // another name.
+        // A file may have several parts for one hardware: the first of them is read. If the hardware was merged
+        // since, the parts have its old name, and the first part of the file is read.
         let own = receipts.iter().position(|one| one.slug == view.hardware).unwrap_or(0);
         let own = receipts.into_iter().nth(own);
         let (collected_at, tool, driver, library) =
@@ -49,7 +49,7 @@ impl SourceRow {
     }
 }
 
-/// The queries must see the same state.
+/// `db` must be a transaction whose queries all see the same state.
 pub(super) async fn sources(
     db: &mut impl Connection,
     view: &View,
