@@ -29,13 +29,13 @@ impl Interrupt {
         Ok(interrupt)
     }
 
-    /// The same interrupt, which also insists by itself once `grace` has passed since the first
+    /// The same interrupt, which also counts as insisted on once `grace` has passed since the first
     /// request.
     pub(crate) fn with_grace(&self, grace: Duration) -> Self {
         Self { grace: Some(grace), ..self.clone() }
     }
 
-    /// The same interrupt, which also requests by itself once `time` has passed, if `time` is
+    /// The same interrupt, which also counts as requested once `time` has passed, if `time` is
     /// given.
     pub(crate) fn after(&self, time: Option<Duration>) -> Self {
         Self { deadline: time.and_then(|time| Instant::now().checked_add(time)), ..self.clone() }

@@ -30,7 +30,7 @@ fn main() -> ExitCode {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => failure::report(&error),
         },
-        // Help and version arrive here, too. A closed pipe is no failure then.
+        // Help and version arrive here, too. It is no failure if their reader has closed the pipe.
         Err(usage) => {
             let _ = usage.print();
             u8::try_from(usage.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)

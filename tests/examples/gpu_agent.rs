@@ -17,7 +17,7 @@ use serde_json::Value;
 const LEAST_SHARE: f64 = 0.85;
 /// A GPU may wait at most this share of its time between problems, for the server or the agent.
 const MOST_BETWEEN: f64 = 0.03;
-/// The most host memory for the agent, without the driver's: its own process and the measuring process together.
+/// The most host memory of the agent's process and its measuring process together, besides the driver's memory.
 const MOST_MEGABYTES: f64 = 200.0;
 /// The most seconds from the start until the server accepts the first result.
 const MOST_SECONDS_TO_FIRST: f64 = 120.0;

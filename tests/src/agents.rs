@@ -90,7 +90,7 @@ impl Drop for Agent {
     }
 }
 
-/// Two trainings, run beside other tests, take long on two cores.
+/// How long to wait. Two trainings beside other tests take long on two cores.
 const PATIENCE: Duration = Duration::from_secs(240);
 
 /// Waits until `is_so` returns true. `what` describes this in the error.

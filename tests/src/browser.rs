@@ -213,8 +213,8 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // Ending the session ends the browser. Some of its processes stay; they are in the driver's process
-        // group.
+        // Ending the session ends the browser, except some processes. These are ended with the driver's
+        // process group.
         let _ = ureq::delete(&self.session).call();
         let _ = Command::new("kill").arg("--").arg(format!("-{}", self.chromedriver.id())).status();
         let _ = self.chromedriver.wait();

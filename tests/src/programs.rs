@@ -59,12 +59,12 @@ impl Server {
         Self::start_with(folder, &[])
     }
 
-    /// The same, with more flags.
+    /// Like [`Self::start`], with more flags.
     pub fn start_with(folder: &Path, flags: &[&str]) -> anyhow::Result<Self> {
         Self::start_on(folder, "127.0.0.1:0", flags)
     }
 
-    /// The same, on a given address.
+    /// Like [`Self::start_with`], on a given address.
     pub fn start_on(folder: &Path, address: &str, flags: &[&str]) -> anyhow::Result<Self> {
         let mut child = server_command(folder, &["serve", "--listen", address])?
             .args(flags)

@@ -116,7 +116,7 @@ async fn the_switch_and_the_order_are_in_the_address() -> anyhow::Result<()> {
     browser.driver.back().await?;
     browser.until("return location.search.includes('kernels=everything')").await?;
 
-    // Sorted by the ratio, the rows come from the server in the same order, also on the second page.
+    // Rows sorted by the ratio stand in the server's order, also on the second page.
     let page = format!("{}/hardware/nvidia-h100?sort=ratio&order=asc", server.url());
     browser.open(&page, &format!("{BOARD} tbody tr")).await?;
     let more = format!("document.querySelector('{BOARD} .table-foot button')");

@@ -75,7 +75,7 @@ async fn the_map_of_sizes_is_the_servers_and_follows_k() -> anyhow::Result<()> {
     }
     let page = format!("{}/hardware/nvidia-h100?board=sizes", server.url());
     browser.open(&page, "[data-testid=size-map] td").await?;
-    // Another K gives another address. Its filter covers the range of K that the chip stands for.
+    // Another K changes the filter in the address to the range of K that the chip stands for.
     let press = "[...document.querySelectorAll('[aria-label=\"K about\"] button')]
         .find((button) => button.innerText === '4,096')";
     browser.press(press).await?;
@@ -117,7 +117,7 @@ async fn the_configs_are_the_servers_and_follow_the_filters() -> anyhow::Result<
     );
     let rows = "return document.querySelectorAll('[aria-labelledby=board-title] tbody tr').length";
     ensure!(browser.script::<usize>(rows).await? == steps.len(), "a row for each config");
-    // Another length gives another address, and as many lines to copy.
+    // A press on another length changes the address, and that many configs can be copied.
     let press = "[...document.querySelectorAll('[aria-label=\"Copy the first\"] button')]
         .find((button) => button.innerText === '4')";
     browser.press(press).await?;

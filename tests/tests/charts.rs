@@ -10,7 +10,7 @@ use serde_json::json;
 struct Chart {
     name: &'static str,
     path: String,
-    /// How the names of its files end.
+    /// How the names of the chart's files end.
     file: &'static str,
     /// What must be pressed before the chart and its table are complete.
     opened_by: Option<&'static str>,

@@ -203,7 +203,7 @@ async fn two_uploads_are_compared_from_the_overview_on() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Twelve problems of the shipped data. `changed` gives the factor for the times of each, by its place.
+/// Twelve problems of the shipped data. `changed` gives the factor for a problem's times, by the problem's place.
 fn twelve(server: &Server, changed: impl Fn(usize) -> f64) -> anyhow::Result<Dataset> {
     let mut dataset = decode(&server.bytes("/api/v1/datasets/nvidia-h100.msgpack.zst")?)?.datasets.remove(0);
     let Dataset { configs, solutions, .. } = &mut dataset;

@@ -1,12 +1,12 @@
-//! Explanations of figures and terms: by pointer, touch and keyboard, for screen readers, and without a finding of
-//! axe-core while one is open. Set DIODE_SCREENSHOTS to an absolute path to keep pictures.
+//! Explanations of figures and terms: by pointer, touch and keyboard, and for screen readers. axe-core finds
+//! no fault while an explanation is open. Set DIODE_SCREENSHOTS to an absolute path to keep pictures.
 
 use anyhow::ensure;
 use diode_tests::{Browser, LOOKS, seeded_server};
 use thirtyfour::Key;
 use thirtyfour::prelude::*;
 
-/// A page of each piece of the dashboard, and what must be there.
+/// Pages of both pieces of the dashboard, and an explained text that each page has.
 const PAGES: [(&str, &str); 4] = [
     ("/", ".stat .why"),
     ("/predict?hardware=nvidia-h200", "[data-testid=candidates] .why"),
@@ -29,7 +29,7 @@ async fn explanations_are_there_for_everybody() -> anyhow::Result<()> {
             // A screen reader reads the title with the text.
             let title = first.attr("title").await?.unwrap_or_default();
             ensure!(!title.is_empty(), "{look} {path}");
-            // The keyboard opens and closes it, and the focus stays.
+            // The keyboard opens and closes the explanation, and the focus stays on the text.
             browser.driver.execute("arguments[0].focus()", vec![first.to_json()?]).await?;
             first.send_keys(Key::Enter + "").await?;
             browser.until(&format!("return {OPEN}.length === 1")).await?;
@@ -47,10 +47,10 @@ async fn explanations_are_there_for_everybody() -> anyhow::Result<()> {
             browser.until(&format!("return {OPEN}.length === 0")).await?;
             let has_focus = "return document.activeElement === arguments[0]";
             ensure!(browser.driver.execute(has_focus, vec![first.to_json()?]).await?.convert::<bool>()?);
-            // A tap or a click does the same.
+            // A tap or a click opens it, too.
             first.click().await?;
             browser.until(&format!("return {OPEN}.length === 1")).await?;
-            // So does another text, whose explanation takes the place of the first.
+            // A click on another text replaces the explanation by that text's own.
             let other = browser.driver.find_all(By::Css(why)).await?.into_iter().nth(1);
             if let Some(other) = other {
                 let title = other.attr("title").await?.unwrap_or_default();

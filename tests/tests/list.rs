@@ -118,7 +118,8 @@ async fn triton_stands_first_even_where_the_library_wins() -> anyhow::Result<()>
                 "return [...document.querySelectorAll('{ROWS}')].map((row) => [...row.cells].map((cell) => cell.innerText.trim()))"
             ))
             .await?;
-        // The library is first there, and Triton's config, time and ratio stand beside it.
+        // In the first row, where the library is ranked first, Triton's config, time and ratio
+        // stand, too.
         let library_first = &rows[0];
         ensure!(
             library_first[4].contains('×') && library_first[6].contains("ms"),
@@ -154,7 +155,7 @@ async fn triton_stands_first_even_where_the_library_wins() -> anyhow::Result<()>
         let time = |name: &str| anyhow::Ok(first[column(name)?].parse::<f64>()?);
         let ratio = time("library_us")? / time("predicted_us")?;
         ensure!((time("triton_over_library")? - ratio).abs() < 1e-3, "{csv}");
-        // The lookup table begins with the library's kernel where that is first, as the page says.
+        // A shape's entry begins with the library's kernel if the page ranks this kernel first.
         let table = files["nvidia-h200-predicted-inductor.json"].as_str().unwrap_or_default();
         let table: Value = serde_json::from_str(table)?;
         let begins = |key: &str| {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 const ROWS: &str = "[data-testid=list] tbody tr";
 const STATUS: &str = "document.querySelector('[data-testid=list-progress] [role=status]').innerText";
 
-/// A page feels frozen if it is busy for longer.
+/// A page feels frozen if one task keeps it busy for longer.
 const LONGEST_TASK_MS: f64 = 100.0;
 
 /// Returns the worker scripts that the page has fetched.

@@ -1,5 +1,5 @@
-//! The whole loop without a manual step: a server, agents of two GPUs, one of which is killed, and an agent
-//! that sends false times.
+//! The whole loop without a manual step: a server, one agent for each of two GPUs, and an agent that sends
+//! false times. One agent is killed.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 const GPUS: [&str; 2] = ["nvidia-h200", "nvidia-h100"];
 
-/// With few kinds of problem, a model can learn from few measurements.
+/// Flags for few kinds of problem, so that a model can learn from few measurements.
 const FEW: [&str; 4] = ["--ops", "mm", "--dtypes", "bfloat16"];
 
 fn agent(folder: &Path, name: &str, server: &str, gpu: &str, odd: &str) -> anyhow::Result<Agent> {
@@ -56,7 +56,7 @@ fn agents_of_two_gpus_make_models_whatever_is_killed_and_whoever_lies() -> anyho
     // The server puts the liar aside, and no board shows its results.
     until("the liar is put aside", || Ok(known(&server, "liar")?["put_aside"].is_string()))?;
     assert_eq!(known(&server, "liar")?["measured"], 0);
-    // The server tells the liar that it was put aside, so the agent ends by itself. It keeps its results.
+    // The liar is told that it was put aside, so it ends by itself. It keeps its results.
     let mut liar = liar;
     until("the liar ends", || Ok(liar.child.try_wait()?.is_some()))?;
 

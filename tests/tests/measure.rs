@@ -46,7 +46,7 @@ async fn a_shape_that_nobody_measured_is_asked_for() -> anyhow::Result<()> {
         browser.sound(look).await?;
         browser.picture(&format!("measure-asked-{look}")).await?;
 
-        // The problem's own page says that it waits, too, and the plan contains it.
+        // The problem's own page says, too, that the problem waits. The plan contains the problem.
         browser.until("return !!document.querySelector('a[href^=\"/problems/\"]')").await?;
         browser
             .script::<()>("[...document.querySelectorAll('main a')].find((a) => a.innerText === 'What was measured for this problem').click()")
@@ -127,7 +127,7 @@ async fn a_server_for_people_it_knows_asks_who_wants_it() -> anyhow::Result<()> 
          document.querySelector('button.primary').click()"
     );
     browser.script::<()>(&fill).await?;
-    // After signing in, the page is the one on which the wish was made.
+    // After signing in, the reader is back on the page of the request.
     browser.until("return location.pathname === '/predict' && location.search.includes('m=1239')").await?;
     browser.until(&state("unasked")).await?;
     press(&browser).await?;

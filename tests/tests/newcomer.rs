@@ -1,5 +1,5 @@
-//! A newcomer reaches each of these things from the overview by one paste or two clicks. Set DIODE_SCREENSHOTS
-//! to an absolute path to keep pictures.
+//! From the overview, a newcomer gets a shape's best configs by one paste, and a dataset or an agent's command
+//! by two clicks. Set DIODE_SCREENSHOTS to an absolute path to keep pictures.
 
 use anyhow::ensure;
 use diode_tests::{Browser, LOOKS, Server, seeded};

@@ -1,10 +1,10 @@
-//! Shapes that are pasted: anywhere on the overview, and as a whole into a size. Also what Predict says of a shape
-//! while the reader changes it.
+//! Shapes that are pasted: anywhere on the overview, and as a whole into the field of one size. Also what Predict
+//! says of a shape while the reader changes it.
 
 use anyhow::ensure;
 use diode_tests::{Browser, Theme, Viewport, seeded_server};
 
-/// Pastes a text where `place` is: an element in JavaScript.
+/// Pastes a text into `place`, a JavaScript expression for an element.
 fn paste(place: &str, text: &str) -> String {
     format!(
         "const carried = new DataTransfer();
@@ -39,9 +39,9 @@ async fn a_paste_is_heard_anywhere_on_the_overview() -> anyhow::Result<()> {
         browser.open(server.url(), "a.card-link").await?;
         browser.script::<()>(&paste("document.body", "64x64x64\n128x64x64 tf32\n")).await?;
         browser.until("return document.body.innerText.includes('2 of 2 shapes ranked')").await?;
-        // Once the reader has left the overview, it hears nothing.
+        // Once the reader has left the overview, a paste does nothing.
         browser.script::<()>(&paste("document.body", "1x28672x4096")).await?;
-        // What cannot be a shape, or is for a field, leads nowhere.
+        // A text that cannot be a shape, or that a field takes, opens no page.
         browser.open(server.url(), "a.card-link").await?;
         browser.script::<()>(&paste("document.body", "hello")).await?;
         browser.script::<()>(&paste("document.querySelector('#size-m')", "64")).await?;

@@ -36,8 +36,8 @@ async fn impossible_problems_are_refused_in_words() -> anyhow::Result<()> {
         browser.sound(&format!("predict-range-{name}")).await?;
         browser.picture(&format!("predict-range-{name}")).await?;
 
-        // The problem fits into the memory and each size is known, but not all at once. The model predicts a rate
-        // above the hardware's peak.
+        // The problem fits into the memory. Each size is in the range of the training, but not the number of
+        // operations. The model predicts a rate above the hardware's peak.
         browser.open(&page(131_072, 131_072, 131_072), CANDIDATES).await?;
         browser.until(&says("times the operations of the largest problem that it was trained on")).await?;
         browser.until(&says("the least possible time stands in their place")).await?;

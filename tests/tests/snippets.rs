@@ -79,7 +79,7 @@ async fn a_problem_says_who_measured_it_and_how_far_apart_its_repeats_lay() -> a
             )
             .await?;
         ensure!(Some(rows.len()) == told["sources"].as_array().map(Vec::len), "{look}: {rows:?}");
-        // A version of the library is written as people do: cuBLAS calls its version 13.1.0 130100.
+        // The page writes a library's version as people do: 13.1.0, which cuBLAS states as 130100.
         let library: LibraryVersion = source["library"].as_str().context("a library")?.parse()?;
         let text_of = |field: &str| source[field].as_str().map(str::to_owned).context("a text");
         let told = [

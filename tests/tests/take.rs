@@ -110,7 +110,7 @@ async fn a_dataset_has_a_card_and_is_taken_in_two_clicks() -> anyhow::Result<()>
     let saved: u64 = browser.script("return window.blobs_by_name['nvidia-h100.msgpack.zst'].size").await?;
     let there = server.bytes("/api/v1/datasets/nvidia-h100.msgpack.zst")?;
     assert_eq!(saved, there.len() as u64);
-    // On its way, a file that is compressed as it is sent also says how much of how much is there.
+    // The page shows how much of a file has arrived, even if it is compressed on its way.
     browser.devtools("Network.enable", serde_json::json!({})).await?;
     let slowly = serde_json::json!({
         "offline": false, "latency": 0, "downloadThroughput": 400_000, "uploadThroughput": -1,

@@ -6,7 +6,8 @@ use diode_tests::{Browser, LOOKS, seeded_server};
 #[tokio::test(flavor = "multi_thread")]
 async fn a_config_that_rounds_to_tf32_is_marked() -> anyhow::Result<()> {
     let (_folder, server) = seeded_server()?;
-    // Rounded to TF32, a multiplication is several times as fast, so either end of the board has one kind.
+    // Rounding to TF32 makes a multiplication several times as fast. So configs that round are at the
+    // board's fast end, and others at its slow end.
     let end_of_board = |order: &str, rounds: bool| {
         let path = "/api/v1/hardware/nvidia-h200/leaderboard?dtype=float32&kernels=triton&sort=tflops";
         let board = server.get(&format!("{path}&order={order}&limit=50"))?;

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context as _, ensure};
 use diode_tests::{Browser, LOOKS, Server, diode};
 
-/// With this much data, a training takes minutes.
+/// So much data that a training takes minutes.
 const DATA: &str = "../trained_models/matmul/nvidia-h100/data";
 const FILES: [&str; 3] =
     ["h100-mm-bf16-nn.msgpack.zst", "h100-mm-bf16-nt.msgpack.zst", "h100-bmm-bf16.msgpack.zst"];

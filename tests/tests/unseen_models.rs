@@ -43,7 +43,7 @@ impl Release {
         seed(&self.folder.path().join("released"), self.folder.path())
     }
 
-    /// Adds a network that stands for one trained without the problem. It is the other GPU's model, so it predicts
+    /// Adds a network as if it had been trained without the problem. It is the other GPU's model, so it predicts
     /// other times.
     fn add_network_without(&self, problem: &Problem) -> anyhow::Result<()> {
         let mut unseen = UnseenModels::default();
@@ -129,7 +129,7 @@ async fn with_networks_one_predicts_that_was_trained_without_the_problem() -> an
         browser.sound(look).await?;
         browser.picture(&format!("with-networks-{look}")).await?;
     }
-    // The networks' file names no other size, so the page says that the model has not learnt this problem.
+    // The networks' file has only the first problem, so the page says that the model has not learnt this one.
     let (said, ..) = shown(&browser, &server, &other).await?;
     ensure!(said.contains("It has not learnt this problem."), "{said}");
     browser.quiet("another size").await

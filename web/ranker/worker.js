@@ -3,7 +3,7 @@ import start, { Ranker } from "./ranker.js";
 
 const cannot = () => postMessage(null);
 const started = start({ module_or_path: new URL("ranker_bg.wasm", import.meta.url) });
-// Posted at once, so that the page can report the failure before there is a list.
+// A failed start is posted at once, so that the page can report it before there is a list.
 started.catch(cannot);
 
 let ranker;

@@ -87,7 +87,7 @@ pub(crate) fn refusal(status: u16, body: &str) -> Failure {
     }
 }
 
-/// `ahead` is the answer to the request, if `boot.js` has sent it already. If that failed, the request is
+/// `ahead` is the answer, if `boot.js` has sent the request already. If the early request failed, it is
 /// sent again.
 async fn send(
     request: Result<Request, gloo_net::Error>,

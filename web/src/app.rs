@@ -16,8 +16,8 @@ pub(crate) fn App() -> impl IntoView {
     view! {
         <Router>
             <FollowPage />
-            // Parts of the page are made in turns: a browser compiles code when it first runs, which takes long on a
-            // slow computer.
+            // Parts of the page are made in turns. Code is compiled when it first runs, and on a slow computer this
+            // takes long.
             <Later><Header /></Later>
             <Later>
                 <Routes fallback=NotFoundPage>

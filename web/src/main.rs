@@ -24,7 +24,7 @@ mod worker;
 fn main() {
     console_error_panic_hook::set_once();
     history::remember_places();
-    // The app starts in a task of its own: on a slow computer, the browser's own start already fills this
-    // task.
+    // The app starts in a task of its own: on a slow computer, starting the program already fills the
+    // present task.
     leptos::prelude::set_timeout(|| leptos::mount::mount_to_body(app::App), std::time::Duration::ZERO);
 }

@@ -2,7 +2,7 @@
 //! opened, so the first visit downloads only the overview, Predict and the parts that all pages share.
 //!
 //! Predict calls `further` here, and `further` shows a view that belongs to Predict: the call is in the first piece, the
-//! view in the second. So each of the two files uses the other.
+//! view in the second. So the two pieces use each other.
 
 use leptos::prelude::*;
 use leptos::wasm_split::{SplitLoaderError, wasm_split};
@@ -62,7 +62,7 @@ pub(crate) fn further(about: About) -> Result<AnyView, NotFetched> {
     Ok(further_view(about))
 }
 
-/// Shown instead of a page. The button loads the whole page again, perhaps in a newer version.
+/// Shown instead of a page that could not be fetched. The button loads everything again, perhaps in a newer version.
 fn not_fetched() -> AnyView {
     let again = |_| {
         // If the browser cannot load the page again, nothing happens.

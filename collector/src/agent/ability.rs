@@ -12,8 +12,8 @@ const GPU_BYTES: u64 = 8 << 30;
 /// The share of a CPU's free memory that operands may take. Other programs use the node, too.
 const CPU_SHARE: f64 = 0.25;
 
-/// What a device can measure, for the server. If `--ops` or `--dtypes` names nothing, this is all operators or all the
-/// usual types.
+/// What the server is told that a device can measure. Without `--ops` this is every operator, without `--dtypes` every
+/// usual type.
 pub(crate) fn ability(hardware: &Hardware, allowed: &Allowed) -> Ability {
     let or_all = |given: &[Op]| if given.is_empty() { Op::ALL.to_vec() } else { given.to_vec() };
     let usual = [DType::BFloat16, DType::Float16, DType::Float32];

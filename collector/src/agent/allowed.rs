@@ -20,8 +20,8 @@ impl Allowed {
         held.into_iter().filter(admits).collect()
     }
 
-    /// What is built where there is no pack. If everything is allowed, only the most usual is built: building takes
-    /// minutes.
+    /// The kernels to build if there is no pack. Without limits by the user, these are only the most usual ones,
+    /// because building takes minutes.
     pub(super) fn plan(&self, arch: &str) -> Plan {
         let or = |given: &[Op]| if given.is_empty() { vec![Op::Mm] } else { given.to_vec() };
         let dtypes = if self.dtypes.is_empty() { vec![DType::BFloat16] } else { self.dtypes.clone() };

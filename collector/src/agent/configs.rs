@@ -9,13 +9,13 @@ use diode_model::{Model, Ranker};
 
 use crate::input::shipped;
 
-/// How many configs of a sample are the fastest by the model's prediction.
+/// A sample holds this many of the configs that the model predicts to be the fastest.
 const EXPECTED: usize = 200;
-/// How many further configs of a sample are drawn from the full space. The default configs come on top.
+/// A sample holds this many further configs, drawn from the full space. It also holds the default configs.
 const DRAWN: usize = 100;
 
-/// Chooses the configs to time on a problem, apart from the library kernel. A problem has the same sample on
-/// every node with the same version of this program. So a confirmation times what the first contributor
+/// Chooses the configs to time on a problem, apart from the library kernel. Every node with the same version
+/// of this program takes the same sample of a problem. So a confirmation times what the first contributor
 /// timed.
 pub(super) struct ConfigChooser {
     hardware: Hardware,
@@ -37,7 +37,7 @@ impl ConfigChooser {
             return Ok(full);
         }
         let mut configs = space(SpaceName::Default)?;
-        // The default list has tiles for small problems that no pack has.
+        // Some tiles of the default list, made for small problems, are in no pack.
         let in_packs: HashSet<&Config> = full.iter().collect();
         configs.retain(|config| in_packs.contains(config));
         let mut known: HashSet<Config> = configs.iter().copied().collect();
@@ -49,7 +49,7 @@ impl ConfigChooser {
         let best = ranked.iter().flat_map(|ranked| &ranked.configs).take(EXPECTED).map(|(config, _)| *config);
         configs.extend(best.filter(|config| known.insert(*config)));
         let id = work.problem.id();
-        // A digest is the same in every build of this program; a hash of std may differ.
+        // The order must be the same in every build of this program. A digest is; a hash of std may differ.
         let place = |config: &Config| Digest::of(format!("{id} {}", config.canonical()).as_bytes());
         let mut others: Vec<Config> = full.into_iter().filter(|config| !known.contains(config)).collect();
         others.sort_by_cached_key(place);

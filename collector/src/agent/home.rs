@@ -15,7 +15,7 @@ pub(crate) struct Home {
 }
 
 impl Home {
-    /// Opens the given folder, or else the user's usual one.
+    /// Opens the given folder. Without one, opens the user's usual folder.
     pub(crate) fn open(given: Option<&Path>) -> anyhow::Result<Self> {
         let folder = match given {
             Some(folder) => folder.to_owned(),

@@ -14,9 +14,9 @@ use crate::interrupt::Interrupt;
 use crate::kernels::{Held, PackCache, build_here, held};
 use crate::output::count;
 
-/// How often packs are listed again, to find what was published since.
+/// How often packs are listed again, to find newly published ones.
 const LIST_EVERY: Duration = Duration::from_secs(3600);
-/// How often packs are listed again after a lease lacked a pack, which may have been published since.
+/// How often packs are listed again after a lease lacked a pack. The pack may have been published since.
 pub(super) const LIST_AGAIN: Duration = Duration::from_secs(60);
 
 /// The kernels that an agent's GPUs can launch, from packs on this node or on the server.
@@ -238,7 +238,7 @@ mod tests {
         assert_eq!(kernels.variants().len(), 1);
         kernels.note_lack();
         assert!(kernels.offers(&path) && kernels.cache.is_none());
-        // The pack has only half of the kernels. That is enough for some problems.
+        // The pack has only half of the variant's kernels. These are enough for some problems.
         let held = &kernels.known().offers[0].held;
         assert!(!held[0].complete);
         let others = Allowed { ops: vec![diode_core::Op::Baddbmm], ..allowed };

@@ -11,7 +11,7 @@ use crate::failure::Usage;
 /// A GPU that was too hot must cool down by this many degrees, or it would be too hot again at once.
 const COOLER_BY: u32 = 10;
 
-/// When a device is left to others.
+/// When the agent leaves a device to other programs.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Consideration")]
 pub(crate) struct Limits {
@@ -71,7 +71,7 @@ impl Limits {
     }
 
     /// What keeps a device with these surroundings from measuring at a time of the day. `cooling` says that the
-    /// device has been waiting for heat to pass; then it must be cooler before it goes on.
+    /// device has been waiting for heat to pass. Such a device must cool down further than others.
     pub(super) fn hindrance(&self, around: Surroundings, now: Time, cooling: bool) -> Option<Hindrance> {
         if let Some(hours) = self.hours.filter(|hours| !hours.hold(now)) {
             return Some(Hindrance::Hours(hours));
@@ -88,12 +88,12 @@ impl Limits {
         around.slowed.then_some(Hindrance::Slowed)
     }
 
-    /// How long to rest after work of this duration.
+    /// How long to rest after the device has `worked` this long.
     pub(super) fn rest_after(&self, worked: Duration) -> Duration {
         self.share.map_or(Duration::ZERO, |share| worked.mul_f64(1.0 / share - 1.0))
     }
 
-    /// How many seconds of work to take, so that work and rests together take this long.
+    /// How many seconds of work to take, so that the work and the rests together take `seconds`.
     pub(super) fn work_within(&self, seconds: f64) -> f64 {
         (seconds * self.share.unwrap_or(1.0)).max(1.0)
     }
@@ -104,7 +104,7 @@ impl Hindrance {
         matches!(self, Self::Hot(_) | Self::Slowed)
     }
 
-    /// What the device does meanwhile, in words for supervisors.
+    /// What the device does while it is hindered, in words for supervisors.
     pub(super) fn doing(self) -> &'static str {
         match self {
             Self::Hours(_) => "waiting for its hours",

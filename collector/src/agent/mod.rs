@@ -1,6 +1,6 @@
 //! An agent: devices that measure what a server asks for, until they are told to stop.
 //!
-//! Each device has a [`Worker`], a loop around the same measuring that collections do. A result is on disk in
+//! Each device has a [`Worker`], a loop that measures in the same way as collections. A result is on disk in
 //! the [`outbox`] before it is sent. It leaves the outbox once the server has acknowledged it.
 
 mod ability;

@@ -21,7 +21,7 @@ pub(super) struct Offer {
 #[derive(Clone)]
 pub(super) enum Source {
     Here(PathBuf),
-    /// It is pulled into the cache when a lease needs it.
+    /// A pack of the server. It is pulled into the cache when a lease needs it.
     Server(Box<PackSummary>),
 }
 

@@ -64,8 +64,8 @@ impl Outbox {
             // the result all the same.
             let unknown = LeaseId::of(&bytes);
             let mut answer = service.deliver(agent, lease.as_ref().unwrap_or(&unknown), &bytes);
-            // The lease may belong to another agent: this device leased it before it signed in, and has been
-            // another agent since.
+            // If this device took the lease before it signed in, the server now knows it as another agent.
+            // The lease still belongs to the old one.
             if matches!(answer, Err(Trouble::Ended)) {
                 answer = service.deliver(agent, &unknown, &bytes);
             }

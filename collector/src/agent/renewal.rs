@@ -39,7 +39,7 @@ impl<'a> Renewal<'a> {
         Self { lost, _alive: alive }
     }
 
-    /// Whether the server has taken the lease back. It may give the rest of it to another agent.
+    /// Whether the server has taken the lease back. It may give the rest to another agent.
     pub(super) fn is_lost(&self) -> bool {
         self.lost.load(Ordering::Relaxed)
     }

@@ -17,8 +17,8 @@ use crate::server::{Answer, Client, NoPack, packs, pull, refusal, retry_after, w
 
 /// The pause before the second attempt. Each further pause is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// The longest pause. The server may be away for hours; when it is back, agents do not all ask in the same
-/// second.
+/// The longest pause. The server may be away for hours. With long pauses, not all agents ask in the second
+/// in which it is back.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// The requests of an agent to the server.

@@ -174,7 +174,7 @@ impl<'a> Worker<'a> {
                 Err(trouble) => return Err(trouble.into()),
             }
         }
-        // Sends what is left once more, without waiting for a server that is away.
+        // Tries once more to send the results that are left, but does not wait for a server that is away.
         let sent = self.outbox.send(self.service, &agent)?;
         if let Err(Trouble::Fatal(error)) = sent {
             return Err(error);
@@ -266,8 +266,8 @@ impl<'a> Worker<'a> {
             Err(error) => (Vec::new(), Some(error)),
         };
         if self.outbox.len() == 0 || self.stop.requested() || self.gives_back || failure.is_some() {
-            // The measured results have arrived, or they are sent after the lease has ended. If all problems are
-            // done, the lease has ended already and this changes nothing.
+            // The results have arrived, or can be sent after the lease has ended. If all problems are done, the
+            // server has ended the lease already and this request changes nothing.
             match self.service.end(agent, &lease.id, refused) {
                 Err(Trouble::Away(error, _)) => {
                     tell!(Warning, {}, "the lease could not be given back: {error:#}");
@@ -289,7 +289,7 @@ impl<'a> Worker<'a> {
         failure.map_or(Ok(()), Err)
     }
 
-    /// Measures the problems of a lease. Returns those that the device cannot measure.
+    /// Measures the problems of a lease. Returns the problems that the device cannot measure.
     fn measure_all(
         &mut self,
         lease: &Lease,
@@ -323,8 +323,8 @@ impl<'a> Worker<'a> {
         Ok(refused)
     }
 
-    /// Measures one problem into the outbox. If the device cannot measure it, returns the reason and whom the
-    /// reason concerns.
+    /// Measures one problem into the outbox. If the device cannot measure the problem, returns the reason and
+    /// whom the reason concerns.
     fn measure(&mut self, lease: &Lease, work: &LeasedProblem) -> anyhow::Result<Option<(String, Reach)>> {
         let mut configs = match self.configs.choose(work) {
             Ok(configs) => configs,

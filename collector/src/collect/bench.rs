@@ -37,7 +37,7 @@ pub(crate) struct DeviceArgs {
     #[arg(long, value_name = "LIST")]
     device: Option<GpuChoice>,
 
-    /// An agent uses all GPUs of one kind if none are named, and goes on without those that do not start.
+    /// Whether an agent measures. It uses all GPUs of one kind if none are named, also if some do not start.
     #[arg(skip)]
     pub(crate) for_agent: bool,
 
@@ -215,7 +215,7 @@ impl DeviceArgs {
         }
     }
 
-    /// The vendor of the GPUs to measure on; `None` if on no GPU. A backend that the user names must fit the packs.
+    /// The vendor of the GPUs to measure on, if any. A backend that the user names must fit the packs.
     fn vendor(&self) -> anyhow::Result<Option<Vendor>> {
         let named = match self.backend {
             Backend::Cuda => Some(Vendor::Nvidia),
@@ -239,7 +239,7 @@ fn device_count(vendor: Vendor) -> u32 {
     Driver::load(vendor).ok().and_then(|driver| driver.device_count().ok()).unwrap_or(1)
 }
 
-/// The vendor of this node's GPUs. A driver that does not work is printed.
+/// The vendor of this node's GPUs. If a driver does not work, the reason is printed.
 fn present() -> Option<Vendor> {
     let has_gpu = |vendor: &Vendor| {
         let counted = match Driver::load(*vendor) {
@@ -270,7 +270,7 @@ pub(crate) fn this_architecture() -> anyhow::Result<String> {
     Ok(node.arch)
 }
 
-/// A bench without a real device. The name of its hardware says so, wherever its times go.
+/// A bench without a real device. Wherever its times go, the name of the hardware says that they are made up.
 fn simulated(name: Option<&str>, seed: u64, oddities: Oddities) -> anyhow::Result<Bench> {
     let name = name.unwrap_or("nvidia-h200");
     let expected = "a GPU of the catalogue, such as nvidia-h200 or nvidia-h100";

@@ -45,8 +45,8 @@ pub(crate) struct Chunk {
 }
 
 impl Collection {
-    /// Starts a new file. With `resume` it goes on with the existing files and with the problems that their
-    /// last process left in the journal. Those may be in any order.
+    /// Starts a new file. With `resume` it goes on with the existing files and with the problems that an
+    /// earlier process left in the journal. The journal's problems may be in any order.
     pub(crate) fn open(
         output: Output,
         resume: bool,
@@ -93,7 +93,7 @@ impl Collection {
         for entry in self.journal.entries()? {
             check_node(&path, &entry.hardware, &self.hardware)?;
             for solution in entry.solutions {
-                // A process that died after saving and before clearing leaves a problem in both places.
+                // A process that dies after saving and before clearing leaves a problem in file and journal.
                 if self.measured.insert(self.output.held_id(&solution.problem)) {
                     self.push(solution, &entry.configs)?;
                 }
@@ -114,8 +114,7 @@ impl Collection {
         self.chunks.iter().map(|chunk| chunk.dataset.solutions.len()).sum()
     }
 
-    /// How many of the problems are measured already, but without some of the configs that they are to be
-    /// timed with.
+    /// How many of the problems are measured already, but lack some of the configs that `configs` asks for.
     pub(crate) fn timed_otherwise(
         &self,
         problems: &[Problem],
@@ -188,7 +187,8 @@ impl Collection {
         }
     }
 
-    /// The dataset that the next problem goes to. If the last one is full, it is saved and a new one begun.
+    /// The dataset that the next problem goes to. If the last dataset is full, this saves it and begins a new
+    /// one.
     fn open_chunk(&mut self) -> anyhow::Result<&mut Dataset> {
         let full = |chunk: &Chunk| self.output.is_full(chunk.dataset.solutions.len());
         if self.chunks.last().is_none_or(full) {
@@ -201,7 +201,7 @@ impl Collection {
         Ok(&mut last.dataset)
     }
 
-    /// Writes everything to the files. The journal then holds nothing that they lack.
+    /// Writes everything to the files. The journal then holds nothing that the files lack.
     pub(crate) fn save(&mut self) -> anyhow::Result<()> {
         self.write()?;
         self.journal.clear()
@@ -330,7 +330,7 @@ mod tests {
             killed.add(problem(m), Method::MEDIAN_COLD_EVENT, failed()).unwrap();
         }
         drop(killed);
-        // The first chunk was saved when it was full. The last entry of the journal is cut off here.
+        // Problems 1 and 2 were saved when they filled a file. Here the journal's last entry loses a byte.
         let bytes = std::fs::read(&journal).unwrap();
         OpenOptions::new().write(true).open(&journal).unwrap().set_len(bytes.len() as u64 - 1).unwrap();
 

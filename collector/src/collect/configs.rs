@@ -29,7 +29,7 @@ pub(crate) struct ConfigArgs {
     top: usize,
 }
 
-/// The same choice, after its files were read.
+/// The choice that [`ConfigArgs`] describes, after its files were read.
 pub(super) struct ConfigChoice {
     space: Space,
     model: Option<AnyModel>,

@@ -35,8 +35,8 @@ pub(crate) struct Tally {
     pub(crate) disturbed: usize,
     /// Problems on which the power limit held the clocks down.
     pub(crate) power_capped: usize,
-    /// How often the GPU may have had to wait for a launch. Such a launch is timed again, a few
-    /// times at most.
+    /// How often a launch may have come too late and kept the GPU waiting. Such a launch is timed
+    /// again, a few times at most.
     pub(crate) late: usize,
     /// How long the GPUs were in kernels (`busy`), and how long they measured in all (`device`).
     pub(crate) busy: Duration,

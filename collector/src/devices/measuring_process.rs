@@ -49,12 +49,12 @@ impl MeasuringProcess {
         Ok(())
     }
 
-    /// Sends one line. If the process is gone, waiting for the reply shows it.
+    /// Sends one line. It does not fail if the process is gone: [`Self::receive`] reports that.
     pub(crate) fn send(&mut self, request: &impl Serialize) -> anyhow::Result<()> {
         self.start()?;
         let line = serde_json::to_string(request).context("cannot encode a request")?;
         if let Some(running) = &mut self.running {
-            // A failed write means that the process is gone. Waiting for the reply shows that, too.
+            // A failed write means that the process is gone. Waiting for the reply reports that.
             let _ = writeln!(running.requests, "{line}").and_then(|()| running.requests.flush());
         }
         Ok(())

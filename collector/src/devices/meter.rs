@@ -13,7 +13,7 @@ pub(crate) trait Meter: Send {
     /// The method by which the device takes times.
     fn method(&self) -> Method;
 
-    /// Replaces the kernel packs by these. Returns the node's facts with the new packs.
+    /// Makes the device use these kernel packs only. Returns the node's facts with the new packs.
     fn use_packs(
         &mut self,
         _packs: &[PathBuf],
@@ -79,8 +79,8 @@ pub(crate) struct Quality {
     /// (`wall_ns`).
     pub(crate) busy_ns: u64,
     pub(crate) wall_ns: u64,
-    /// How often the GPU may have had to wait for a launch. Such a launch is timed again, a few
-    /// times at most.
+    /// How often a launch may have come too late and kept the GPU waiting. Such a launch is timed
+    /// again, a few times at most.
     pub(crate) late: u32,
     /// Whether the power limit held the clocks down.
     pub(crate) power_capped: bool,

@@ -2,7 +2,7 @@
 //!
 //! Each kind of device has a meter, which is the parent's side, and a measuring process with a
 //! worker. The two exchange the messages of a protocol. A kernel that hangs or crashes ends the
-//! measuring process. It costs one config and never the collection.
+//! measuring process. So it costs one config and never the collection.
 
 pub(crate) mod cpu;
 pub(crate) mod gpu;

@@ -11,8 +11,8 @@ use super::measured::MeasuredConfigs;
 use super::meter::{Meter, Outcome, Quality};
 use super::samples::Samples;
 
-/// About as long as a quick GPU takes. Without this wait, a single simulated agent would keep a
-/// server busy.
+/// About as long as a quick GPU needs for a problem. Without this wait, a single simulated agent
+/// would keep a server busy.
 const PER_PROBLEM: Duration = Duration::from_millis(200);
 /// How many repeats each config gets.
 const REPEATS: usize = 5;

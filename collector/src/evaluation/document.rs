@@ -14,14 +14,14 @@ pub(crate) struct Document {
     /// The first model.
     #[serde(flatten)]
     pub(crate) main: Contender,
-    /// `model` if the file's own weights were judged, `recipe` if newly trained ones were.
+    /// `model` if the weights in the file were judged, `recipe` if newly trained weights were.
     pub(crate) judged: &'static str,
     pub(crate) worst: Vec<Worst>,
     /// Ways to choose without a model.
     pub(crate) baselines: Baselines,
     /// Further models, and torch-diode's `v1` with the inputs of torch-diode's plug-in.
     pub(crate) compared: Vec<Contender>,
-    /// The picks compared with reference configs, if a file with some was given. Times are in ms.
+    /// The picks compared with reference configs, if these were given. Times are in ms.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) max_autotune: Option<Speedups>,
 }

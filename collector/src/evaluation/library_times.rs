@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use crate::output;
 
-/// The contents of such a file. All inputs have one type and are row-major.
+/// The contents of a file with the library's times. All inputs have one type and are row-major.
 #[derive(Deserialize)]
 struct File {
     hardware: String,
@@ -32,7 +32,7 @@ struct Time {
 }
 
 /// Adds the library's times from the file to the problems of some datasets. If a problem has a time of the
-/// library already, or the file has it twice, the first time stays.
+/// library already, or stands twice in the file, the first time stays.
 pub(crate) fn add(path: &Path, datasets: &mut [Dataset]) -> anyhow::Result<()> {
     let name = || path.display().to_string();
     let text = diode_formats::read_text(path, MAX_DOCUMENT, "JSON")?;

@@ -18,7 +18,7 @@ pub(crate) fn read(paths: &[PathBuf]) -> anyhow::Result<Vec<Dataset>> {
 }
 
 /// Like [`read`], but takes only files with these extensions from folders, such as `json`. If none are
-/// given, it takes all that datasets have.
+/// given, it takes every extension that datasets have.
 pub(crate) fn read_ending(paths: &[PathBuf], extensions: &[String]) -> anyhow::Result<Vec<Dataset>> {
     Ok(decode(paths, extensions)?.into_iter().flat_map(|decoded| decoded.datasets).collect())
 }

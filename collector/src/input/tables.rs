@@ -11,11 +11,11 @@ use diode_formats::FileKind;
 /// The most bytes of a table. A table of 100,000 problems with five configs each takes 220 MB.
 const MAX_TABLE_BYTES: u64 = 1 << 30;
 
-/// A text that every table of this project contains, and no dataset.
+/// A text that every table of this project contains and no dataset contains.
 const TABLE_MARK: &str = "\"diode-table/";
 
-/// Reads the tables of a file. A table of this project gives one, as it was written or as somebody edited it
-/// since. A lookup table of torch-diode gives one for each hardware in it.
+/// Reads the tables of a file. A file of this project holds one table, which somebody may have edited. A
+/// lookup table of torch-diode becomes one table for each hardware in it.
 pub(crate) fn read_tables(path: &Path) -> anyhow::Result<Vec<Table>> {
     let context = || format!("table {}", path.display());
     let head = diode_formats::read_head(path)?;
@@ -55,7 +55,7 @@ fn is_ours(path: &Path, kind: Option<FileKind>) -> bool {
     matches!(kind, None | Some(FileKind::ReferenceConfigs)) && names_itself(path).unwrap_or(false)
 }
 
-/// Whether the mark of this project's tables is anywhere in a file. Tools that sort keys put it at the end.
+/// Whether the mark of this project's tables is anywhere in a file. Tools that sort keys put it last.
 fn names_itself(path: &Path) -> io::Result<bool> {
     let mut file = fs::File::open(path)?.take(MAX_TABLE_BYTES);
     let mark = TABLE_MARK.as_bytes();

@@ -69,8 +69,8 @@ pub(crate) fn build(
     Ok(Some(summary))
 }
 
-/// Refuses an output that cannot be written, or that is not a pack. So this shows before hours of
-/// compiling.
+/// Refuses an output that cannot be written, or that is not a pack. So the user learns of it before
+/// hours of compiling.
 fn check_output(output: &Path) -> anyhow::Result<()> {
     if output.symlink_metadata().is_err() {
         return Ok(());

@@ -13,7 +13,7 @@ use super::python::cache_folder;
 use super::{ABI, ABI_KEY};
 use crate::failure::Usage;
 
-/// The usual limit of the cache. It is forty times the packs of one GPU for the usual types and layouts.
+/// The usual limit of the cache: forty times what one GPU's packs of the usual types and layouts take.
 const USUAL_MEGABYTES: u64 = 4096;
 /// The variable that sets another limit, in megabytes.
 const LIMIT: &str = "DIODE_PACK_CACHE_MB";

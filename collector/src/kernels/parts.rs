@@ -112,7 +112,7 @@ fn check_ours(folder: &Path) -> anyhow::Result<()> {
         Err(error) => return Err(error).with_context(|| format!("cannot read {}", folder.display())),
     };
     let names: Vec<_> = entries.flatten().map(|entry| entry.file_name()).collect();
-    // A build that made no stamp yet has made nothing but its lock.
+    // A build locks the folder before it writes its stamp, so the lock may be alone there.
     if names.iter().any(|name| name == STAMP) || names.iter().all(|name| name == LOCK) {
         return Ok(());
     }

@@ -10,7 +10,7 @@ use diode_formats::write_atomically;
 /// could not be compared.
 pub(crate) const TRITON: &str = "3.6.0";
 
-/// The Python sources in this program. They are written beside a build.
+/// The Python sources that this program contains. A build writes them into its folder.
 const SOURCES: [(&str, &str); 3] = [
     ("matmul.py", include_str!("../../kernels/matmul.py")),
     ("support.py", include_str!("../../kernels/support.py")),

@@ -58,8 +58,8 @@ impl Variant {
     }
 
     /// Whether every asynchronous copy of both operands must move 16 bytes. Aligned rows allow it
-    /// where a thread has that much to copy. Hopper multiplies TF32 only if both operands run along
-    /// K. Other operands are transposed while they are copied, in words of 4 bytes.
+    /// if a thread has 16 bytes to copy. Hopper multiplies TF32 only if both operands run along K.
+    /// Other operands are transposed while they are copied, in words of 4 bytes.
     pub(crate) fn expects_wide_copies(&self, tile: &Tile, arch: &str) -> bool {
         let elements = 16 / self.dtype.size() as u32 * 32 * tile.num_warps;
         let along_k = (self.a_layout, self.b_layout) == (Layout::Row, Layout::Column);
@@ -89,7 +89,8 @@ impl Variant {
             ("ldc", out),
             ("batch_c", out),
         ]);
-        // The operand that runs along a size gives its divisor. If two operands do, they agree.
+        // The operand that runs along a size gives the size's divisor. If two operands do, they
+        // agree.
         divisors.extend([(along_a, a), (along_b, b), ("N", out)]);
         divisors
             .into_iter()

@@ -13,8 +13,8 @@ use super::variant::Variant;
 pub(crate) struct Held {
     pub(crate) variant: KernelVariant,
     /// Whether every tile is there in every form, so that every problem of the variant can be measured. If not,
-    /// there are at least as many kernels as tiles. That may be one form of each, enough for the problems that
-    /// the pack was built for.
+    /// there are at least as many kernels as tiles. These may be one form of each tile, enough for the problems
+    /// that the pack was built for.
     pub(crate) complete: bool,
 }
 
@@ -48,7 +48,7 @@ mod tests {
     fn a_variant_without_some_tiles_is_not_complete() {
         let variant = |text: &str| text.parse::<KernelVariant>().unwrap();
         let aligned = variant("mm;bfloat16;row,row;bias=none;align=16,16,16");
-        // Tiles that fit are compiled apart from tiles that do not. K has no even form.
+        // Tiles have two forms here, too: they fit or do not. No form is for a K that the tile divides.
         let odd = variant("mm;bfloat16;row,row;bias=none;align=none,none,none");
         let (full, held_as) = (2 * 1534, |variant, complete| Held { variant, complete });
         let whole = [held_as(aligned, true), held_as(odd, true)];

@@ -3,7 +3,7 @@
 use diode_core::kernel_variant::EXACT_SIZES;
 use diode_core::{Alignment, Bias, Config, DType, KernelVariant, Layout, OperandAlignment, Problem, Tile};
 
-/// Everything that the compiler must know, except the tile, and the sizes if they are not compiled in.
+/// Everything besides the tile that the compiler must know. It includes the sizes only if they are compiled in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Variant {
     pub(crate) batched: bool,
@@ -42,7 +42,7 @@ impl Variant {
         along_k.iter().all(|&(along, alignment)| !along || alignment == Alignment::Bytes16)
     }
 
-    /// Whether tiles that fit into the matrix have a kernel apart from tiles that do not.
+    /// Whether tiles that fit into the matrix have other kernels than tiles that do not.
     ///
     /// Inductor's `mm` promises contiguous columns (or rows, of a column-major A) if the tile fits. The promise
     /// changes something only if nothing divides the size that an operand runs along.
@@ -69,8 +69,8 @@ impl Variant {
         }
     }
 
-    /// Whether every address is computed anew in each step along K, as in Inductor's `mm`. If sizes are not compiled
-    /// in, this comes nearest to Inductor where an operand runs along M or N and is aligned to less than 16 bytes.
+    /// Whether every address is computed anew in each step along K, as in Inductor's `mm`. Without compiled-in sizes,
+    /// this comes nearest to Inductor if an operand runs along M or N and is aligned to less than 16 bytes.
     pub(super) fn computes_addresses_anew(&self) -> bool {
         let narrow = [
             self.a_layout == Layout::Column && self.alignment.a != Alignment::Bytes16,

@@ -11,7 +11,7 @@ pub(crate) struct Cpu {
     pub(crate) model: String,
     /// Cores that this process may use.
     pub(crate) cores: u32,
-    /// The clock that the system states: the highest one, or else the current one.
+    /// The highest clock if the system states it, else the current clock.
     pub(crate) mhz: Option<u32>,
     pub(crate) vectors: Vectors,
     pub(crate) memory_bytes: Option<u64>,
@@ -54,7 +54,7 @@ impl Cpu {
             str::to_owned,
         );
         let flags = field("flags").or_else(|| field("Features")).unwrap_or_default();
-        // Zen 3 and Zen 4 share a family. Only Zen 4 has 512-bit registers, over 256-bit units.
+        // Zen 3 and Zen 4 share a family. Only Zen 4 has 512-bit registers, and its units are half as wide.
         let halved = field("vendor_id") == Some("AuthenticAMD") && field("cpu family") == Some("25");
         Self {
             model,
@@ -67,8 +67,8 @@ impl Cpu {
 }
 
 impl Vectors {
-    /// Assumes two multiply-add units per core, as every server core of the last ten years has for
-    /// its widest vectors. Without multiply-add, one unit multiplies and another adds four numbers per cycle.
+    /// Assumes two multiply-add units per core, as every server core of the last ten years has for its widest
+    /// vectors. Without multiply-add, one unit multiplies four numbers per cycle and another adds four.
     fn from_flags(flags: &str, halved_512: bool) -> Self {
         let has = |flag: &str| flags.split_whitespace().any(|f| f == flag);
         if has("avx512f") {

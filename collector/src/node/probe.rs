@@ -4,9 +4,9 @@ use std::hint::black_box;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The clock of a busy core. Each instruction of a chain needs the result of the one before: an
-/// exclusive or, then an addition, which take one cycle each on every CPU. The result is rounded up
-/// to 100 MHz. Interruptions can only make a run slower, so the best of many short runs counts.
+/// The clock of a busy core. It times a chain in which an exclusive or and an addition alternate.
+/// Each takes one cycle on every CPU and needs the result before it. The clock is rounded up to 100
+/// MHz. Interruptions can only make a run slower, so the best of many short runs counts.
 pub(super) fn clock_mhz() -> u32 {
     const STEPS: u32 = 200_000;
     const CYCLES_PER_STEP: f64 = 2.0;
@@ -29,7 +29,7 @@ pub(super) fn clock_mhz() -> u32 {
 
 /// How many bytes to read so that they cannot all come from a cache of this size.
 pub(super) fn beyond(cache_bytes: u64) -> u64 {
-    /// Enough for any cache, and quickly filled.
+    /// The most bytes to read. They exceed any cache and are quickly filled.
     const MOST: u64 = 256 << 20;
     (cache_bytes * 4).clamp(32 << 20, MOST)
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use diode_formats::FileKind;
 
-/// Refuses to overwrite a file without `force`: it may have taken long to make.
+/// Refuses to overwrite a file without `force`: the file may have taken long to make.
 pub(crate) fn check_may_write(path: &Path, force: bool) -> anyhow::Result<()> {
     if is_there(path) && !force {
         bail!("{} exists; add --force to replace it", path.display());

@@ -65,8 +65,8 @@ impl CreateValidation {
         self.collecting.collect(&output, self.chunk_size, &problems, seed, &interrupt)
     }
 
-    /// The output's path within its folder. An output of chunks without an extension names a
-    /// folder.
+    /// The path to write to if the output names a folder. It does if `--chunk-size` is given and
+    /// the output has no extension.
     fn in_folder(&self) -> PathBuf {
         let format = self.collecting.format.unwrap_or(DatasetFormat::Json);
         self.output.join("validation_dataset").with_extension(format.extension())

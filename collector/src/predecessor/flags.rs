@@ -41,8 +41,8 @@ impl DatasetFormat {
         }
     }
 
-    /// The file to write. If its extension is missing, or is that of torch-diode's other format, it
-    /// becomes that of this format. Other extensions are refused.
+    /// The file to write. It gets this format's extension if it has none or has that of
+    /// torch-diode's other format. Other extensions are refused.
     pub(crate) fn applied(format: Option<Self>, path: &Path) -> Result<PathBuf, Usage> {
         let Some(format) = format else { return Ok(path.to_owned()) };
         let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase());

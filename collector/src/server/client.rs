@@ -15,15 +15,15 @@ use super::Address;
 use super::versions::{PROGRAM_TOO_OLD, SERVER_TOO_OLD, refuse_old_servers, user_agent};
 use crate::failure::Usage;
 
-/// Enough for a large upload over a slow line, and for the server to store it.
+/// How long a request may take: enough to send a large upload over a slow line and to store it.
 const TIMEOUT: Duration = Duration::from_secs(600);
-/// Enough for a large file to arrive over a slow line.
+/// How long a download may take: enough for a large file over a slow line.
 const RECEIVE_TIMEOUT: Duration = Duration::from_secs(3600);
-/// Enough for any network, and short enough to wait for.
+/// How long connecting may take: enough for any network, and short enough to wait for.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// For files of more bytes than this, the server is asked first whether it takes the file. Otherwise its
-/// refusal could be lost with the connection while the file is being sent.
+/// For files of more bytes than this, the server is asked first whether it takes the file. Otherwise the
+/// server's refusal could be lost with the connection while the file is being sent.
 const ASK_FIRST: u64 = 1 << 20;
 
 /// The answer of a server.
@@ -118,13 +118,13 @@ impl Client {
         self.posting_bytes(path, bytes.len() as u64).send(bytes)
     }
 
-    /// A request without its body yet, which will have this many bytes.
+    /// A request that still lacks its body. The body will have this many bytes.
     pub(crate) fn posting_bytes(&self, path: &str, bytes: u64) -> RequestBuilder<WithBody> {
         let request = self.posting(path).content_type("application/octet-stream");
         if bytes > ASK_FIRST { request.header("expect", "100-continue") } else { request }
     }
 
-    /// A request without its body yet.
+    /// A request that still lacks its body.
     pub(crate) fn posting(&self, path: &str) -> RequestBuilder<WithBody> {
         self.show(self.agent.post(self.url(path)))
     }

@@ -35,8 +35,8 @@ impl From<NoPack> for anyhow::Error {
     }
 }
 
-/// The server's packs that this program can launch, newest first. None if the server is too old to have
-/// packs.
+/// The server's packs that this program can launch, newest first. The list is empty if the server is
+/// too old to have packs.
 pub(crate) fn packs(client: &Client, arch: Option<&str>) -> Result<Vec<PackSummary>, NoPack> {
     let query = arch.map_or_else(String::new, |arch| format!("?architecture={arch}"));
     let mut answer = judged(client.getting(&format!("/packs{query}")))?;
@@ -104,8 +104,8 @@ fn judged(answer: Result<Answer, Error>) -> Result<Answer, NoPack> {
     }
 }
 
-/// Another attempt may help if the answer broke off. It does not help if the answer says something
-/// else.
+/// Another attempt may help if the answer broke off. It does not help if the whole answer arrived and
+/// is of another form.
 fn not_understood(error: Error) -> NoPack {
     let breaks_off = match &error {
         Error::Io(_) | Error::Timeout(_) => true,

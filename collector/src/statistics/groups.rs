@@ -21,8 +21,8 @@ pub(crate) struct SolutionGroup {
     pub(crate) failures: usize,
     pub(crate) failures_by_reason: BTreeMap<FailureReason, usize>,
     pub(crate) best_tflops: Option<f64>,
-    /// The highest share of the roofline over the problems: the roofline's time / the best time.
-    /// null if the hardware's peaks are not known.
+    /// The highest share of the roofline that a problem reaches: the roofline's time / the
+    /// problem's best time. null if the hardware's peaks are not known.
     pub(crate) best_roofline_share: Option<f64>,
     /// The median of (interquartile range / time) over near-best times, where known.
     pub(crate) noise: Option<f64>,

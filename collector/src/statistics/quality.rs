@@ -4,7 +4,7 @@ use diode_core::{Config, Dataset, Solution};
 
 /// A config within this factor of its problem's best counts as near-best.
 const CHOICE_FACTOR: f64 = 1.05;
-/// With fewer launches, quartiles mean nothing.
+/// The fewest launches whose quartiles mean something.
 const MIN_REPEATS: u32 = 5;
 
 /// The interquartile range / the time, for each time within 5 % of the best.
@@ -20,7 +20,7 @@ pub(crate) fn spreads_within_5_percent(solution: &Solution) -> Vec<f64> {
         .collect()
 }
 
-/// The library's time / the best Triton time. `None` if the problem lacks one of them.
+/// The library's time / the best Triton time. `None` if the problem lacks either time.
 pub(crate) fn library_ratio(dataset: &Dataset, solution: &Solution) -> Option<f64> {
     let best = |library: bool| {
         let rows = solution.configs.iter().zip(solution.times.iter_nanos());

@@ -20,7 +20,7 @@ const INVALID_IMAGE: i32 = 200;
 const NOT_FOUND: i32 = 500;
 const NOT_READY: i32 = 600;
 
-/// How many nanoseconds an event costs the GPU, and how many bytes it moves in one.
+/// How many nanoseconds an event costs the GPU, and how many bytes the GPU moves in a nanosecond.
 const EVENT: u64 = 500;
 const BYTES_PER_NANOSECOND: u64 = 2000;
 

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::slice;
 
 const HEADER: usize = 64;
-/// Larger than any kernel.
+/// More bytes than any kernel's file has.
 const LARGEST: usize = 64 << 20;
 
 /// The bytes of the ELF file that starts here. `None` if it is not a 64-bit ELF file.

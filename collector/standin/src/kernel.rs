@@ -136,7 +136,7 @@ impl Multiply {
                 Some(("even_k", value)) => multiply.even_k = value == "true",
                 Some(("fits", value)) => multiply.fits = value == "true",
                 Some(("sizes", value)) => multiply.sizes = Some(sizes(value)?),
-                // Other fields say how the code is made. No caller has to know them.
+                // Other fields say how the code is made. Callers need not observe them.
                 _ => {}
             }
         }

@@ -9,7 +9,7 @@ use crate::script::Effect;
 
 const NOT_SUPPORTED: i32 = 15;
 
-/// A handle that nobody looks at.
+/// A handle whose value nobody reads.
 pub(crate) const HANDLE: usize = 0xb1a5;
 
 pub(crate) fn number(kind: c_int) -> Result<Number, i32> {

@@ -23,7 +23,8 @@ struct Block {
     contents: Contents,
 }
 
-/// The contents of an allocation. While it was only filled with a byte, it takes no room on the host.
+/// The contents of an allocation. An allocation that repeats one byte throughout takes no room on the
+/// host.
 #[derive(Debug)]
 enum Contents {
     Filled(u8),

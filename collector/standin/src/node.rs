@@ -41,10 +41,10 @@ pub(crate) struct Node {
     pub(crate) pending: Pending,
     /// The GPU's time in nanoseconds, once all queued work has run.
     pub(crate) clock: u64,
-    /// The times of recorded events, and whether somebody has waited since. A handle is a place in this list plus
-    /// 1.
+    /// The time of each recorded event, and whether the host has waited for it. A handle is a place in this list
+    /// plus 1.
     pub(crate) events: Vec<(u64, bool)>,
-    /// How often the power limit held clocks down, and how often heat did.
+    /// How often the power limit held clocks down, and how often heat held them down.
     pub(crate) residencies: [u64; 2],
     /// The code that every call returns since something broke.
     broken: Option<i32>,
@@ -60,13 +60,13 @@ static NODE: LazyLock<Mutex<Node>> = LazyLock::new(|| match Node::read() {
     }
 });
 
-/// Runs a call of the driver or of a library above it. It does what the script says, or else runs the body with the
-/// effects that concern it. Once something is broken, calls only return the code.
+/// Runs a call of the driver or of a library above it. The script may decide the outcome. Otherwise the body runs,
+/// with the script's effect on it. Once something is broken, calls only return the code.
 pub(crate) fn perform(call: &str, body: impl FnOnce(&mut Node, Option<Effect>) -> Result<(), i32>) -> c_int {
     answer(call, |node, effect| node.broken.map_or_else(|| body(node, effect), Err))
 }
 
-/// Like [`perform`], for calls that go on answering once something is broken.
+/// Like [`perform`], for calls that still answer after something has broken.
 pub(crate) fn answer(call: &str, body: impl FnOnce(&mut Node, Option<Effect>) -> Result<(), i32>) -> c_int {
     let mut node = NODE.lock().unwrap_or_else(PoisonError::into_inner);
     let effect = node.effect(call, "");

@@ -137,10 +137,10 @@ impl Rule {
 pub enum Effect {
     /// The call does nothing and returns this code.
     Return(i32),
-    /// A launch succeeds, and then something breaks: all later calls return this code. Other calls already
-    /// return it themselves.
+    /// A launch succeeds, and then something breaks: all later calls return this code. A call other than a
+    /// launch returns the code, too.
     Break(i32),
-    /// A launch never ends, so waiting for it never ends either. Other calls never return.
+    /// A launch never ends, so waiting for it never ends either. A call other than a launch never returns.
     Hang,
     /// The process ends as if it had crashed.
     Die,

@@ -116,7 +116,7 @@ fn what_cannot_be_built_or_used_is_refused() {
     sandbox.write("text.pack", "these are certainly no kernels, only a text of some length");
     let error = sandbox.fails(1, &["kernels", "info", "text.pack"]);
     assert!(error.contains("this is not a kernel pack"), "{error}");
-    // The first message comes without a GPU, the others with one, as there is neither a pack nor a server.
+    // The first message is for a node without a GPU, the others for a node with one but without packs.
     let error = sandbox.fails(1, &["collect", "--output", "a.msgpack.zst", "--backend", "cuda"]);
     let known = ["no NVIDIA driver", "the NVIDIA driver", "no kernels for sm_"];
     assert!(known.iter().any(|words| error.contains(words)), "{error}");

@@ -19,7 +19,7 @@ fn geomean(shares: &[f64]) -> f64 {
     (shares.iter().map(|share| share.ln()).sum::<f64>() / shares.len() as f64).exp()
 }
 
-/// How well a table of the other folds advises for each problem: the shares that its picks reach.
+/// For each problem, the share that its pick reaches when only the other folds are known.
 fn picks(table: &Table, measured: &Table, advise: impl Fn(&Table, &Problem) -> TableConfig) -> Vec<f64> {
     let mut shares = Vec::new();
     for fold in 0..FOLDS {

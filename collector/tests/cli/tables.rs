@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::sandbox::Sandbox;
 
-/// Two problems of one hardware in torch-diode's JSON. One config of them failed.
+/// Two problems of one hardware in torch-diode's JSON, with one failure.
 pub(crate) fn old_dataset(hardware: &str) -> String {
     let solution = |m: u64, n: u64, k: u64, times: &[(u64, f64)]| {
         let shape = format!(
@@ -130,7 +130,7 @@ fn similar_problems_advise_where_the_table_has_none() {
     assert!(words.contains("expected over best") && !words.contains(" -"), "{words}");
     assert!(answer["configs"][0]["expected_loss"].as_f64().unwrap() >= 0.0);
 
-    // If the table's problem is not a plain one, or is of another type, the output says so.
+    // The output names what is unlike in the neighbour: its type, and B in columns.
     let table =
         read(&sandbox, "t.json").to_string().replace("\"b_layout\":\"row\"", "\"b_layout\":\"column\"");
     sandbox.write("nt.json", &table);

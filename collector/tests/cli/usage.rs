@@ -1,4 +1,4 @@
-//! The command line itself: golden shapes, mistakes and help.
+//! The command line itself: the shapes that torch-diode would draw, mistakes and help.
 
 use std::process::Stdio;
 

@@ -101,8 +101,8 @@ impl Agent {
             }
             self.deliver(&path, &lease.id, work)?;
         }
-        // `diode agent` ends every lease, too. Most leases have already ended with their last result: the
-        // answer is a conflict.
+        // `diode agent` ends every lease, too. Most leases have already ended with their last result, so
+        // the answer is a conflict.
         let ended = self.post(&format!("{path}/end"), &GivenBack::default())?;
         if ended.status() != StatusCode::CONFLICT {
             expect_status(ended)?;

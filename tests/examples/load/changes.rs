@@ -70,8 +70,8 @@ pub(crate) async fn look_at(url: &str) -> anyhow::Result<()> {
 }
 
 impl Change {
-    /// Presses the link. Gives the milliseconds from the page's last data to the frame that shows them, or from the
-    /// press if the page asks for nothing.
+    /// Presses the link. Returns the milliseconds from the arrival of the page's last data, or from the press if
+    /// the page asks for none, to the frame that shows the page.
     async fn make(&self, browser: &Browser) -> anyhow::Result<f64> {
         let Self { heading, link, shown, .. } = self;
         let [heading, link, shown] = [heading, link, shown].map(|text| json!(text));

@@ -9,7 +9,7 @@ use anyhow::Context;
 use crate::answers::Answers;
 use crate::connection::{Connection, Request};
 
-/// The number of connections at the fixed rate. Fewer answers than this are ever under way.
+/// The number of connections at the fixed rate. It is larger than the number of answers that are ever under way.
 const MANY: usize = 48;
 
 /// The number of connections that send requests without a pause.

@@ -138,7 +138,7 @@ fn problems(url: &str) -> anyhow::Result<Vec<Request>> {
     Ok(ids.map(|id| Request::new(format!("/api/v1/problems/{id}"))).collect())
 }
 
-/// The same requests with the tag of each answer, as a client sends them that has the answers already.
+/// The same requests with the tag of each answer, as from a client that has the answers already.
 fn with_tags(url: &str, requests: &[Request]) -> anyhow::Result<Vec<Request>> {
     let mut connection = Connection::new(url);
     let current = |request: &Request| {

@@ -33,7 +33,7 @@ impl Site {
         Ok(site)
     }
 
-    /// The same, on a database that has the shipped measurements and models.
+    /// Like [`Self::new`], with the shipped measurements and models in the database.
     pub(crate) fn seeded(database: Option<&str>, trained: &Path) -> anyhow::Result<Self> {
         let mut site = Self::prepared(database)?;
         let status = server_command(site.folder.path(), &["admin", "seed"])?.arg(trained).status()?;

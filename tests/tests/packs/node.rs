@@ -23,7 +23,7 @@ impl Node {
         Self::with_layouts("nn")
     }
 
-    /// The same, with a pack for certain layouts of both matrices.
+    /// Like [`Self::new`], with a pack for certain layouts of both matrices.
     pub(crate) fn with_layouts(layouts: &str) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir()?;
         let path = folder.path();
@@ -68,7 +68,7 @@ impl Node {
         Ok(self.server_and_token()?.0)
     }
 
-    /// The same, and an administrator's token.
+    /// Like [`Self::server`], and returns an administrator's token, too.
     pub(crate) fn server_and_token(&self) -> anyhow::Result<(Server, String)> {
         let server = Server::start_with(&self.server_folder(), &["--no-worker"])?;
         let publish = ["kernels", "publish", "full.pack", "--server", server.url()];

@@ -1,5 +1,4 @@
-//! Checks a file before it is sent, with the code that the server checks it with. `worker.js` runs this in a thread of
-//! its own.
+//! Checks a file before it is sent, with the same code as the server. `worker.js` runs this in a thread of its own.
 
 use diode_core::api::MAX_UPLOAD_TIMINGS;
 use diode_core::upload_check::{Contents, UploadCheck, check_problems};
@@ -17,7 +16,7 @@ pub fn check(bytes: &[u8]) -> String {
 fn checked(bytes: &[u8]) -> Option<Result<Vec<Contents>, String>> {
     let decoded = match decode_within(bytes, MAX_UPLOAD_TIMINGS) {
         Ok(decoded) => decoded,
-        // The server's decoder may find the damage at another place, and then its message differs.
+        // In a damaged file, the server's decoder may stop at another place and give another message.
         Err(_) if !is_sound(bytes) => return None,
         Err(error) => return Some(Err(error.to_string())),
     };

@@ -1,5 +1,5 @@
-//! Ranks a list with the code with which pages rank one shape. `worker.js` runs this in a thread of its
-//! own.
+//! Ranks a list with the same code as pages that rank one shape. `worker.js` runs this in a thread of
+//! its own.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! The best configs of a shape by a model, as the dashboard shows them. Pages use this for a few shapes, the ranker
-//! (`web/ranker`) for a list.
+//! The best configs of a shape by a model, as the dashboard shows them. Pages use this crate for a few shapes, the
+//! ranker (`web/ranker`) for a list.
 #![forbid(unsafe_code)]
 
 mod line;

@@ -45,7 +45,7 @@ pub(super) struct Plot {
     pub(super) ring: Option<usize>,
     pub(super) x: Axis,
     pub(super) y: Axis,
-    /// Whether dots are drawn smaller, for plots with a thousand dots or more.
+    /// Whether dots are drawn smaller, because there are many.
     pub(super) fine: bool,
     /// What a screen reader says about the plot.
     pub(super) description: String,

@@ -1,7 +1,7 @@
 //! Logarithmic scales and their ticks.
 
-/// Data that spans less is shown in the middle of this many decades: noise must not fill the plot, and at
-/// least two ticks must be in sight.
+/// Data that spans fewer decades is shown in the middle of this many: noise must not fill the plot, and
+/// at least two ticks must be in sight.
 const MIN_DECADES: f64 = 0.9;
 /// A range is not magnified beyond this, because the labels of its ticks would look the same.
 const LEAST_DECADES: f64 = 4e-5;
@@ -24,7 +24,7 @@ pub(super) struct LogScale {
 pub(super) struct Tick {
     pub(super) value: f64,
     pub(super) place: f64,
-    /// Some lines between the labelled ones have no label.
+    /// Lines between labelled ones may have no label.
     pub(super) labelled: bool,
 }
 

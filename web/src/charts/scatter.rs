@@ -1,5 +1,5 @@
-//! A scatter plot on logarithmic axes. One path draws all dots of a look, and one listener moves the tooltip.
-//! The reader can zoom by pointer, buttons or keys.
+//! A scatter plot on logarithmic axes. One path draws all dots that look the same, and one listener moves the
+//! tooltip. The reader can zoom by pointer, buttons or keys.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

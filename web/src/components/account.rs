@@ -8,7 +8,7 @@ use serde::Deserialize;
 use crate::api;
 use crate::query::link;
 
-/// What the link needs of `WhoAsks`. The whole type would make the first load larger.
+/// The fields of `WhoAsks` that the link needs. The whole type would make the first load larger.
 #[derive(Deserialize)]
 struct WhoAsks {
     account: Option<Account>,

@@ -107,7 +107,7 @@ fn start(href: &str, name: String, stage: RwSignal<Stage>) -> Result<Transfer, J
     Ok(Transfer { request, _on_progress: on_progress, _on_end: on_end })
 }
 
-/// The length that the server names for a file that it compresses on its way.
+/// The length of the file before the server compresses it on its way, if the server names it.
 fn told_length(request: &XmlHttpRequest) -> Option<f64> {
     request.get_response_header("diode-bytes").ok()??.parse().ok()
 }

@@ -9,8 +9,8 @@ use crate::turns::put_off;
 /// Makes its children in a later turn than the elements before it.
 #[component]
 pub(crate) fn Later(
-    /// The height of a placeholder until then. Leave it out if nothing stands below, so that no placeholder
-    /// is needed.
+    /// The height of the placeholder until that turn. Leave it out if nothing stands below, so that no
+    /// placeholder is needed.
     #[prop(optional)]
     height: Option<&'static str>,
     children: ChildrenFn,

@@ -9,7 +9,7 @@ use leptos::prelude::*;
 /// types.
 const SETTLED: Duration = Duration::from_millis(800);
 
-/// Follows `wanted` with a delay. There is no delay from or to `None`.
+/// Follows `wanted` with a delay. A change from or to `None` has no delay.
 pub(super) fn settled<T: Clone + PartialEq + Send + Sync + 'static>(
     wanted: Memo<Option<T>>,
 ) -> RwSignal<Option<T>> {

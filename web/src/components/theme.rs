@@ -3,7 +3,7 @@
 
 use leptos::prelude::*;
 
-/// `boot.js` reads the same key.
+/// The key under which the theme is stored. `boot.js` reads it, too.
 const KEY: &str = "diode-theme";
 
 #[component]

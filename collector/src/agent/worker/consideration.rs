@@ -7,7 +7,7 @@ use crate::agent::limits::Hindrance;
 use crate::devices::meter::NotReady;
 use crate::failure::one_line;
 
-/// How often to try to take a device that is not ready. With the pauses below, that takes about an hour.
+/// How often to try to take a device that is not ready. With the pauses below, all attempts take about an hour.
 const TRIES: u32 = 15;
 /// The pause before the second attempt. Each further pause is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
@@ -17,8 +17,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 impl Worker<'_> {
-    /// Waits until the device may be used. `false` if the agent is to stop before that. While it waits, it holds
-    /// no part of the GPU.
+    /// Waits until the device may be used. `false` if the agent is to stop before that. A waiting worker holds no
+    /// part of the GPU.
     pub(super) fn wait_until_allowed(&mut self) -> anyhow::Result<bool> {
         self.rest();
         let mut waits_for: Option<Hindrance> = None;
@@ -42,8 +42,8 @@ impl Worker<'_> {
         Ok(false)
     }
 
-    /// Takes the device again, which may be busy for a while with a reset or a driver update. `false` if the agent
-    /// is to stop before that. Failures that waiting does not mend end the attempts at once.
+    /// Takes the device again. A reset or a driver update may keep it busy for a while. `false` if the agent is to
+    /// stop before that. Failures that waiting does not mend end the attempts at once.
     fn take_again(&mut self) -> anyhow::Result<bool> {
         let mut pause = FIRST_PAUSE;
         for attempt in 1.. {

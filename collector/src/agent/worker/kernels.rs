@@ -28,8 +28,8 @@ impl Worker<'_> {
         }
     }
 
-    /// Looks for new packs when that is due. Returns whether the kernels now serve other problems than those that
-    /// the server was told.
+    /// Looks for new packs when that is due. Returns whether the kernels now serve other problems than the server
+    /// was told.
     pub(super) fn has_other_kernels(&mut self) -> anyhow::Result<bool> {
         let Some(kernels) = self.kernels else { return Ok(false) };
         kernels.refresh(Some(self.service).filter(|_| self.server_packs), self.stop)?;

@@ -5,7 +5,7 @@ use diode_core::Dataset;
 use diode_formats::Format;
 use diode_formats::limits::MAX_OBJECT;
 
-/// The most bytes of one entry: what one problem of a columnar file may take.
+/// The most bytes of one entry: as many as one problem of a columnar file may take.
 const MAX_ENTRY: u64 = MAX_OBJECT;
 /// How many bytes hold an entry's length.
 const LENGTH: usize = 4;
@@ -99,8 +99,8 @@ mod tests {
                 bytes[damaged][place] ^= 0x10;
                 let (found, is_whole) = read(&bytes.concat());
                 assert!(others.iter().all(|other| found.contains(other)), "entry {damaged}, byte {place}");
-                // Damage can make the last entry's length greater. Then the entry looks as if writing it had
-                // been cut off.
+                // Damage can increase the length that the last entry states. The entry then looks incomplete, as
+                // after a kill, and not damaged.
                 if damaged + 1 < framed.len() || place >= LENGTH {
                     assert_eq!(is_whole, found.len() == entries.len(), "entry {damaged}, byte {place}");
                 }

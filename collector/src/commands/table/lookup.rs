@@ -116,7 +116,8 @@ fn named(problem: &Problem) -> String {
     with_particulars(name, problem)
 }
 
-/// A neighbour's sizes, and what else differs from the asked problem or from a plain one.
+/// A neighbour's sizes, its op and type if the asked problem has others, and its layouts and bias
+/// if they are unusual.
 fn neighbour(near: &Problem, asked: &Problem) -> String {
     let mut name = near.dims();
     if near.op != asked.op {

@@ -55,8 +55,8 @@ impl Meter for CpuMeter {
     }
 }
 
-/// Whether inputs and output fit in the free memory, with a fifth of it left to the system. If the
-/// system does not say how much is free, they may be tried.
+/// Whether inputs and output fit in the free memory, with a fifth of it left to the system. True if
+/// the system does not say how much is free.
 fn fits_in_memory(problem: &Problem) -> bool {
     node::available_memory().is_none_or(|bytes| matmul::bytes_needed(problem) <= bytes as f64 * 0.8)
 }

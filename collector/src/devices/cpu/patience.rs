@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use diode_core::Problem;
 
-/// Enough to start a process on a machine that is busy with other things.
+/// A part of every limit: enough to start a process on a machine that is busy with other things.
 const BASE: Duration = Duration::from_secs(20);
 /// Even the slowest config that works is faster than this on the slowest core in use.
 const SLOWEST_FLOPS_PER_SECOND: f64 = 2e8;
-/// How fast the slowest core makes inputs, which writes each byte once.
+/// How fast the slowest core makes inputs. Each byte is written once.
 const SLOWEST_BYTES_PER_SECOND: f64 = 2e7;
 
 /// The limit for making a problem's inputs.
@@ -16,8 +16,8 @@ pub(super) fn to_load(problem: &Problem) -> Duration {
     BASE + seconds(problem.bytes() / SLOWEST_BYTES_PER_SECOND)
 }
 
-/// The limit for `launches` launches. If there is a best launch so far, it is a far better measure
-/// than the sizes.
+/// The limit for `launches` launches. If there is a best launch so far, its time gives a far better
+/// limit than the sizes.
 pub(super) fn to_run(problem: &Problem, launches: u32, best: Option<u64>) -> Duration {
     /// No tile is slower than another by more than this factor.
     const WORST_RATIO: f64 = 100.0;

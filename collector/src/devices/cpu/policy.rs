@@ -1,8 +1,8 @@
 //! How many more repeats a config deserves.
 //!
-//! Most configs of a space are far from the best, and one look is enough to see that. Near the
-//! best, times differ by less than their noise. Those configs are repeated until the spread is
-//! small.
+//! Most configs of a space are far from the best, and one look is enough to see that. The times of
+//! configs near the best differ by less than their noise, so these configs are repeated until the
+//! spread is small.
 
 use crate::devices::samples::Samples;
 
@@ -16,7 +16,7 @@ const SELF_WARMING_NANOS: u64 = 500_000_000;
 const PROMISING: f64 = 1.25;
 /// Repeats of a config that is neither promising nor hopeless.
 const ORDINARY_REPEATS: usize = 3;
-/// With fewer repeats than this, an interquartile range means nothing.
+/// The fewest repeats of a promising config. With fewer, an interquartile range means nothing.
 const MIN_REPEATS: usize = 7;
 /// The most repeats of a config, however noisy it is.
 const MAX_REPEATS: usize = 25;

@@ -20,7 +20,7 @@ pub(crate) fn measure(
 ) -> anyhow::Result<Option<MeasuredConfigs>> {
     match process.load(problem, seed, patience::to_load(problem))? {
         Ok(()) => {}
-        // Loading only allocates and fills memory, so a death means that memory ran out.
+        // Loading only allocates and fills memory, so if the process dies, memory has run out.
         Err(Lost::Died) => return Ok(Some(MeasuredConfigs::all_failed(configs, FailureReason::OutOfMemory))),
         Err(Lost::TimedOut) => return Ok(Some(MeasuredConfigs::all_failed(configs, FailureReason::Timeout))),
     }

@@ -8,15 +8,15 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
 pub(crate) enum Request {
-    /// Make the inputs of a problem, which replace those of the problem before.
+    /// Make the inputs of a problem. They replace the inputs of the previous problem.
     Load { problem: Problem, seed: u64 },
-    /// Launch a config once untimed, then `repeats` times.
+    /// Launch a config once to warm the caches, then `repeats` times for the times.
     Time {
         config: Config,
         repeats: u32,
-        /// Compare the result with the reference after the untimed launch.
+        /// Compare the result with the reference after the first launch.
         check: bool,
-        /// If the untimed launch takes longer than this, its time is the only one.
+        /// If the first launch takes longer than this, no other follows and its time counts.
         give_up_ns: Option<u64>,
     },
 }

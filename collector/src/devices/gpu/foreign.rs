@@ -1,5 +1,5 @@
 //! Functions of shared libraries, found at run time. So one program serves nodes with and without a GPU, and
-//! building it needs nothing of a vendor's.
+//! it can be built without any vendor's files.
 #![allow(unsafe_code, reason = "a foreign function interface")]
 
 use std::path::{Path, PathBuf};

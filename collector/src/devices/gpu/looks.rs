@@ -13,7 +13,7 @@ use super::timing_queue::MOST_QUEUED;
 
 /// How many launches a second look at a short kernel takes.
 const SECOND_LOOKS: usize = 3;
-/// How many configs are looked at between two waits. Their kernels are loaded together.
+/// How many configs are launched before the host waits for the GPU. Their kernels are loaded together.
 pub(super) const CHUNK: usize = 64;
 
 const _: () = assert!(CHUNK <= MOST_LOADED && CHUNK * SECOND_LOOKS <= MOST_QUEUED);
@@ -125,7 +125,7 @@ impl MeasuredProblem<'_> {
         Ok(())
     }
 
-    /// Launches a config twice more if it is not far slower than the best. The others keep their first time.
+    /// Launches configs twice more. A config that is far slower than the best keeps its first time.
     pub(super) fn look_again(&mut self, rest: &[(usize, u64)], best: u64) -> Result<(), SessionError> {
         let (again, settled): (Vec<_>, Vec<_>) =
             rest.iter().partition(|&&(_, nanos)| !self.grouped && policy::worth_a_look(nanos, best));

@@ -21,8 +21,8 @@ use crate::devices::samples::Samples;
 use crate::failure::Interrupted;
 use crate::kernels::variant::{Variant, tile_of};
 
-/// If more configs of one problem than this crash or hang, the problem's other configs are given up, too. A
-/// dozen tiles of one variant have crashed on one problem. Each costs a few seconds.
+/// If more configs of one problem than this crash or hang, the problem's other configs are given up, too. The
+/// limit is well above the dozen that once crashed on one problem. Each crash costs a few seconds.
 const MOST_CULPRITS: usize = 40;
 
 /// If this many problems in a row end the process before it launches a config, the GPU is at fault.
@@ -73,7 +73,7 @@ impl GpuMeter {
         Ok((meter, described))
     }
 
-    /// The kernel of the pack that runs a config on a problem.
+    /// The name of the kernel that runs a config on a problem.
     fn kernel(&self, problem: &Problem, config: &Config) -> Option<String> {
         let (variant, tile) = (Variant::in_pack(problem, self.exact).ok()?, tile_of(config)?);
         Some(variant.key(tile, variant.fits(tile, problem)))
@@ -212,9 +212,9 @@ impl Meter for GpuMeter {
 }
 
 impl GpuMeter {
-    /// Counts a problem on which the process ended before a launch. A sound GPU may end the process on one
-    /// problem; if it happens on two in a row, the GPU is at fault. Nothing is recorded, because configs are
-    /// not the reason.
+    /// Counts a problem on which the process ended before a launch. On a sound GPU this may happen with one
+    /// problem. With two in a row, the GPU is at fault. No failure is recorded, because no config is the
+    /// reason.
     fn lost_before_a_launch(&mut self, why: Lost) -> anyhow::Result<Outcome> {
         self.lost_in_a_row += 1;
         let what = match why {

@@ -1,5 +1,5 @@
-//! Measuring on GPUs, with nothing but the driver. Kernels come from a pack, and times from events. The meter
-//! and its process are the parent's side; all other modules run in the measuring process.
+//! Measuring on GPUs, with nothing but the driver. Kernels come from a pack, and times from events. The
+//! modules `meter` and `process` are the parent's side; most other modules run in the measuring process.
 //!
 //! NVIDIA's and AMD's GPUs need different code mainly in the [`driver`], the [`library`] and the
 //! [`management`] library.

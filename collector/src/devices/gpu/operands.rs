@@ -1,4 +1,5 @@
-//! The matrices of one problem on the GPU. There are several copies of each, which take turns.
+//! The matrices of one problem on the GPU. Small problems have several copies, which launches use
+//! in turn.
 
 use diode_core::{Bias, Layout, Problem, Tile};
 
@@ -6,12 +7,12 @@ use super::arguments::Arguments;
 use super::driver::{Gpu, Memory, Result, Slice};
 use crate::kernels::support::{BLOCK, REFERENCE_TILE, reference_size};
 
-/// How many copies of a small problem there are. Each launch of a group finds the inputs of its own
-/// copy cold.
+/// How many copies a small problem's matrices have. Each launch of a group takes its own copy,
+/// whose inputs are not in the cache.
 pub(super) const TURNS: u64 = 16;
 /// The most bytes that the copies of a small problem take.
 const MOST_FOR_TURNS: u64 = 1 << 30;
-/// How many bytes are left free, because the driver and other processes need some, too.
+/// How many bytes are left free for the driver and other processes.
 pub(super) const SPARE_BYTES: u64 = 1 << 30;
 /// Matrices start at multiples of this, as with torch's allocator.
 const GRANULE: u64 = 512;

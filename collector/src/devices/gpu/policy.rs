@@ -8,29 +8,29 @@ use super::store::MOST_LOADED;
 pub(super) const NEAR_BEST: usize = 100;
 // The near-best configs and the library are loaded at once.
 const _: () = assert!(NEAR_BEST < MOST_LOADED);
-/// How many rounds the near-best configs get. A short disturbance of the GPU then affects all of them alike.
+/// How many rounds the near-best configs get. A short disturbance of the GPU affects them alike.
 pub(super) const ROUNDS: usize = 4;
-/// Launches of a config in one round. They follow one another, so that the kernel's code stays at hand.
+/// Launches of a config in one round. They follow one another, so that the kernel's code stays in the cache.
 const PER_ROUND: u64 = 5;
-/// Launches of a short kernel in one round. Short kernels are noisier and cost little. In four rounds, every
-/// copy of the inputs is used twice.
+/// Launches of a short kernel in one round. Short kernels are noisier and cost little. Four rounds of eight
+/// launches use each of the 16 copies of the inputs twice.
 const PER_ROUND_SHORT: u64 = 8;
 const SHORT_NS: u64 = 50_000;
-/// The most nanoseconds that the near-best configs of one problem may take. Beyond it, they get fewer
+/// The most nanoseconds that the near-best configs of one problem may take. To stay within it, they get fewer
 /// launches.
 const NEAR_BEST_NS: u64 = 4_000_000_000;
 /// Configs that are slower than the best by at most this factor, but not near-best, get three launches in
 /// all.
 const WORTH_A_LOOK: f64 = 1.5;
-/// Shorter kernels are launched in groups between two events. Events have steps of tens of nanoseconds, and
-/// each costs more than a microsecond.
+/// Shorter kernels are launched in groups between two events. The times of events have steps of tens of
+/// nanoseconds, and an event costs more than a microsecond.
 pub(super) const GROUPED_BELOW_NS: u64 = 6_000;
 /// Configs of a grouped problem that are slower than the best by more than this factor keep their first time.
 pub(super) const WORTH_A_GROUP: f64 = 4.0;
-/// For longer kernels, the first launch is as good as the second: fetching the code does not matter.
+/// A kernel that takes at least this long gets no second look, because fetching its code hardly matters.
 pub(super) const LONG_NS: u64 = 200_000;
-/// For shorter kernels, fetching the code counts. It takes a few microseconds: less than 1 % of a longer
-/// kernel.
+/// If a problem's best kernel takes less, rounds fetch each kernel's code by an untimed launch. That takes a
+/// few microseconds: less than 1 % of a longer kernel.
 pub(super) const CODE_COUNTS_BELOW_NS: u64 = 1_000_000;
 /// If rounds differ by more than this factor, they were disturbed.
 const STEADY: f64 = 1.04;
@@ -42,8 +42,7 @@ pub(super) fn near_best(looks: &[(usize, u64)]) -> Vec<usize> {
     sorted.iter().take(NEAR_BEST).map(|&&(config, _)| config).collect()
 }
 
-/// How many launches each config gets in one round. `sum_ns` is what one launch of every config takes
-/// together.
+/// How many launches each config gets in one round. One launch of every config takes `sum_ns` in all.
 pub(super) fn per_round(sum_ns: u64, configs: usize) -> usize {
     let most = if sum_ns < SHORT_NS * configs as u64 { PER_ROUND_SHORT } else { PER_ROUND };
     let affordable = NEAR_BEST_NS / (sum_ns.max(1) * ROUNDS as u64);

@@ -9,8 +9,7 @@ use super::session_error::SessionError;
 use super::store::KernelSlot;
 use crate::kernels::support::{Support, tolerance};
 
-/// How much farther from the reference the library's result may be than the result of our kernels, as a
-/// factor.
+/// The library's result may be this many times as far from the reference as the result of a pack's kernel.
 const LIBRARY_LATITUDE: f32 = 16.0;
 /// How long the host may take to queue one call of the library.
 const LIBRARY_CALL_NS: u64 = 10_000;
@@ -54,8 +53,8 @@ impl<'s> PreparedProblem<'s> {
         Ok(Self { session, operands, wrong, compare })
     }
 
-    /// Whether there are enough copies of the inputs to take turns. Then a launch right after another finds
-    /// its inputs cold.
+    /// Whether there are enough copies of the inputs to take turns. Then the inputs of a launch are not in
+    /// the cache, even right after another launch.
     pub(super) fn takes_turns(&self) -> bool {
         self.operands.takes_turns()
     }

@@ -80,8 +80,8 @@ pub(super) fn measure<'a>(
     Ok(Message::Measured(results))
 }
 
-/// The reason for refusing a problem that would fit on the GPU, but not beside what others hold
-/// now.
+/// The reason for refusing a problem that would fit on the GPU, but not beside what other programs
+/// hold now.
 fn no_room(needed: u64, memory: MemoryInfo) -> String {
     let gib = |bytes: u64| format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30));
     format!(

@@ -10,7 +10,7 @@ use super::protocol::{Cause, Measure, Message, Results};
 use crate::devices::measuring_process::{Lost, MeasuringProcess};
 use crate::devices::meter::NotReady;
 
-/// How many times as long as a chunk of launches the start may take. It loads the driver, the pack and the
+/// The start may take this many times as long as a chunk of launches. It loads the driver, the pack and the
 /// library, perhaps on a busy node.
 const START: u32 = 4;
 /// The rates of the slowest kernel that works, in operations and in bytes per second.
@@ -181,7 +181,7 @@ impl GpuProcess {
 /// How long the kernels themselves may take while the process is silent.
 fn slowest(problem: &Problem, configs: usize) -> Duration {
     let kernel = problem.flops() / SLOWEST_FLOPS_PER_SECOND + problem.bytes() / SLOWEST_BYTES_PER_SECOND;
-    // A chunk may have more than 16 launches, but nearly all of them are far from the slowest.
+    // A chunk may have more than 16 launches, but nearly all of them are far faster than the slowest kernel.
     let launches = configs.clamp(1, 16) as f64;
     Duration::try_from_secs_f64(kernel * launches).unwrap_or(Duration::MAX)
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use diode_core::{Config, FailureReason, Problem};
 use serde::{Deserialize, Serialize};
 
-/// A fact of the provenance, and its only value. It says that the pack's kernels serve only the sizes that they
-/// were built for.
+/// The name of a fact of the provenance, and below it the fact's only value. The fact says that the pack's
+/// kernels serve only the sizes that they were built for.
 pub(crate) const KERNEL_SIZES: &str = "kernel_sizes";
 pub(crate) const EXACT: &str = "exact";
 
@@ -40,8 +40,8 @@ pub(crate) enum Message {
         /// What the user should know before measuring for hours.
         warnings: Vec<String>,
     },
-    /// The process is about to launch some configs for the first time. These are the places of the first and
-    /// the last config in the request. For a single config, both are its place.
+    /// The process is about to launch some configs for the first time. `At` holds the places of the first and
+    /// the last of them in the request. For a single config, both are its place.
     At {
         first: usize,
         last: usize,
@@ -62,7 +62,7 @@ pub(crate) enum Message {
     },
 }
 
-/// What ended a measuring process. It decides whether another process could go on.
+/// What ended a measuring process. The cause decides whether another process could go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Cause {
@@ -86,12 +86,13 @@ pub(crate) struct Results {
     pub(crate) repeated: u32,
     /// Whether the near-best configs were still disturbed the last time.
     pub(crate) disturbed: bool,
-    /// Nanoseconds that the GPU spent in kernels. Besides the timed kernels, these flush its cache, make the
-    /// inputs and compare results.
+    /// Nanoseconds that the GPU spent in kernels. These are the timed kernels, and kernels that flush its
+    /// cache, make the inputs and compare results.
     pub(crate) busy_ns: u64,
     /// Nanoseconds from the request to the last result.
     pub(crate) wall_ns: u64,
-    /// How often the GPU may have had to wait for a launch. Such a launch is timed again, a few times at most.
+    /// How often a launch may have come too late and kept the GPU waiting. It is then timed again, a few times
+    /// at most.
     pub(crate) late: u32,
     pub(crate) sm_mhz: Option<u32>,
     pub(crate) celsius: Option<u32>,

@@ -22,7 +22,7 @@ struct StoredKernel {
     function: Option<Function>,
     /// When the kernel was last asked for, counted in calls of `load`.
     used: u64,
-    /// Whether the kernel stays loaded. It belongs to no config.
+    /// Whether the kernel stays loaded. Only kernels that belong to no config do.
     stays: bool,
     /// Whether the kernel's result was compared with the reference and was right.
     verified: bool,
@@ -125,7 +125,7 @@ impl Store {
         Ok(self.load(gpu, &[slot])?.pop().map(|(_, reason)| reason))
     }
 
-    /// Makes room for `more` kernels. It unloads the kernels that were not asked for the longest.
+    /// Makes room for `more` kernels. It unloads the kernels that were asked for longest ago.
     fn make_room(&mut self, gpu: &Gpu, more: usize) -> Result<(), DriverError> {
         let loaded = |kernel: &&mut StoredKernel| kernel.function.is_some() && !kernel.stays;
         let mut others: Vec<&mut StoredKernel> = self.kernels.iter_mut().filter(loaded).collect();

@@ -1,4 +1,4 @@
-//! Takes the times of launches. Each launch finds a cold cache, and all are queued before the first ends.
+//! Takes the times of launches. Each finds a cold cache. All are queued before the first ends.
 
 use super::driver::{Event, Gpu, Memory, Result};
 use super::policy;
@@ -8,21 +8,21 @@ pub(super) const MOST_QUEUED: usize = 512;
 /// How many flushes come before the first launch of a batch. They give the host a head start, so that the GPU
 /// never waits between two events.
 const HEAD_START: usize = 8;
-/// How long the clocks may take to rise. Without this wait, the first short problem of a process once took
-/// 1.6 times as long.
+/// How long the clocks may take to rise. Without this wait, the times of a process's first short problem were
+/// once 1.6 times too long.
 const WARM_UP_NS: u64 = 300_000_000;
-/// How often a launch is timed at most, if the GPU may have had to wait for it each time.
+/// A launch is timed at most this often, even if the GPU may have waited for it each time.
 const ATTEMPTS: u32 = 4;
 
 /// Times the launches between [`Queue::start`] and [`Queue::stop`].
 pub(super) struct Queue {
     events: Vec<(Event, Event)>,
     used: usize,
-    /// The begin and the end of the work that the host has not waited for yet.
+    /// The events at the begin and at the end of the work that the host has not waited for yet.
     batch: (Event, Event),
-    /// Whether such work has begun.
+    /// Whether work has begun that the host has not waited for yet.
     begun: bool,
-    /// How often the current launch was timed so far.
+    /// How often the current launch was timed so far without a usable time.
     in_vain: u32,
     /// Memory as large as the last-level cache. Filling it evicts everything else from the cache.
     flush: Memory,
@@ -34,10 +34,10 @@ pub(super) struct Queue {
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Spent {
-    /// Nanoseconds from the first kernel of each batch to the end of its last, added up.
+    /// Nanoseconds from the start of each batch's first kernel to the end of its last, added up.
     pub(super) busy_ns: u64,
-    /// How often the GPU may have had to wait for a launch. Such a launch is timed again, a few times at
-    /// most.
+    /// How often a launch may have come too late and kept the GPU waiting. Such a launch is timed again, a
+    /// few times at most.
     pub(super) late: u32,
 }
 
@@ -95,7 +95,7 @@ impl Queue {
     }
 
     /// Flushes the cache and records the start event. Before the first launch of a batch, and before a launch
-    /// that was late, it flushes several times, so that the host can queue the rest meanwhile.
+    /// that was late, it flushes several times. The host queues the launch meanwhile.
     pub(super) fn start(&mut self, gpu: &Gpu) -> Result<()> {
         self.begin(gpu)?;
         let flushes = if self.used == 0 || self.in_vain > 0 { HEAD_START } else { 1 };

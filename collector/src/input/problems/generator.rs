@@ -94,8 +94,8 @@ impl GeneratorArgs {
         self.problems_of(self.seed, self.num_shapes)
     }
 
-    /// Problems of the same kind as [`Self::problems`], to judge a model that learns from those. They are
-    /// drawn with the next seed. If they are layers of a model, they must be left out of the training.
+    /// Problems to judge a model by that learns from [`Self::problems`]. They are drawn in the same way
+    /// with the next seed. If they are layers of a model, the training must leave them out.
     pub(crate) fn problems_to_judge_by(&self, count: usize) -> Result<Vec<Problem>, Usage> {
         if self.models.any() {
             return held_out(self.problems()?, count);

@@ -1,5 +1,5 @@
-//! Where problems come from: drawn by the generators, the layers of a model, a list, or flags that name
-//! one.
+//! Where problems come from: the generators, the layers of a model, a list, or flags that name one
+//! problem.
 
 mod asked;
 mod generator;

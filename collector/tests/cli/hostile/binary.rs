@@ -67,8 +67,8 @@ pub(super) fn columnar() -> Vec<Bad> {
     };
     let mut flipped = good.clone();
     *flipped.last_mut().unwrap() ^= 1;
-    // A time that repeats a million times takes almost no space. So a small file can hold many problems with
-    // as many times.
+    // A time that repeats a million times takes almost no space. So a small file can hold several problems
+    // with a million times each.
     let mut repeated = small().remove(0);
     repeated.solutions[0].configs = vec![diode_core::ConfigIndex(0); 1 << 20];
     repeated.solutions[0].times = TimeColumn::Nanos(vec![1; 1 << 20]);

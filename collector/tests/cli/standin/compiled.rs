@@ -1,5 +1,5 @@
 //! Kernels that Triton has really compiled for an AMD GPU. They state where their arguments lie, and each
-//! launch is compared with that. The kernels themselves do not run.
+//! launch is compared with this statement. The kernels themselves do not run.
 
 use diode_core::{Bias, Config, DType, FailureReason, Op, ProblemFields};
 

@@ -55,7 +55,7 @@ impl Node {
         Self::with_configs(vendor, problems, &tiles)
     }
 
-    /// The same, with a pack of these configs.
+    /// Like [`Self::new`], with a pack of these configs.
     pub(super) fn with_configs(vendor: Vendor, problems: &str, configs: &[String]) -> Self {
         let sandbox = Sandbox::new();
         sandbox.write("problems.json", problems);

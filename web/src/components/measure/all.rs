@@ -13,7 +13,7 @@ use super::{ask, refused, states};
 use crate::api::Failure;
 use crate::{cache, format};
 
-/// More problems would occupy the agents for days.
+/// The most problems of one request. More would occupy the agents for days.
 const MOST: usize = 1_000;
 
 /// How many problems are in each state, and how many were requested now.
@@ -44,7 +44,7 @@ pub(crate) fn MeasureAll(
     ready: Signal<Option<u32>>,
 ) -> impl IntoView {
     let stage = RwSignal::new(Stage::Offered);
-    // The outcome of one list does not hold for the next.
+    // A new list starts without the outcome of the old one.
     Effect::new(move |_| {
         ready.track();
         stage.set(Stage::Offered);

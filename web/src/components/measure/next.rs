@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use crate::{api, format};
 
-/// What the sentence needs of an agent. The whole type would make the first load larger.
+/// The fields of an agent that are needed. The whole type would make the first load larger.
 #[derive(Deserialize)]
 struct Agent {
     seen_at: String,

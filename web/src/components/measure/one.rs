@@ -32,7 +32,7 @@ pub(crate) fn MeasureThis(
         possible.map(|(slug, problem)| state_path(&slug, [&problem.id()]))
     });
     let (asking, refusal) = (RwSignal::new(false), RwSignal::new(None::<Failure>));
-    // A refusal of one problem does not hold for the next.
+    // A new problem starts without the refusal of the old one.
     Effect::new(move |_| {
         wanted.track();
         refusal.set(None);
@@ -57,8 +57,8 @@ pub(crate) fn MeasureThis(
         });
     };
     let state = move || told.value().and_then(|told| Some(told.first()?.clone()));
-    // While the answer for this problem is awaited, the last one belongs to another problem. It keeps its place,
-    // so that nothing jumps, but is not shown.
+    // Until this problem's answer arrives, the last answer is about another problem. It keeps its place, so that
+    // nothing jumps, but is hidden.
     let is_own = Memo::new(move |_| {
         let own = wanted.with(|wanted| wanted.as_ref().map(|(_, problem)| problem.id()));
         let is_told = || match told.get() {

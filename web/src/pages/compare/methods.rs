@@ -29,7 +29,7 @@ fn timed(all: &[HardwareSummary]) -> Vec<Choice> {
     all.iter().flat_map(of).collect()
 }
 
-/// Two methods of one hardware: the one with the most problems that has two methods.
+/// Two methods of the hardware with the most problems among hardware with several methods.
 fn usual(all: &[HardwareSummary]) -> Option<[String; 2]> {
     let one = all.iter().filter(|one| one.methods.len() > 1).max_by_key(|one| one.problems)?;
     let of = |place: usize| MethodOn { hardware: one.hardware.slug.clone(), method: one.methods[place] };

@@ -170,7 +170,7 @@ fn side_by_side(a: &ModelSummary, b: &ModelSummary) -> impl IntoView + use<> {
     }
 }
 
-/// Figures that differ by less than this count as the same. The unit is that of a share.
+/// Two figures, written as shares of 1, count as the same if they differ by less than this.
 const SAME: f64 = 0.002;
 
 fn verdict(left: f64, right: f64, more_is_better: bool) -> &'static str {

@@ -1,4 +1,4 @@
-//! Two of a kind, such as two kinds of hardware: the choices, and the request for their comparison.
+//! Two things to compare, such as two types of hardware: the choices, and the request.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ fn Hardware(all: Arc<Vec<HardwareSummary>>) -> impl IntoView {
     let mut measured: Vec<&HardwareSummary> = all.iter().filter(|one| one.timings > 0).collect();
     measured.sort_by_key(|one| std::cmp::Reverse(one.problems));
     let usual: Vec<String> = measured.iter().map(|one| one.hardware.slug.to_string()).collect();
-    // The hardware with the most problems is the one that the other is compared with.
+    // The hardware with the most problems is `b`: the other is compared with it.
     let [Some(usual_a), Some(usual_b)] = [1, 0].map(|place| usual.get(place).cloned()) else {
         return view! { <Empty heading="Two kinds of hardware are needed">"Fewer were measured here. " <a href="/contribute">"Contribute measurements"</a> " of another."</Empty> }
             .into_any();
@@ -62,7 +62,7 @@ pub(super) fn Compared(
     /// The kernels whose times the server compares if the address names none.
     #[prop(default = Kernels::Triton)]
     usual_kernels: Kernels,
-    /// The hardware of both models, if two models are compared. Their picks are Triton kernels.
+    /// The hardware of both models, if two models are compared. Picks of models are Triton kernels.
     #[prop(optional)]
     of_models: Option<String>,
 ) -> impl IntoView {

@@ -13,7 +13,7 @@ use crate::format;
 use crate::query::{History, parameter, use_set_parameters};
 use crate::remote::{Load, remote};
 
-/// A longer list would be hard to choose from. Older uploads are named by their ids.
+/// The most uploads in the list, so that it is easy to choose from. Older uploads are named by their ids.
 const OFFERED: usize = 100;
 
 #[component]
@@ -22,7 +22,7 @@ pub(super) fn UploadPair() -> impl IntoView {
     let who = remote::<WhoAsks>(|| Some("/session".to_owned()));
     move || match who.get() {
         Load::Waiting => view! { <Skeleton height="40rem" /> }.into_any(),
-        // Without an answer, nobody's uploads come first.
+        // If the server does not say who the reader is, no uploads are listed as the reader's own.
         who => {
             let own = match who {
                 Load::Ready(who) => who.account.as_ref().map(|account| account.name.clone()),
@@ -43,8 +43,8 @@ fn offered<'a>(all: &'a [Receipt], own: Option<&AccountName>) -> Vec<&'a Receipt
     first
 }
 
-/// What is compared if the address names nothing, or only the first of the two: the first upload of the list, and
-/// the next one of the same hardware.
+/// The pair for an address that names only the first upload or none. The pair has one hardware: the named upload
+/// and the list's first other one, or the first two of the list.
 fn usual(offered: &[&Receipt], named: &str) -> [String; 2] {
     let hardware = |receipt: &Receipt| receipt.hardware.first().map(|one| one.slug.clone());
     let same = |one: &Receipt, other: &Receipt| one.id != other.id && hardware(one) == hardware(other);

@@ -38,7 +38,7 @@ struct Waiting {
 pub(super) struct Queue {
     entries: RwSignal<Vec<Entry>>,
     waiting: StoredValue<VecDeque<Waiting>, LocalStorage>,
-    /// The check and the upload under way. Dropping one ends it, so leaving the page ends it, too.
+    /// The check and the upload under way. Both are dropped, and so end, when the reader leaves.
     check: StoredValue<Option<Worker>, LocalStorage>,
     upload: StoredValue<Option<Upload>, LocalStorage>,
     is_busy: StoredValue<bool>,

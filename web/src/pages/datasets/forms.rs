@@ -8,9 +8,9 @@ use diode_core::api::{HardwareSummary, MAX_IN_OTHERS, MAX_IN_PARQUET};
 pub(crate) struct Form {
     pub(crate) ending: &'static str,
     pub(crate) what: &'static str,
-    /// torch-diode's formats cannot name a method, so the server writes them only if no timing has one.
+    /// torch-diode's formats name no method, so the server writes them only if no timing has one.
     is_torch_diodes: bool,
-    /// More timings need several files, which the page does not offer.
+    /// The most timings of one file. More would need several files, which the page does not offer.
     most: u64,
 }
 

@@ -29,7 +29,7 @@ pub(super) fn ConfigBoard(summary: Arc<HardwareSummary>) -> impl IntoView {
     let (map, any_fault) = (use_query_map(), any_fault());
     let slug = summary.hardware.slug.to_string();
     let is_measured = summary.timings > 0;
-    // A kernel is written for one operator, so the list is for one, too.
+    // A kernel is written for one operator, so the list is also for one operator.
     let usual = summary.ops.iter().find(|op| **op == Op::Mm).or(summary.ops.first());
     let usual_op = usual.map(ToString::to_string).unwrap_or_default();
     let ops = summary.ops.iter().map(|op| (op.to_string(), op.to_string())).collect();
@@ -113,7 +113,7 @@ fn List(cover: Arc<ConfigCover>, op: String) -> impl IntoView {
     .into_any()
 }
 
-/// A sentence about the first list that reaches the goal. If none does, about the whole list.
+/// A sentence about the shortest list that reaches the goal, or about the whole list if none does.
 fn verdict(steps: &[CoverStep], problems: u64, op: &str) -> String {
     let reached = enough(steps);
     let covered = steps[reached - 1].share;
@@ -138,14 +138,15 @@ fn covers(steps: &[CoverStep], number: usize) -> String {
     )
 }
 
-/// What the shorter lists that people use reach.
+/// What lists of 4, 8, 16 and 32 configs cover, if they are shorter than the list that reaches the
+/// goal.
 fn shorter(steps: &[CoverStep]) -> Option<String> {
     let shorter = [4, 8, 16, 32].into_iter().filter(|number| *number < enough(steps));
     let said: Vec<String> = shorter.map(|number| covers(steps, number)).collect();
     (!said.is_empty()).then(|| format!("{}.", said.join(", ")))
 }
 
-/// How many configs reach the goal. All of them, if even they do not reach it.
+/// How many configs reach the goal. If all together do not reach it, the number of all.
 fn enough(steps: &[CoverStep]) -> usize {
     steps.iter().position(|step| step.share >= GOAL).map_or(steps.len(), |place| place + 1)
 }
@@ -206,7 +207,7 @@ fn python(steps: &[CoverStep]) -> String {
     }
     let list = |template: &Template| {
         let own = || steps.iter().map(|step| &step.config).filter(|config| config.template() == *template);
-        // Without a tile, there is no triton.Config, and the lines are comments.
+        // If no config has a tile, there is no triton.Config to list, and all lines are comments.
         let is_list = own().any(|config| config.tile().is_some());
         let indent = if is_list { "    " } else { "" };
         let lines: String = own().map(|config| format!("{indent}{}\n", config_line(config))).collect();

@@ -20,8 +20,8 @@ pub(super) fn row(
     let href = link(&format!("/problems/{}", row.problem_id), parameters);
     let dtype = row.problem.a_dtype.to_string();
     let shown = shown(row, kernels);
-    // With a single contributor, every row would have the mark. So only rows with several contributors get
-    // it.
+    // If the problem has a single contributor, there is no mark. Hardware with one contributor
+    // would have it in every row.
     let is_alone =
         row.unconfirmed && row.contributors > 1 && shown.is_some_and(|shown| shown.config == row.best);
     let mark = is_alone.then(

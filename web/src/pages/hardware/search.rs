@@ -45,8 +45,8 @@ pub(super) fn ShapeSearch(summary: Arc<HardwareSummary>) -> impl IntoView {
     }
 }
 
-/// Reads a shape as everywhere: `4096x4096x4096`, `8x512x512x64 fp16`. The op and the type come from the filters if the
-/// text does not name them, or else are the most usual ones.
+/// Reads a shape in the notation of all pages: `4096x4096x4096`, `8x512x512x64 fp16`. An op or a type that the text
+/// does not name comes from the filters, or else is the most usual one.
 fn shape(text: &str, op: Option<Op>, dtype: Option<DType>, measured: &[DType]) -> Result<Problem, String> {
     let usual = Some(DType::BFloat16).filter(|usual| measured.contains(usual));
     let dtype = dtype.or(usual).or(measured.first().copied()).unwrap_or(DType::BFloat16);

@@ -80,7 +80,7 @@ pub(super) fn Paste() -> impl IntoView {
     }
 }
 
-/// The text of a paste. `None` if a field takes it, or if it cannot be a shape: that has a digit.
+/// The text of a paste. `None` if a field takes it, or if it has no digit and so is no shape.
 fn pasted_outside_fields(event: &ClipboardEvent) -> Option<String> {
     let place = event.target()?.dyn_into::<Element>().ok()?;
     let text = event.clipboard_data()?.get_data("text").ok()?;

@@ -11,7 +11,8 @@ use crate::worker::Worker;
 
 /// The number of lines that are ranked together. The page adds their rows in one turn, which must be short.
 const PORTION: usize = 32;
-/// The number of portions that the worker has at a time. With a second one, it need not wait for the page.
+/// The number of portions that the worker has at a time. The worker ranks one while the page adds the rows
+/// of the other.
 const AHEAD: usize = 2;
 
 #[derive(Clone, Copy)]
@@ -51,7 +52,7 @@ impl AtWork {
         list
     }
 
-    /// Starts a list. This ends the list before.
+    /// Starts a list. This ends the previous list.
     pub(super) fn begin(self, model: &Model, lines: Vec<Line>, tf32: bool, epilogue: Epilogue) {
         self.clear();
         self.total.set(lines.len());

@@ -24,7 +24,7 @@ pub(super) fn read(text: &str, defaults: Defaults) -> Option<Vec<Line>> {
         Some(Line::new(number, timed(line, &details[..details.len().min(DETAILS)], defaults)?))
     });
     let mut found: Vec<Line> = timed.collect();
-    // These lines name the same multiplications in less detail.
+    // `Tuned` lines name the same multiplications in less detail.
     if found.is_empty() {
         let met = numbered().filter_map(|(number, line)| Some(Line::new(number, met(line, defaults)?)));
         found = met.collect();
@@ -66,7 +66,7 @@ fn timed(line: &str, details: &[&str], defaults: Defaults) -> Option<Result<Prob
     })
 }
 
-/// The text after `name` in the lines of one multiplication. Lines of the next one are not searched.
+/// The text after `name` in the lines of one multiplication. The next multiplication is not searched.
 fn said<'a>(details: &[&'a str], name: &str) -> Option<&'a str> {
     let own = details.iter().take_while(|line| !line.contains(TIMED));
     own.filter_map(|line| line.split_once(name)).map(|(_, value)| value.trim()).next()

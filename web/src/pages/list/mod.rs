@@ -31,7 +31,7 @@ use crate::pages::predict::{DTYPES, Defaults, epilogues, float32, model_choice};
 use crate::remote::{Load, remote};
 use crate::{format, handed_over};
 
-/// A longer list would take long, and nobody reads so long a table.
+/// The most lines of a list. More would take long, and nobody reads so long a table.
 const MOST_LINES: usize = 20_000;
 
 const EXAMPLE: &str =

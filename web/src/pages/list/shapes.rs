@@ -30,7 +30,7 @@ pub(crate) fn one_shape(text: &str) -> Result<(Problem, bool), String> {
     Ok((shape_of_kind(text, Op::Mm, DType::BFloat16)?, tf32))
 }
 
-/// The same problem for another op and type, unless the text names them. Without a batch, a batched op stands for the plain one.
+/// Reads one shape. `op` and `dtype` apply unless the text names others. A batched `op` becomes `mm` if the text has no batch.
 pub(crate) fn shape_of_kind(text: &str, op: Op, dtype: DType) -> Result<Problem, String> {
     let usual = Defaults { op, dtype, b_layout: Layout::Row, bias: Bias::Vector };
     let mut said = ShapeWords::read(text)?;

@@ -41,7 +41,7 @@ pub(crate) fn ModelPage() -> impl IntoView {
 fn content(model: &ModelSummary) -> impl IntoView + use<> {
     let id = model.id.to_string();
     let download = api::url(&format!("/models/{id}/download"));
-    // The browser can read only files of this type, so the rest is shown only for them.
+    // The browser can read only files of this type. For other types, the rest is not shown.
     let ranks = model.model_type == ModelType::Ranking;
     let evaluation = match &model.evaluation {
         Some(report) => view! { <Metrics report=report.clone() /> }.into_any(),

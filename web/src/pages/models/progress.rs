@@ -156,8 +156,8 @@ fn open(id: String, progress: JobSignals) -> Option<Stream> {
             }
         })
     };
-    // After a broken connection, the browser reconnects by itself. If the server refused the connection, it is closed,
-    // and `finish` finds out why.
+    // After a broken connection, the browser reconnects by itself. If the server refused the connection, the browser
+    // closes the stream, and `finish` finds out why.
     let on_error = {
         let source = source.clone();
         Closure::<dyn FnMut(Event)>::new(move |_: Event| {

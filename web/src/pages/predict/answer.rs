@@ -113,7 +113,7 @@ fn ranking_view(
     let hardware = &model.metadata().hardware;
     let rounds = rounds(problem, asked.tf32);
     let (picks, _, verdict) = followed(ranking, hardware, problem, asked.epilogue, TOP);
-    // The roofline is that of the multiplication alone, so there is none with an epilogue.
+    // The roofline is of the multiplication alone, so none is shown with an epilogue.
     let facts = hardware.facts.as_ref().filter(|_| verdict.is_none());
     let roof = facts.and_then(|facts| roofline(facts, problem, rounds));
     let shown = Shown { problem, best: picks.first().map_or(Micros(0.0), Weighed::total), roof, verdict };

@@ -7,7 +7,7 @@ use leptos::prelude::*;
 use crate::components::Bar;
 use crate::format;
 
-/// Shows the share of the group's unseen problems for which the best of k picks was within 5 % of the best.
+/// Shows for how many of the group's unseen problems the best of k picks was within 5 % of the best config.
 #[component]
 pub(super) fn Confidence(known: GroupConfidence) -> impl IntoView {
     let rows = known.within_5_percent.iter().map(|&(picks, share)| {

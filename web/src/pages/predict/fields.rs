@@ -1,5 +1,5 @@
-//! The form's fields as signals. A change of the address changes them, and a change of them changes the
-//! address.
+//! The form's fields as signals. A change of the address changes the signals, and a change of a signal
+//! changes the address.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::query::address;
 /// The types that the form offers. The address may name others.
 pub(crate) const DTYPES: [DType; 3] = [DType::BFloat16, DType::Float16, DType::Float32];
 
-/// The address changes this long after the last key, because browsers limit how often it may change.
+/// The address changes this long after the last key press, because browsers limit how often it may change.
 const SETTLED: Duration = Duration::from_millis(250);
 
 /// Every field of the form, as text.
@@ -123,8 +123,8 @@ impl Fields {
         ]
     }
 
-    /// Sets the fields to what a text says about a shape. The others stay. A batch also changes the op to a
-    /// batched one, unless the text names the op.
+    /// Sets the fields to what a text says about a shape. Other fields stay as they are. A batch also
+    /// changes the op to a batched one, unless the text names the op.
     pub(super) fn take(self, said: &[(&'static str, String)]) {
         let value = |key: &str| said.iter().find(|(own, _)| *own == key).map(|(_, value)| value.clone());
         if value("b").is_some() {

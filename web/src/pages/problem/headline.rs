@@ -72,7 +72,7 @@ fn views(detail: &ProblemDetail) -> Option<impl IntoView + use<>> {
         .then(|| view! { <nav class="chips" aria-label="Views">{chips.collect_view()}</nav> })
 }
 
-/// Stands where the best Triton config rounds and the library does not.
+/// Shown if the best Triton config rounds to TF32 and the library does not.
 const ROUNDS: &str = "TF32: this config rounds float32 to 10 bits of mantissa. The library computes in full, so the two \
     are not compared.";
 

@@ -64,7 +64,7 @@ fn unmeasured(
     shape: [(&'static str, String); SHAPE.len()],
 ) -> AnyView {
     let board = format!("/hardware/{hardware}");
-    // Only an address that comes from Predict describes the problem. Others have just its id.
+    // Only an address that comes from Predict describes the problem. Others have only the id.
     let problem = described(&shape).filter(|problem| problem.id().as_str() == id);
     let wanted = Some(hardware.clone()).filter(|slug| !slug.is_empty()).zip(problem);
     let predict = link("/predict", shape.into_iter().chain([("hardware", hardware.clone())]));
@@ -180,8 +180,8 @@ fn Measured(detail: Arc<ProblemDetail>, predictions: Signal<Predictions>) -> imp
         }
         .into_any();
     }
-    // The table waits for the chart. It is below the first screenful, and its rows would keep a slow computer from
-    // drawing the chart. They would also be made twice, the second time with the predicted times.
+    // The table waits for the chart. The table is below the first screenful, and its rows would keep a slow
+    // computer from drawing the chart. They would also be made twice, the second time with the predicted times.
     let is_chart_settled = Memo::new(move |before: Option<&bool>| {
         before == Some(&true) || predictions.with(|predictions| *predictions != Predictions::Awaited)
     });

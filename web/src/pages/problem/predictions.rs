@@ -85,8 +85,8 @@ impl Predictions {
         }
     }
 
-    /// Whether the table has columns for predictions. It has them before the times arrive, so that nothing moves
-    /// then.
+    /// Whether the table has columns for predictions. It has them before the times arrive, so that their arrival
+    /// moves nothing.
     pub(super) fn have_columns(&self) -> bool {
         matches!(self, Self::Awaited | Self::Made(_))
     }

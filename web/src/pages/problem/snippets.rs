@@ -1,4 +1,4 @@
-//! The best Triton configs and the answer itself, as code to copy.
+//! The best Triton configs, and commands that get the page's figures, as code to copy.
 
 use std::sync::Arc;
 

@@ -45,8 +45,8 @@ fn is_right(inputs: &Inputs, output: &Output, index: usize) -> bool {
         sum += bias;
         magnitude += bias.abs();
     }
-    // Two sources of rounding: the sum of k terms, by the classical bound, and the result itself.
-    // For f16 the latter includes the smallest steps around zero.
+    // Rounding has two sources: the sum of k terms, with the classical bound, and the result. For
+    // f16, the bound of the result includes the smallest steps around zero.
     let summation = (k + 1) as f64 * f64::from(f32::EPSILON) * magnitude;
     let rounding = match inputs.problem.out_dtype {
         DType::Float16 => sum.abs() / 1024.0 + 1e-7,

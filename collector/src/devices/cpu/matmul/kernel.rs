@@ -27,8 +27,8 @@ impl Instructions {
         Self::Baseline
     }
 
-    /// Adds A·B to `sums`. These hold one register block per pair of strips; A's strips are the
-    /// outer index.
+    /// Adds A·B to `sums`. The sums are one register block per pair of strips, first for all strips
+    /// of B with A's first strip.
     pub(crate) fn multiply(self, panel: Panel<'_>) {
         match self {
             #[cfg(target_arch = "x86_64")]

@@ -1,5 +1,5 @@
 //! The CPU backend: a blocked, multi-threaded matrix multiplication. The fields of a config decide
-//! its loops, as on a GPU.
+//! the loops, as on a GPU.
 //!
 //! `num_warps` threads compute output tiles of `block_m`×`block_n` from panels that are `block_k`
 //! deep, in the order that `group_m` gives. Inputs are widened to f32 while a panel is packed, and

@@ -68,7 +68,7 @@ impl Operand {
     }
 }
 
-/// Packs `width` runs along the depth as rows of `W` elements.
+/// Writes `width` runs along the depth side by side: row k of the strip gets element k of each run.
 fn interleave<T: Element, const W: usize>(
     matrix: &[T],
     row_length: usize,
@@ -77,7 +77,7 @@ fn interleave<T: Element, const W: usize>(
     depth: Range<usize>,
     strip: &mut [f32],
 ) {
-    /// Long enough to widen many at once, short enough for the stack and the L1 cache.
+    /// Enough elements to widen at once, and few enough for the stack and the L1 cache.
     const CHUNK: usize = 64;
     let mut wide = [0.0; CHUNK];
     for w in 0..width {

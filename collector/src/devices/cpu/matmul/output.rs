@@ -9,7 +9,7 @@ use half::{bf16, f16};
 ///
 /// Different threads write the tiles of one row, so the elements are atomics. Relaxed stores are
 /// plain stores in machine code. They suffice, because tiles are disjoint and joining the threads
-/// makes them visible.
+/// makes the stores visible.
 pub(crate) enum Output {
     F32(Vec<AtomicU32>),
     F16(Vec<AtomicU16>),
@@ -58,7 +58,7 @@ impl Output {
     }
 
     /// Overwrites all elements with NaN. Otherwise an element that a faulty config leaves out could
-    /// still hold the right value of the config before.
+    /// still hold the right value from the previous config.
     pub(crate) fn poison(&self) {
         match self {
             Self::F32(out) => out.iter().for_each(|e| e.store(f32::NAN.to_bits(), Ordering::Relaxed)),

@@ -38,7 +38,7 @@ pub(crate) enum NoDriver {
     TooOld(Vendor, #[source] libloading::Error),
     #[error("the {} finds no GPU; see whether {} it, or use --backend cpu", .0.driver(), .0.hiding())]
     NoGpu(Vendor),
-    /// The node has no GPU with this number. It may have had one that has got lost.
+    /// The node has no GPU with this number. A GPU with this number may have been lost.
     #[error("device {device}: this node has {count}, counted from 0")]
     Fewer { device: u32, count: u32 },
     #[error("the {} does not work", .0.driver())]

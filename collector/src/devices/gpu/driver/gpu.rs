@@ -48,8 +48,8 @@ impl Gpu {
     pub(crate) fn allocate(&self, bytes: u64) -> Result<Memory> {
         let mut pointer = 0;
         let call = &self.driver.0.api.allocate;
-        // SAFETY: writes one pointer. An allocation of zero bytes would be refused, so there is always at least
-        // one.
+        // SAFETY: writes one pointer. The driver refuses an allocation of zero bytes, so at least one byte is asked
+        // for.
         self.check(call.name, unsafe { (call.function)(&mut pointer, bytes.max(1) as usize) })?;
         Ok(Memory { driver: self.driver.clone(), pointer, bytes })
     }
@@ -109,7 +109,7 @@ impl Gpu {
     /// Queues a launch.
     ///
     /// The arguments must be those that the kernel was compiled for. Packs state the layout of arguments that they
-    /// were built with, and backends launch no other.
+    /// were built with, and backends launch only packs with this layout.
     pub(crate) fn launch(
         &self,
         function: &Function,

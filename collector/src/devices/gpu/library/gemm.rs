@@ -4,8 +4,8 @@ use std::ffi::c_int;
 
 use diode_core::{DType, Layout, Problem};
 
-/// The libraries are column-major. They compute the transposed product, which takes the same memory. So A
-/// and B change places in a call; in this type, they are still those of the problem.
+/// The libraries are column-major. So a call computes the transposed product, whose bytes in memory are
+/// the same, and swaps A and B. In this type, A and B are the problem's.
 pub(super) struct Gemm {
     pub(super) a_transposed: bool,
     pub(super) b_transposed: bool,

@@ -94,8 +94,8 @@ const ADD_BIAS: u32 = 4;
 const MAX_WORKSPACE: c_int = 1;
 const NOT_SUPPORTED: c_int = 15;
 
-/// Room for a library's answer about an algorithm, which begins with the algorithm. The answers of both libraries
-/// are smaller.
+/// Room for a library's answer when it is asked for an algorithm. The answer begins with the algorithm. In both
+/// libraries it is shorter than this.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub(super) struct Choice([u64; 16]);
@@ -106,7 +106,7 @@ pub(super) struct Light {
     handle: Handle,
     workspace: Memory,
     pub(super) version: i32,
-    /// The last multiplication that was prepared. Many launches follow that differ only in the addresses.
+    /// The last multiplication that was prepared. It serves many launches, which differ only in the addresses.
     last: RefCell<Option<Prepared>>,
 }
 

@@ -30,7 +30,7 @@ functions! {
     }
 }
 
-/// `amdsmi_gpu_metrics_t`, as far as version 1.6 of the driver's table has it.
+/// The fields of `amdsmi_gpu_metrics_t` up to version 1.6 of the driver's table.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct Metrics {
@@ -157,7 +157,7 @@ impl AmdSmi {
             power_limit_mw: milliwatts(power.now),
             default_power_limit_mw: milliwatts(power.usual),
             divided: divided == 0 && text(&partition).is_some_and(|name| name != "SPX"),
-            // This process is one of those counted.
+            // The count includes this process.
             others: self.processes().map_or(0, |processes| processes.saturating_sub(1)),
         }
     }
@@ -182,7 +182,7 @@ impl Metrics {
     }
 }
 
-/// Whether a value is known. The library gives all ones, or zero, if it does not know a value.
+/// Whether a value is known. For an unknown value, the library gives zero or sets all bits.
 fn known(value: u16) -> bool {
     value != 0 && value != u16::MAX
 }

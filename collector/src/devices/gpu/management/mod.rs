@@ -22,7 +22,7 @@ pub(crate) struct State {
 }
 
 /// Why clocks are lower than they could be. NVIDIA's library states the present reasons. AMD's
-/// states all reasons since the last question.
+/// library states all reasons since it was last asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Throttled {
     /// Heat or the power supply: something is wrong with the node.

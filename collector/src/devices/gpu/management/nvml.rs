@@ -8,8 +8,8 @@ use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
 
 use super::{Settings, State, Throttled};
 
-/// The name under which the driver installs the library. The crate's default is the name in a development
-/// package.
+/// The name under which the driver installs the library. `nvml_wrapper` would look for the name in a
+/// development package.
 const LIBRARY: &str = "libnvidia-ml.so.1";
 
 /// NVIDIA's library, opened for one GPU.
@@ -55,13 +55,13 @@ impl Nvml {
             power_limit_mw: self.device.power_management_limit().ok(),
             default_power_limit_mw: self.device.power_management_limit_default().ok(),
             divided: self.device.mig_mode().is_ok_and(|mode| mode.current == 1),
-            // This process is one of those counted.
+            // The count includes this process.
             others: self.processes().map_or(0, |processes| processes.saturating_sub(1)),
         }
     }
 
-    /// How many processes compute on the GPU. Their numbers are not compared with ours: in a container, the
-    /// library gives the host's numbers.
+    /// How many processes compute on the GPU. Their ids are not compared with this process's own: in a
+    /// container, the library gives the host's ids.
     pub(super) fn processes(&self) -> Option<usize> {
         Some(self.device.running_compute_processes().ok()?.len())
     }

@@ -71,8 +71,8 @@ fn a_config_that_crashes_the_process_is_found_and_left_out() {
         assert_eq!(measured.failed, [(configs()[1], FailureReason::Launch)]);
         let timed: Vec<Config> = measured.timed.iter().map(|(config, _)| *config).collect();
         assert_eq!(timed, [configs()[0], configs()[2]]);
-        // On the next problem no process dies, because the config that ended one before is left
-        // out.
+        // On the next problem no process dies, because the config that ended the earlier process is
+        // left out.
     }
 }
 

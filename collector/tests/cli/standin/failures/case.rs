@@ -17,11 +17,11 @@ const ALL: usize = 3;
 
 pub(super) struct Case {
     pub(super) name: &'static str,
-    /// The vendors on whose GPUs it can happen.
+    /// The vendors on whose GPUs the fault can happen.
     pub(super) on: &'static [Vendor],
     pub(super) arrange: fn(&mut Arrangement<'_>),
     pub(super) end: End,
-    /// What `diode` prints about it.
+    /// What `diode` prints about the fault.
     pub(super) says: &'static str,
 }
 

@@ -1,4 +1,4 @@
-//! Faults on the host: a full disk, a killed process, a damaged pack. Also one of two GPUs that
+//! Faults on the host: a full disk, a killed process, a damaged pack. In one test, one of two GPUs
 //! breaks.
 
 use std::process::{Command, Stdio};

@@ -5,8 +5,8 @@ use diode_standin::{Effect, Rule};
 
 use super::case::{AMD, BOTH, Case, End, NVIDIA, run};
 
-/// Free memory in which the small problems fit, but not the large one. It includes what is left to
-/// others.
+/// Free memory in which the small problems fit, but not the large one. It includes the memory that
+/// is left to other programs.
 const ROOM: u64 = (1 << 30) + (2 << 20);
 
 #[test]

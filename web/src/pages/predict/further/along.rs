@@ -67,7 +67,7 @@ pub(super) fn Along(fields: Fields, model: Arc<Model>, is_open: RwSignal<bool>) 
     }
 }
 
-/// The problem with other values of one size. Its own value is among them.
+/// The problem with several values of one size, its own value among them.
 fn varied(problem: &Problem, field: Field) -> Vec<Line> {
     let mut sizes: Vec<u64> = (0..=LAST_POWER)
         .flat_map(|power| [Some(1_u64 << power), (power > 0).then(|| 3_u64 << (power - 1))])

@@ -46,8 +46,8 @@ pub(super) fn Further(about: About) -> impl IntoView {
     let is_open = about.is_open;
     let stage = RwSignal::new(Stage::Closed);
     let content = StoredValue::new_local(None::<AnyView>);
-    // The content gets the owner of this component and lasts as long. Owned by the effect, it would end when the
-    // effect runs again.
+    // The content is owned by this component and lasts as long as it. If the effect owned the content, the
+    // content would end when the effect runs again.
     let owner = Owner::current().map(|owner| owner.downgrade());
     let fetch = move || {
         let Some(owner) = owner.as_ref().and_then(WeakOwner::upgrade) else { return };
