@@ -63,7 +63,7 @@ fn of_measurements() -> [Chart; 3] {
     ]
 }
 
-fn of_predictions(problem: &str, model: &str) -> [Chart; 3] {
+fn of_predictions(problem: &str, model: &str) -> [Chart; 4] {
     [
         Chart {
             name: "configs of a problem",
@@ -95,6 +95,17 @@ fn of_predictions(problem: &str, model: &str) -> [Chart; 3] {
             rows: "[data-testid=each-problem] tbody tr",
             told: ONE_EACH,
             cells: &[0, 1, 2],
+        },
+        // Nobody trained this model on the server: its file states the losses.
+        Chart {
+            name: "a released model's training",
+            path: format!("/models/{model}"),
+            file: "how-it-learnt",
+            opened_by: None,
+            place: "[data-testid=curves]",
+            rows: "[data-testid=losses] tbody tr",
+            told: ONE_EACH,
+            cells: &[1, 2],
         },
     ]
 }

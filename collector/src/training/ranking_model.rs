@@ -34,8 +34,8 @@ pub(super) fn train(
     let mut unwritten = None;
     let fitted = fit(set, &plan, &known, &mut |step: &Progress| {
         progress.tell(step);
-        if let Progress::Learnt { phase, weights } = step {
-            checkpoint.add(phase.clone(), weights.clone());
+        if let Progress::Learnt { phase, network } = step {
+            checkpoint.add(phase.clone(), network.clone());
             unwritten = keep(beside, &checkpoint).err();
         }
         let stop = interrupt.requested() || unwritten.is_some();

@@ -157,7 +157,7 @@ pub trait AccountStore: Send + Sync {
         now: Now,
     ) -> StoreResult<Option<PasswordReset>>;
 
-    /// The accounts with an address, at most [`MAX_ACCOUNTS_OF_ADDRESS`].
+    /// The accounts with this address, at most [`MAX_ACCOUNTS_OF_ADDRESS`].
     async fn accounts_of_email(&self, email: &EmailAddress) -> StoreResult<Vec<Credentials>>;
 
     /// Uses up a link that was sent to an address, and gives the address to `account`. The link must have been

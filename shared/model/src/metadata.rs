@@ -55,7 +55,7 @@ fn one() -> f64 {
 }
 
 /// How a model was trained.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Training {
     pub data_digest: Digest,
     pub problems: u64,
@@ -73,6 +73,9 @@ pub struct Training {
     /// Whether the problems that are kept for judging were left out.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub without_kept: bool,
+    /// The loss of each epoch of the model's network, in order. Older files do not state it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub losses: Vec<f64>,
 }
 
 impl Metadata {

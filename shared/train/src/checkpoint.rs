@@ -17,17 +17,34 @@ const KEY: &str = "diode-checkpoint";
 /// The name of the networks' digest in the metadata.
 const NETWORKS: &str = "networks";
 
+/// What comes before a phase in the name of its losses in the file.
+const LOSSES_OF: &str = "losses of ";
+
+/// A network that was trained to the end.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct LearntNetwork {
+    pub weights: Vec<f32>,
+    /// The loss of each epoch, in order.
+    pub losses: Vec<f32>,
+}
+
 /// Finished networks, by their phase of the training.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Checkpoint {
     key: String,
-    networks: BTreeMap<String, Vec<f32>>,
+    networks: BTreeMap<String, LearntNetwork>,
 }
 
 impl Checkpoint {
     /// An empty checkpoint for a training.
     pub fn new(set: &TrainingSet, plan: &Plan) -> Self {
-        let key = format!("{} {:?} {} {}", set.digest(), plan.options, plan.folds, env!("CARGO_PKG_VERSION"));
+        let key = format!(
+            "{} {:?} {} {} with losses",
+            set.digest(),
+            plan.options,
+            plan.folds,
+            env!("CARGO_PKG_VERSION")
+        );
         Self { key: Digest::of(key.as_bytes()).to_string(), networks: BTreeMap::new() }
     }
 
@@ -40,10 +57,16 @@ impl Checkpoint {
             return Err(TrainError::OtherCheckpoint);
         }
         let mut read = Self { key: self.key.clone(), networks: BTreeMap::new() };
-        for (phase, view) in SafeTensors::deserialize(bytes)?.iter() {
+        for (name, view) in SafeTensors::deserialize(bytes)?.iter() {
             let (values, _) = view.data().as_chunks::<4>();
-            let weights = values.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect();
-            read.add(phase.to_owned(), weights);
+            let values = values.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect();
+            let losses_of = name.strip_prefix(LOSSES_OF);
+            let network = read.networks.entry(losses_of.unwrap_or(name).to_owned()).or_default();
+            if losses_of.is_some() {
+                network.losses = values;
+            } else {
+                network.weights = values;
+            }
         }
         if stated(NETWORKS) != Some(&read.digest()) {
             return Err(TrainError::DamagedCheckpoint);
@@ -54,32 +77,34 @@ impl Checkpoint {
 
     fn digest(&self) -> String {
         let mut all = Vec::new();
-        for (phase, weights) in &self.networks {
-            all.extend_from_slice(phase.as_bytes());
-            all.extend(weights.iter().flat_map(|weight| weight.to_le_bytes()));
+        for (name, data) in self.tensors() {
+            all.extend_from_slice(name.as_bytes());
+            all.extend(data);
         }
         Digest::of(&all).to_string()
     }
 
+    /// The values that the file holds, each with its name there.
+    fn tensors(&self) -> impl Iterator<Item = (String, Vec<u8>)> {
+        let bytes = |values: &[f32]| values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        self.networks.iter().flat_map(move |(phase, LearntNetwork { weights, losses })| {
+            [(phase.clone(), bytes(weights)), (format!("{LOSSES_OF}{phase}"), bytes(losses))]
+        })
+    }
+
     pub fn to_bytes(&self) -> Result<Vec<u8>, TrainError> {
-        let data: Vec<(&String, Vec<u8>)> = self
-            .networks
-            .iter()
-            .map(|(phase, weights)| (phase, weights.iter().flat_map(|w| w.to_le_bytes()).collect()))
-            .collect();
+        let data: Vec<(String, Vec<u8>)> = self.tensors().collect();
         let views = data
             .iter()
-            .map(|(phase, data)| {
-                Ok((phase.as_str(), TensorView::new(Dtype::F32, vec![data.len() / 4], data)?))
-            })
+            .map(|(name, data)| Ok((name.as_str(), TensorView::new(Dtype::F32, vec![data.len() / 4], data)?)))
             .collect::<Result<Vec<_>, safetensors::SafeTensorError>>()?;
         let stated = [(KEY, self.key.clone()), (NETWORKS, self.digest())];
         let metadata = HashMap::from(stated.map(|(name, value)| (name.to_owned(), value)));
         Ok(safetensors::serialize(views, Some(metadata))?)
     }
 
-    pub fn add(&mut self, phase: String, weights: Vec<f32>) {
-        self.networks.insert(phase, weights);
+    pub fn add(&mut self, phase: String, network: LearntNetwork) {
+        self.networks.insert(phase, network);
     }
 
     /// How many networks are finished.
@@ -87,7 +112,7 @@ impl Checkpoint {
         self.networks.len()
     }
 
-    pub(crate) fn network(&self, phase: &str) -> Option<&[f32]> {
-        self.networks.get(phase).map(Vec::as_slice)
+    pub(crate) fn network(&self, phase: &str) -> Option<&LearntNetwork> {
+        self.networks.get(phase)
     }
 }

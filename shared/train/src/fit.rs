@@ -7,7 +7,7 @@ use diode_core::api::EvaluationReport;
 use diode_core::{Heuristic, Problem};
 use diode_model::{FEATURE_SET, Metadata, Model, ModelError, Network, Training, TrainingRange};
 
-use crate::checkpoint::Checkpoint;
+use crate::checkpoint::{Checkpoint, LearntNetwork};
 use crate::curves::EpochLoss;
 use crate::fold_models::{FoldModel, JudgedFold, fold_models};
 use crate::folds::Folds;
@@ -180,7 +180,11 @@ impl Course<'_> {
         let Normalisation { mean, std, .. } = self.normalisation.clone();
         let network = Network::new(mean, std, mlp.layers()?).and_then(Network::rounded_to_half);
         let network = network.map_err(ModelError::from)?;
-        let model = Model::new(metadata(set, self.plan), network)?;
+        let mut metadata = metadata(set, self.plan);
+        if phase == FINAL {
+            metadata.training.losses = losses.iter().map(|epoch| rounded(epoch.loss)).collect();
+        }
+        let model = Model::new(metadata, network)?;
         Ok(Run { model, losses, stopped: !complete })
     }
 
@@ -193,23 +197,30 @@ impl Course<'_> {
         observe: Observer<'_>,
     ) -> Result<(Mlp, bool), TrainError> {
         let options = &self.options;
-        if let Some(weights) = self.checkpoint.network(phase) {
+        let loss_of = |epoch, loss| EpochLoss { phase: phase.to_owned(), epoch, loss };
+        if let Some(LearntNetwork { weights, losses: known_losses }) = self.checkpoint.network(phase) {
             let known = Mlp::untrained(&self.normalisation.idle, options)?;
             known.set_weights(weights).map_err(|_| TrainError::OtherCheckpoint)?;
+            losses.extend((1..).zip(known_losses).map(|(epoch, &loss)| loss_of(epoch, loss)));
             return Ok((known, true));
         }
         let learnt = learn(problems, &self.normalisation.idle, options, |epoch, epochs, loss| {
-            let phase = phase.to_owned();
-            losses.push(EpochLoss { phase: phase.clone(), epoch, loss });
-            observe(&Progress::Epoch { phase, phases: self.phases, epoch, epochs, loss })
+            losses.push(loss_of(epoch, loss));
+            observe(&Progress::Epoch { phase: phase.to_owned(), phases: self.phases, epoch, epochs, loss })
         })?;
         let mut complete = learnt.complete;
         if complete {
-            let (phase, weights) = (phase.to_owned(), learnt.mlp.weights()?);
-            complete = observe(&Progress::Learnt { phase, weights }).is_continue();
+            let losses = losses.iter().map(|epoch| epoch.loss).collect();
+            let network = LearntNetwork { weights: learnt.mlp.weights()?, losses };
+            complete = observe(&Progress::Learnt { phase: phase.to_owned(), network }).is_continue();
         }
         Ok((learnt.mlp, complete))
     }
+}
+
+/// A loss with as many digits as a reader needs. More would only make the model's file longer.
+fn rounded(loss: f32) -> f64 {
+    (f64::from(loss) * 1e4).round() / 1e4
 }
 
 /// How often an epoch uses a problem. Problems of the second method are used several times. They are few, and
@@ -256,5 +267,6 @@ pub(crate) fn training(set: &TrainingSet, seed: u64, created_at: String) -> Trai
         created_at,
         tool: concat!("diode ", env!("CARGO_PKG_VERSION")).to_owned(),
         without_kept: set.is_without_kept(),
+        losses: Vec::new(),
     }
 }

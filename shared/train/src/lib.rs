@@ -27,7 +27,7 @@ mod schedule;
 mod set;
 mod side_by_side;
 
-pub use checkpoint::Checkpoint;
+pub use checkpoint::{Checkpoint, LearntNetwork};
 pub use cross_validate::cross_validate;
 pub use curves::{EpochLoss, curves};
 pub use error::TrainError;

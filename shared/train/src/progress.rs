@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
+use crate::LearntNetwork;
+
 /// One report.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Progress {
@@ -20,7 +22,7 @@ pub enum Progress {
     /// A part of a long epoch is done. The training can be stopped here.
     PartOfEpoch,
     /// A network is finished. A later run can continue from a [`Checkpoint`](crate::Checkpoint) with it.
-    Learnt { phase: String, weights: Vec<f32> },
+    Learnt { phase: String, network: LearntNetwork },
 }
 
 /// How far a training has come, computed from its reports.
@@ -55,6 +57,9 @@ mod tests {
             last = now;
         }
         assert_eq!(last, 1.0);
-        assert_eq!(share.after(&Progress::Learnt { phase: "a".to_owned(), weights: Vec::new() }), None);
+        assert_eq!(
+            share.after(&Progress::Learnt { phase: "a".to_owned(), network: LearntNetwork::default() }),
+            None
+        );
     }
 }

@@ -46,8 +46,8 @@ pub(crate) enum Lockable<'a> {
 }
 
 impl Lockable<'_> {
-    /// The number of the thing's lock. The numbers of [`Exclusive`] are small; no digest gives such a small
-    /// number.
+    /// The number of the thing's lock. The numbers of [`Exclusive`] are small. A digest practically never gives
+    /// such a small number.
     pub(crate) fn number(self) -> i64 {
         let name = match self {
             Self::Hardware(slug) => format!("hardware {slug}"),

@@ -38,6 +38,7 @@ pub(crate) fn metadata() -> Metadata {
             created_at: "2026-01-01T00:00:00Z".to_owned(),
             tool: "diode 0.1.0".to_owned(),
             without_kept: false,
+            losses: Vec::new(),
         },
         range: None,
         evaluation: None,

@@ -150,8 +150,8 @@ fn a_resumed_training_ends_as_an_uninterrupted_one() {
     let mut checkpoint = Checkpoint::new(&set, &plan);
     // This training is stopped when half of the folds are done.
     let stopped = fit(&set, &plan, &checkpoint.clone(), &mut |step| match step {
-        Progress::Learnt { phase, weights } => {
-            checkpoint.add(phase.clone(), weights.clone());
+        Progress::Learnt { phase, network } => {
+            checkpoint.add(phase.clone(), network.clone());
             ControlFlow::Continue(())
         }
         Progress::Epoch { phase, epoch: 2, .. } if phase != "final" => ControlFlow::Break(()),
@@ -173,6 +173,8 @@ fn a_resumed_training_ends_as_an_uninterrupted_one() {
     .unwrap();
     assert_eq!(phases.into_iter().collect::<Vec<_>>(), ["fold 1 of 2", "fold 2 of 2"]);
     let whole = fit(&set, &plan, &Checkpoint::new(&set, &plan), &mut ignore).unwrap();
+    assert_eq!(again.losses, whole.losses);
+    assert_eq!(whole.model.metadata().training.losses.len(), 10, "the file has the losses of its network");
     let bytes = |fitted: Fitted| fitted.model.to_bytes().unwrap();
     assert_eq!(bytes(again), bytes(whole));
 

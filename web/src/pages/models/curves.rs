@@ -1,31 +1,36 @@
-//! How the loss fell while this server trained the model, according to the training's events.
-
-use std::sync::Arc;
+//! How the loss fell in the training: by the training's events if this server trained the model, else by the model's
+//! file.
 
 use diode_core::api::{Epoch, JobEvent};
-use diode_core::ids::JobId;
+use diode_core::ids::{JobId, ModelId};
+use diode_model::Model;
 use leptos::prelude::*;
 
 use crate::api::Failure;
 use crate::charts::{self, Curve};
 use crate::components::{Empty, Loaded};
-use crate::format;
 use crate::remote::remote_file;
+use crate::{format, models};
 
 /// The name of the phase in which the network of the model's file is trained.
 const FINAL: &str = "final";
 
 #[component]
 pub(super) fn Curves(
+    /// The model, if its file can state losses.
+    file: Option<ModelId>,
     /// The training. `None` if another server or program trained the model.
     job: Option<JobId>,
 ) -> impl IntoView {
+    let from_file = move || match file.clone() {
+        Some(id) => view! { <FromTheFile id /> }.into_any(),
+        None => nothing("The server no longer has the record of the training."),
+    };
     let shown = match job {
-        None => nothing("It was not trained on this server, and a model's file does not keep the losses."),
+        None => from_file(),
         Some(job) => {
             let events = remote_file(move || Some(format!("/jobs/{job}/events")), epochs);
-            let missing = || nothing("The server no longer has the record of the training.");
-            view! { <Loaded remote=events height="30rem" missing children=|epochs| drawn(&epochs) /> }
+            view! { <Loaded remote=events height="30rem" missing=from_file children=|epochs| of_events(&epochs) /> }
                 .into_any()
         }
     };
@@ -35,6 +40,23 @@ pub(super) fn Curves(
             {shown}
         </section>
     }
+}
+
+#[component]
+fn FromTheFile(id: ModelId) -> impl IntoView {
+    let model = models::model(move || Some(id.to_string()));
+    view! { <Loaded remote=model height="30rem" children=|model| of_file(&model) /> }
+}
+
+fn of_file(model: &Model) -> AnyView {
+    let losses = &model.metadata().training.losses;
+    if losses.is_empty() {
+        return nothing("The model's file does not state the losses of its training.");
+    }
+    let points = (1..).zip(losses.iter().copied()).collect();
+    let curve = Curve { phase: FINAL.to_owned(), is_final: true, points };
+    let epochs = format::counted(losses.len() as u64, "epoch");
+    drawn(&[curve], format!("{epochs} of the network in the file, as the file states them."))
 }
 
 fn nothing(why: &'static str) -> AnyView {
@@ -70,7 +92,7 @@ fn curves(epochs: &[Epoch]) -> Vec<Curve> {
     curves
 }
 
-fn drawn(epochs: &Arc<Vec<Epoch>>) -> AnyView {
+fn of_events(epochs: &[Epoch]) -> AnyView {
     let curves = curves(epochs);
     if curves.is_empty() {
         return nothing("The training was over before its progress was written down.");
@@ -83,6 +105,10 @@ fn drawn(epochs: &Arc<Vec<Epoch>>) -> AnyView {
         format::count(curves.len() as u64),
         format::counted(u64::from(all), "epoch")
     );
+    drawn(&curves, hint)
+}
+
+fn drawn(curves: &[Curve], hint: String) -> AnyView {
     let rows = curves.iter().flat_map(|curve| {
         curve.points.iter().map(|(epoch, loss)| {
             view! {
@@ -97,7 +123,7 @@ fn drawn(epochs: &Arc<Vec<Epoch>>) -> AnyView {
     let rows = rows.collect_view();
     view! {
         <p class="hint">{hint}</p>
-        {charts::training(&curves)}
+        {charts::training(curves)}
         <details>
             <summary>"The same as a table"</summary>
             <div class="table-box" tabindex="0">

@@ -86,7 +86,7 @@ fn content(model: &ModelSummary) -> impl IntoView + use<> {
             <Judged summary=model.clone() />
             <FromTheFile id=model.id.clone() />
         })}
-        <Curves job=model.job.clone() />
+        <Curves file=ranks.then(|| model.id.clone()) job=model.job.clone() />
         <section class="card" data-testid="citation">
             <h2>"Licence and citation"</h2>
             {licence(model)}
