@@ -42,8 +42,6 @@ impl Turn {
 thread_local! {
     /// Postponed work, in the order in which it will be done.
     static PUT_OFF: RefCell<VecDeque<Box<dyn FnOnce()>>> = RefCell::default();
-    /// Work that comes before all postponed work.
-    static NEXT: RefCell<VecDeque<Box<dyn FnOnce()>>> = RefCell::default();
     static IS_AT_WORK: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -54,12 +52,6 @@ pub(crate) fn put_off(work: impl FnOnce() + 'static) {
     begin();
 }
 
-/// Does work in the next turn, before all postponed work.
-pub(crate) fn put_off_little(work: impl FnOnce() + 'static) {
-    NEXT.with_borrow_mut(|waiting| waiting.push_back(Box::new(work)));
-    begin();
-}
-
 fn begin() {
     if IS_AT_WORK.replace(true) {
         return;
@@ -67,14 +59,7 @@ fn begin() {
     spawn_local(async {
         pass().await;
         let mut began = js_sys::Date::now();
-        loop {
-            let next = NEXT.with_borrow_mut(VecDeque::pop_front);
-            let is_turn_over = next.is_some();
-            let Some(work) = next.or_else(|| PUT_OFF.with_borrow_mut(VecDeque::pop_front)) else { break };
-            if is_turn_over {
-                pass().await;
-                began = js_sys::Date::now();
-            }
+        while let Some(work) = PUT_OFF.with_borrow_mut(VecDeque::pop_front) {
             work();
             follow_effects().await;
             if js_sys::Date::now() - began >= TURN_MS {

@@ -3,8 +3,6 @@
 use leptos::html::Div;
 use leptos::prelude::*;
 
-use crate::turns::put_off_little;
-
 /// Follows the width and height of an element. `None` until the element is on the page.
 pub(super) fn use_size(element: NodeRef<Div>) -> Signal<Option<(f64, f64)>> {
     let size = RwSignal::new(None);
@@ -16,10 +14,10 @@ pub(super) fn use_size(element: NodeRef<Div>) -> Signal<Option<(f64, f64)>> {
         }
     };
     Effect::new(move |_| {
-        // Measuring at once would force the browser to lay the page out, and would make the drawing part of this
-        // turn. Measuring after all postponed work would show the chart last.
+        // Measuring at once would force the browser to lay the page out, and would make the drawing part of this turn.
+        // At the beginning of a frame, the browser lays the page out in any case, and the frame shows the chart.
         if element.get().is_some() {
-            put_off_little(measure);
+            request_animation_frame(measure);
         }
     });
     let listener = window_event_listener(leptos::ev::resize, move |_| measure());
