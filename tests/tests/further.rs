@@ -82,12 +82,11 @@ async fn a_size_varies_beside_other_models() -> anyhow::Result<()> {
             "return document.querySelector('{ALONG_ROWS}.is-best')?.textContent.startsWith('5,000') === true"
         ))
         .await?;
-    browser
-        .script::<()>("document.querySelector('[data-testid=along] .chart').dispatchEvent(new KeyboardEvent('keydown', { key: 'Home', bubbles: true }))")
-        .await?;
+    // The new chart is drawn a frame after its table. Until then it takes no keys.
     browser
         .until(
-            "return document.querySelector('[data-testid=along] .tooltip')?.innerText.startsWith('K = 1\\n') === true",
+            "document.querySelector('[data-testid=along] .chart').dispatchEvent(new KeyboardEvent('keydown', { key: 'Home', bubbles: true }));
+             return document.querySelector('[data-testid=along] .tooltip')?.innerText.startsWith('K = 1\\n') === true",
         )
         .await?;
     // The chart still follows after it was closed and opened again.

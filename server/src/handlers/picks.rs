@@ -121,13 +121,15 @@ fn pick(
     let problem: &Problem = stored.problems.get(&view.problem)?;
     let (config, Micros(predicted_us)) = first_pick(ranker, problem)?;
     let consensus = Consensus::of_stored(stored, learnt);
-    let best = consensus.configs.first()?.time;
+    // A config that rounds is faster because it computes something else, so it is no measure for one that does not.
+    let is_alike = |other: &Config| other.rounds_to_tf32() == config.rounds_to_tf32();
+    let best = consensus.configs.iter().find(|agreed| is_alike(&agreed.config)).map(|agreed| agreed.time);
     let measured = consensus.configs.iter().find(|agreed| agreed.config == config).map(|agreed| agreed.time);
     Some(Pick {
         problem_id: view.problem.clone(),
         config,
         predicted_us,
         us: measured.map(|time| time.micros().0),
-        share_of_best: measured.map(|time| best.0 / time.0),
+        share_of_best: best.zip(measured).map(|(best, time)| best.0 / time.0),
     })
 }

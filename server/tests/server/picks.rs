@@ -2,7 +2,7 @@ use diode_core::api::{ModelSummary, Picks, Ratios};
 use diode_core::hardware::{Hardware, find};
 use diode_core::ids::ProblemId;
 use diode_core::space::{Space, SpaceName};
-use diode_core::{Method, Problem, TimeColumn};
+use diode_core::{Config, DType, Method, Op, Problem, ProblemFields, Tile, TimeColumn};
 use diode_model::{Model, Ranker};
 use diode_server::blobs::BlobKind;
 use diode_server::store::Now;
@@ -54,6 +54,28 @@ async fn a_pick_is_compared_with_the_best_that_was_measured() {
     assert_eq!((&first.problem_id, first.config, first.predicted_us), (&problem.id(), expected, predicted.0));
     assert_eq!((first.us, first.share_of_best), (Some(200.0), Some(0.8)));
     assert_eq!((second.us, second.share_of_best), (None, None));
+}
+
+/// A config that rounds to TF32 is five times as fast as the pick, which does not round.
+#[tokio::test]
+async fn a_pick_is_not_compared_with_configs_that_compute_something_else() {
+    let app = TestApp::new().await;
+    let problem = Problem::new(ProblemFields::plain(Op::Mm, 1, 1024, 1024, 1024, DType::Float32)).unwrap();
+    let bytes = std::fs::read(MODEL).unwrap();
+    let model = Model::from_bytes(&bytes).unwrap().for_method(Method::Unspecified);
+    let ranked = Ranker::new(&model).shortlist(&problem, &Space::Named(SpaceName::Full)).unwrap();
+    let picks = ranked.picks(8);
+    let tile = picks.iter().find_map(|(config, _)| config.tile()).unwrap();
+    let rounding = Config::Mm(Tile { allow_tf32: true, ..*tile });
+    let mut measured = dataset(h200(), &[problem.clone()], 1.0);
+    let configs = [rounding, picks[0].0].map(|config| measured.configs.intern(config)).to_vec();
+    measured.solutions[0].configs = configs;
+    measured.solutions[0].times = TimeColumn::from_nanos(vec![200_000, 1_000_000]).unwrap();
+    app.receipt(columnar(&measured)).await;
+    shipped(&app, &bytes, &h200()).await;
+
+    let Picks { items, .. } = app.fetch(&format!("{PICKS}{}", problem.id())).await;
+    assert_eq!((items[0].us, items[0].share_of_best), (Some(1000.0), Some(1.0)));
 }
 
 /// Adds a file as a shipped model of a hardware.

@@ -78,6 +78,9 @@ pub struct Training {
     pub losses: Vec<f64>,
 }
 
+/// No training that converges has a larger loss.
+const MOST_LOSS: f64 = 1e6;
+
 impl Metadata {
     /// Checks metadata that came from outside.
     pub(crate) fn validate(&self) -> Result<(), ModelError> {
@@ -95,6 +98,9 @@ impl Metadata {
             if !(factor.is_finite() && factor > 0.0) {
                 return Err(Invalid::new(name, factor, "a finite factor above 0").into());
             }
+        }
+        if let Some(loss) = self.training.losses.iter().find(|loss| !(0.0..=MOST_LOSS).contains(*loss)) {
+            return Err(Invalid::new("losses", loss, format!("from 0 to {MOST_LOSS}")).into());
         }
         self.confidence.iter().try_for_each(GroupConfidence::validate)?;
         Ok(())

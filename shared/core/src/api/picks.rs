@@ -25,6 +25,7 @@ pub struct Pick {
     pub predicted_us: f64,
     /// The measured time of the pick, if it was timed.
     pub us: Option<f64>,
-    /// Best time of all configs, the library's among them / measured time of the pick.
+    /// Best time of all configs, the library's among them / measured time of the pick. Configs that round to TF32 are
+    /// compared with one another only.
     pub share_of_best: Option<f64>,
 }

@@ -1,7 +1,7 @@
 //! The model file: exact round trips, and refusals that say why.
 
 use crate::sample::{metadata, model, network};
-use diode_model::{COLUMN_COUNT, Layer, Metadata, Model, ModelError, Network};
+use diode_model::{COLUMN_COUNT, Layer, Metadata, Model, ModelError, Network, Training};
 
 #[test]
 fn a_file_gives_back_the_model_and_the_same_bytes() {
@@ -49,6 +49,10 @@ fn metadata_must_be_usable() {
     bare.hardware.facts = None;
     assert!(refusal(bare).contains("nvidia-h200 has no facts"));
     assert!(refusal(Metadata { pick_bias: f64::NAN, ..metadata() }).contains("pick_bias"));
+    for loss in [-1.0, f64::NAN, 1e300] {
+        let training = Training { losses: vec![0.5, loss], ..metadata().training };
+        assert!(refusal(Metadata { training, ..metadata() }).contains("losses"), "{loss}");
+    }
 }
 
 #[test]

@@ -64,6 +64,7 @@ fn side_by_side(problem: &Problem, tf32: bool, all: &[ShapeOnHardware]) -> AnyVi
     let rows = all.iter().flat_map(|one| rows(problem, tf32, one)).collect_view();
     view! {
         {fastest(all)}
+        {unmeasured(problem, all).map(|said| view! { <p class="note" role="note" data-testid="unmeasured">{said}</p> })}
         {as_another_op(problem, all).map(|said| view! { <p class="note" role="note" data-testid="other-op">{said}</p> })}
         <div class="table-box">
             <table data-testid="side-by-side">
@@ -83,6 +84,18 @@ fn side_by_side(problem: &Problem, tf32: bool, all: &[ShapeOnHardware]) -> AnyVi
         </div>
     }
     .into_any()
+}
+
+/// Says where the sizes were not measured, so that nobody takes the times of the nearest problems for the shape's own.
+fn unmeasured(asked: &Problem, all: &[ShapeOnHardware]) -> Option<String> {
+    let names: Vec<&str> = all.iter().filter(|one| !one.exact).map(|one| one.name.as_str()).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "Nobody has measured {} on {}. The table has the nearest measured problems; Predict ranks configs for the shape itself.",
+            asked.dims(),
+            names.join(" and ")
+        )
+    })
 }
 
 /// Says where the sizes were measured, but with another op than the reader asks for.

@@ -170,7 +170,7 @@ fn ranked_row(number: usize, ranked: &Ranked, slug: &str) -> impl IntoView + use
             <td><a href=href>{p.dims()}</a>{particulars}</td>
             <td class="num dim">{number}</td>
             <td class="roomy">{p.op.to_string()}</td>
-            <td class="roomy">{p.a_dtype.to_string()}</td>
+            <td class="roomy">{p.a_dtype.to_string()}{rounds.then_some(", TF32")}</td>
             <td class="mono">{config}</td>
             <td class="num">{time(triton, !is_library)} {mark}</td>
             <td class="num">{time(ranked.library.as_ref(), is_library)}</td>

@@ -50,13 +50,21 @@ fn FromTheFile(id: ModelId) -> impl IntoView {
 
 fn of_file(model: &Model) -> AnyView {
     let losses = &model.metadata().training.losses;
-    if losses.is_empty() {
+    // The chart's axes are logarithmic.
+    let points: Vec<(u32, f64)> = (1..).zip(losses.iter().copied()).filter(|(_, loss)| *loss > 0.0).collect();
+    if points.is_empty() {
         return nothing("The model's file does not state the losses of its training.");
     }
-    let points = (1..).zip(losses.iter().copied()).collect();
+    let left_out = losses.len() - points.len();
     let curve = Curve { phase: FINAL.to_owned(), is_final: true, points };
-    let epochs = format::counted(losses.len() as u64, "epoch");
-    drawn(&[curve], format!("{epochs} of the network in the file, as the file states them."))
+    let mut hint = format!(
+        "{} of the network in the file, as the file states them.",
+        format::counted(losses.len() as u64, "epoch")
+    );
+    if left_out > 0 {
+        hint += &format!(" {left_out} of them have no loss above 0 and are left out.");
+    }
+    drawn(&[curve], hint)
 }
 
 fn nothing(why: &'static str) -> AnyView {

@@ -126,7 +126,7 @@ fn usage(model: &ModelSummary) -> impl IntoView + use<> {
     let command =
         format!("diode predict --model {file} --op {op} --m 4096 --n 4096 --k 4096 --dtype {dtype}");
     view! {
-        <span class="hint">"Rank configs for one shape:"</span>
+        <span class="hint">"With the file, rank configs for one shape:"</span>
         <Snippet text=command />
     }
 }

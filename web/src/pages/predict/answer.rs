@@ -189,7 +189,10 @@ impl Shown<'_> {
             Some(verdict) => {
                 (format!("of it {}", verdict.epilogue), "What the epilogue adds to the multiplication")
             }
-            None => ("Roofline".to_owned(), "Roofline time / predicted time"),
+            None => (
+                "Roofline".to_owned(),
+                "Roofline time / predicted time. The roofline is at the usual clock; at the highest, it can be over 100 %",
+            ),
         };
         view! { <th class="num"><Explained text=text why /></th> }
     }
