@@ -67,7 +67,7 @@ async fn a_pick_is_not_compared_with_configs_that_compute_something_else() {
     let picks = ranked.picks(8);
     let tile = picks.iter().find_map(|(config, _)| config.tile()).unwrap();
     let rounding = Config::Mm(Tile { allow_tf32: true, ..*tile });
-    let mut measured = dataset(h200(), &[problem.clone()], 1.0);
+    let mut measured = dataset(h200(), std::slice::from_ref(&problem), 1.0);
     let configs = [rounding, picks[0].0].map(|config| measured.configs.intern(config)).to_vec();
     measured.solutions[0].configs = configs;
     measured.solutions[0].times = TimeColumn::from_nanos(vec![200_000, 1_000_000]).unwrap();
