@@ -1,4 +1,5 @@
-//! Collecting for torch-diode's other commands that measure.
+//! What three of torch-diode's commands share: `collect-shapeset`, `create-validation` and `collect-and-train` all measure
+//! problems and write the results to files.
 
 use std::path::{Path, PathBuf};
 

@@ -4,8 +4,8 @@ use diode_core::{Config, Micros};
 
 use crate::picks::diverse;
 
-/// The library can be one of several picks only if its predicted time is less than this many times the best
-/// config's predicted time.
+/// The library can be one of several picks only if its predicted time, after the handicap, is less than the best
+/// config's predicted time multiplied by this.
 const LIBRARY_REACH: f64 = 1.3;
 
 /// The configs of a space for one problem, with the best first.

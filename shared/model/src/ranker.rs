@@ -27,7 +27,7 @@ pub fn rank_all(model: &Model, problems: &[Problem], space: &Space) -> Result<Ve
     problems.iter().map(|problem| ranker.rank(problem, space)).collect()
 }
 
-/// Ranks spaces with a model, which is borrowed or shared. While the space and the input types stay the same,
+/// Ranks spaces with a model, which is borrowed or shared. While the space, the operator and the input types stay the same,
 /// what depends on configs alone is computed only once.
 #[derive(Debug, Clone)]
 pub struct Ranker<M> {

@@ -264,7 +264,7 @@ impl Asked {
     }
 }
 
-/// The claims of an ID token, if the provider signed it just now, for this server and this sign-in.
+/// The claims of an ID token, if the provider signed it for this server and this sign-in, and it has not expired.
 fn checked<'a>(
     client: &Client,
     id_token: &'a CoreIdToken,

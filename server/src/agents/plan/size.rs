@@ -3,7 +3,8 @@
 pub(super) struct SizeBin(u8);
 
 impl SizeBin {
-    /// Up to 65,535. Larger sides are rare, and kernels treat them alike.
+    /// All bins. The last one ends at 65,535. There are no bins for larger sizes, because they are rare and kernels treat
+    /// them all alike.
     pub(super) const ALL: [Self; 8] =
         [Self(0), Self(1), Self(2), Self(3), Self(4), Self(5), Self(6), Self(7)];
     /// The bin of a batch of 1, for operators without a batch.
