@@ -92,6 +92,14 @@ async fn the_map_of_sizes_is_the_servers_and_follows_k() -> anyhow::Result<()> {
     let depth = deep["depths"].as_array().context("depths")?.iter().find(|one| one["k"]["least"] == 2897);
     ensure!(depth.context("4096 was measured")?["problems"].as_u64() == Some(problems(&deep)), "{deep}");
     ensure!(problems(&deep) < problems(&sizes));
+    // A cell leads to its problems, with the same range of K.
+    browser.press("document.querySelector('[data-testid=size-map] td a')").await?;
+    browser.wait_for(".board tbody tr").await?;
+    let first = deep["cells"][0]["problems"].as_u64().context("problems of the first cell")?;
+    browser.until(&format!("return document.querySelectorAll('.board tbody tr').length === {first}")).await?;
+    browser
+        .until("return location.search.includes('min_k=2897') && location.search.includes('min_m=')")
+        .await?;
     Ok(())
 }
 

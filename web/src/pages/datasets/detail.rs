@@ -129,20 +129,21 @@ fn facts(summary: &HardwareSummary) -> impl IntoView + use<> {
 }
 
 fn files(summary: &HardwareSummary) -> impl IntoView + use<> {
-    let slug = summary.hardware.slug.to_string();
+    let (slug, timings) = (summary.hardware.slug.to_string(), summary.timings);
     let rows = forms_of(summary).map(|form| {
         let name = format!("{slug}.{}", form.ending);
         let href = api::url(&format!("/datasets/{name}"));
+        let size = format::bytes(form.bytes(timings));
         view! {
             <li>
                 <Download href=Signal::stored(href) name=name.clone() text=name />
-                <span class="hint">{form.what}</span>
+                <span class="hint">{format!("about {size}: {}", form.what)}</span>
             </li>
         }
     });
     let contents = format::counted(summary.timings, "timing");
     view! {
         <ul class="files">{rows.collect_view()}</ul>
-        <p class="hint">{format!("Each has all {contents}. The server makes it when it is asked for, and then tells its size.")}</p>
+        <p class="hint">{format!("Each has all {contents}. The server makes it when it is asked for, so the sizes are estimated from other datasets.")}</p>
     }
 }

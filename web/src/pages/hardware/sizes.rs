@@ -15,12 +15,26 @@ use crate::format;
 use crate::query::{History, link, parameter, use_set_parameters};
 use crate::remote::remote;
 
+/// Gives the address of the leaderboard with the problems of a cell.
+type ProblemsOf = Arc<dyn Fn(&SizeCell) -> String + Send + Sync>;
+
 const KEY: &str = "cells";
 const TILES: &str = "tiles";
 
 #[component]
 pub(super) fn SizeBoard(summary: Arc<HardwareSummary>) -> impl IntoView {
     let (map, any_fault) = (use_query_map(), any_fault());
+    let problems_of: ProblemsOf = {
+        let summary = Arc::clone(&summary);
+        Arc::new(move |cell| {
+            let mut given = map.with_untracked(|map| filter_parameters(&summary, map));
+            let (m, n) = (cell.m, cell.n);
+            let ends = [("min_m", m.least), ("max_m", m.most), ("min_n", n.least), ("max_n", n.most)];
+            given.retain(|(key, _)| !ends.iter().any(|(end, _)| end == key));
+            given.extend(ends.map(|(key, end)| (key, end.to_string())));
+            link(&format!("/hardware/{}", summary.hardware.slug), given)
+        })
+    };
     let sizes = remote::<SizeMap>(move || {
         let given = map.with(|map| filter_parameters(&summary, map));
         (!any_fault.get()).then(|| link(&format!("/hardware/{}/sizes", summary.hardware.slug), given))
@@ -37,20 +51,24 @@ pub(super) fn SizeBoard(summary: Arc<HardwareSummary>) -> impl IntoView {
             </p>
             <Chips label="Cells" choices current=shown choose=move |value| set(&[(KEY, value)], History::Push) />
             <div class="section" class:busy=move || sizes.busy()>
-                <Loaded remote=sizes height="34rem" children=move |sizes| view! { <Sizes sizes shown /> } />
+                <Loaded
+                    remote=sizes
+                    height="34rem"
+                    children=move |sizes| view! { <Sizes sizes shown problems_of=Arc::clone(&problems_of) /> }
+                />
             </div>
         </section>
     }
 }
 
 #[component]
-fn Sizes(sizes: Arc<SizeMap>, shown: Memo<String>) -> impl IntoView {
+fn Sizes(sizes: Arc<SizeMap>, shown: Memo<String>, problems_of: ProblemsOf) -> impl IntoView {
     let depths = depths(&sizes);
     if sizes.cells.is_empty() {
         return view! { {depths} <Empty heading="No problems to show">"None is left by the filters."</Empty> }
             .into_any();
     }
-    let table = move || heat(&sizes.cells, shown.get() == TILES);
+    let table = move || heat(&sizes.cells, shown.get() == TILES, &problems_of);
     view! { {depths} {table} }.into_any()
 }
 
@@ -78,12 +96,12 @@ fn around(range: SizeRange) -> String {
     format::count((range.most / 2 + 1).next_power_of_two())
 }
 
-fn heat(cells: &[SizeCell], are_tiles: bool) -> impl IntoView + use<> {
+fn heat(cells: &[SizeCell], are_tiles: bool, problems_of: &ProblemsOf) -> impl IntoView + use<> {
     let columns: BTreeSet<SizeRange> = cells.iter().map(|cell| cell.n).collect();
     let rows = cells.chunk_by(|a, b| a.m == b.m).map(|row| {
         let cell = |n: &SizeRange| match row.iter().find(|cell| cell.n == *n) {
-            Some(cell) if are_tiles => tile(cell).into_any(),
-            Some(cell) => ratio(cell).into_any(),
+            Some(cell) if are_tiles => tile(cell, problems_of(cell)).into_any(),
+            Some(cell) => ratio(cell, problems_of(cell)).into_any(),
             None => view! { <td></td> }.into_any(),
         };
         view! {
@@ -105,24 +123,30 @@ fn heat(cells: &[SizeCell], are_tiles: bool) -> impl IntoView + use<> {
             </table>
         </div>
         <p class="hint">{if are_tiles {
-            "The tile that is fastest most often, and on how many of the cell's problems."
+            "The tile that is fastest most often, and on how many of the cell's problems. The number leads to the problems."
         } else {
             "Geometric mean of library time / time of the best Triton config: above 1 Triton is faster. Below it, the number of \
-             problems where both were timed."
+             problems where both were timed. The number leads to the cell's problems."
         }}</p>
     }
 }
 
-fn ratio(cell: &SizeCell) -> impl IntoView + use<> {
+fn ratio(cell: &SizeCell, problems: String) -> impl IntoView + use<> {
     let text = cell.triton_over_library.map_or_else(|| "–".to_owned(), format::factor);
     view! {
         <td class=format!("num ratio-{}", Tone::of(cell.triton_over_library).class())>
-            {text} <small>{format::count(cell.compared)}</small>
+            {text} {to_problems(cell, problems, format::count(cell.compared))}
         </td>
     }
 }
 
-fn tile(cell: &SizeCell) -> impl IntoView + use<> {
+/// A link in the small print of a cell.
+fn to_problems(cell: &SizeCell, href: String, text: String) -> impl IntoView + use<> {
+    let name = format!("{text}: problems with M about {} and N about {}", around(cell.m), around(cell.n));
+    view! { <small><a href=href aria-label=name>{text}</a></small> }
+}
+
+fn tile(cell: &SizeCell, problems: String) -> impl IntoView + use<> {
     // The line may end before K, so that narrow columns are enough.
     let text = cell.tile.map_or_else(|| "–".to_owned(), |[m, n, k]| format!("{m}×{n}\u{200b}×{k}"));
     let of = format!("{} of {}", format::count(cell.tile_problems), format::count(cell.problems));
@@ -133,7 +157,7 @@ fn tile(cell: &SizeCell) -> impl IntoView + use<> {
         _ if share < 0.67 => "heat-2",
         _ => "heat-3",
     };
-    view! { <td class=format!("num tile {step}")>{text} <small>{of}</small></td> }
+    view! { <td class=format!("num tile {step}")>{text} {to_problems(cell, problems, of)}</td> }
 }
 
 fn range(range: SizeRange) -> String {
