@@ -51,6 +51,9 @@ async fn a_shape_is_side_by_side_in_one_paste() -> anyhow::Result<()> {
     let shape = |text: &str| format!("{}/compare?shape={text}", server.url());
     browser.open(&shape("3x28672x4096"), "[data-testid=side-by-side] tbody tr").await?;
     browser.until("return document.body.innerText.includes('nearest:')").await?;
+    let said = "return document.querySelector('[data-testid=unmeasured]').innerText";
+    let said: String = browser.script(said).await?;
+    ensure!(said.starts_with("Nobody has measured 3×28672×4096 on NVIDIA H"), "{said}");
     browser.open(&shape("4096"), "#one-shape[aria-invalid=true]").await?;
     browser.until("return document.querySelector('#one-shape-fault').innerText.includes('expected')").await?;
     browser.open(&shape(""), ".empty").await?;

@@ -17,6 +17,9 @@ const KEY: &str = "diode-checkpoint";
 /// The name of the networks' digest in the metadata.
 const NETWORKS: &str = "networks";
 
+/// What the file holds of each network. Files of another form are those of another training.
+const FORM: &str = "weights and losses";
+
 /// What comes before a phase in the name of its losses in the file.
 const LOSSES_OF: &str = "losses of ";
 
@@ -38,13 +41,8 @@ pub struct Checkpoint {
 impl Checkpoint {
     /// An empty checkpoint for a training.
     pub fn new(set: &TrainingSet, plan: &Plan) -> Self {
-        let key = format!(
-            "{} {:?} {} {} with losses",
-            set.digest(),
-            plan.options,
-            plan.folds,
-            env!("CARGO_PKG_VERSION")
-        );
+        let (digest, version) = (set.digest(), env!("CARGO_PKG_VERSION"));
+        let key = format!("{digest} {:?} {} {version} {FORM}", plan.options, plan.folds);
         Self { key: Digest::of(key.as_bytes()).to_string(), networks: BTreeMap::new() }
     }
 

@@ -81,11 +81,10 @@ impl Change {
         );
         let drawn = once_drawn(
             &is_there,
-            "const drawn = performance.now();
-             const answers = performance.getEntriesByType('resource')
+            "const answers = performance.getEntriesByType('resource')
                  .map((answer) => answer.responseEnd)
-                 .filter((end) => end >= began && end <= drawn);
-             window.changed = drawn - Math.max(began, ...answers);",
+                 .filter((end) => end >= began && end <= found);
+             window.changed = performance.now() - Math.max(began, ...answers);",
         );
         let press = format!(
             "window.changed = null;

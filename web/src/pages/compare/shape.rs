@@ -88,12 +88,17 @@ fn side_by_side(problem: &Problem, tf32: bool, all: &[ShapeOnHardware]) -> AnyVi
 
 /// Says where the sizes were not measured, so that nobody takes the times of the nearest problems for the shape's own.
 fn unmeasured(asked: &Problem, all: &[ShapeOnHardware]) -> Option<String> {
-    let names: Vec<&str> = all.iter().filter(|one| !one.exact).map(|one| one.name.as_str()).collect();
+    let unmeasured = || all.iter().filter(|one| !one.exact);
+    let names: Vec<&str> = unmeasured().map(|one| one.name.as_str()).collect();
+    let predict = if unmeasured().any(|one| one.models > 0) {
+        "; Predict ranks configs for the shape itself"
+    } else {
+        ""
+    };
     (!names.is_empty()).then(|| {
+        let (dims, names) = (asked.dims(), names.join(" and "));
         format!(
-            "Nobody has measured {} on {}. The table has the nearest measured problems; Predict ranks configs for the shape itself.",
-            asked.dims(),
-            names.join(" and ")
+            "Nobody has measured {dims} on {names}. The table has the nearest measured problems{predict}."
         )
     })
 }

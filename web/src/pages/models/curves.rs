@@ -23,7 +23,7 @@ pub(super) fn Curves(
     job: Option<JobId>,
 ) -> impl IntoView {
     let from_file = move || match file.clone() {
-        Some(id) => view! { <FromTheFile id /> }.into_any(),
+        Some(id) => view! { <LossesInFile id /> }.into_any(),
         None => nothing("The server no longer has the record of the training."),
     };
     let shown = match job {
@@ -43,28 +43,21 @@ pub(super) fn Curves(
 }
 
 #[component]
-fn FromTheFile(id: ModelId) -> impl IntoView {
+fn LossesInFile(id: ModelId) -> impl IntoView {
     let model = models::model(move || Some(id.to_string()));
     view! { <Loaded remote=model height="30rem" children=|model| of_file(&model) /> }
 }
 
 fn of_file(model: &Model) -> AnyView {
     let losses = &model.metadata().training.losses;
-    // The chart's axes are logarithmic.
-    let points: Vec<(u32, f64)> = (1..).zip(losses.iter().copied()).filter(|(_, loss)| *loss > 0.0).collect();
-    if points.is_empty() {
-        return nothing("The model's file does not state the losses of its training.");
+    // The chart leaves out losses of 0, since its axes are logarithmic.
+    if losses.iter().all(|loss| *loss <= 0.0) {
+        return nothing("The model's file states no loss that could be drawn.");
     }
-    let left_out = losses.len() - points.len();
+    let points = (1..).zip(losses.iter().copied()).collect();
+    let epochs = format::counted(losses.len() as u64, "epoch");
     let curve = Curve { phase: FINAL.to_owned(), is_final: true, points };
-    let mut hint = format!(
-        "{} of the network in the file, as the file states them.",
-        format::counted(losses.len() as u64, "epoch")
-    );
-    if left_out > 0 {
-        hint += &format!(" {left_out} of them have no loss above 0 and are left out.");
-    }
-    drawn(&[curve], hint)
+    drawn(&[curve], format!("{epochs} of the network in the file, as the file states them."))
 }
 
 fn nothing(why: &'static str) -> AnyView {
