@@ -69,7 +69,7 @@ impl PyConfig {
 
     #[getter]
     fn is_library(&self) -> bool {
-        self.0 == Config::Library
+        self.0.is_library()
     }
 
     #[getter]

@@ -137,6 +137,13 @@ impl PyModel {
         self.metadata(|metadata| metadata.dtypes.iter().map(|dtype| dtype.as_str()).collect())
     }
 
+    /// Whether it has learnt how fast the library is if float32 may be rounded to TF32. Then its picks were judged
+    /// there, too.
+    #[getter]
+    fn knows_tf32(&self) -> bool {
+        self.model.as_ranking().is_some_and(|model| model.knows_library(true))
+    }
+
     /// When it was trained, in RFC 3339. Empty if the file does not state it.
     #[getter]
     fn created_at(&self) -> String {
@@ -235,7 +242,7 @@ impl PyModel {
         let tf32 = question.tf32 && problem.a_dtype == DType::Float32;
         let configs = self.model.space().configs(&self.hardware, problem)?;
         let fits = |config: &Config| why_not(problem, config, shared_memory, tf32).is_none();
-        let computing = configs.into_iter().map(|config| with_tf32(config, tf32)).filter(fits);
+        let computing = configs.into_iter().map(|config| config.rounding(tf32)).filter(fits);
         // No block has a K of 1, so `for_k(1)` clears `EVEN_K` in every config.
         Ok(computing.map(|config| config.for_k(1)).collect())
     }
@@ -247,14 +254,6 @@ impl PyModel {
                 "This is one of torch-diode's networks, which says nothing of how sure it is.".to_owned(),
             ),
         }
-    }
-}
-
-fn with_tf32(config: Config, allow_tf32: bool) -> Config {
-    match config {
-        Config::Mm(tile) => Config::Mm(diode_core::Tile { allow_tf32, ..tile }),
-        Config::Bmm(tile) => Config::Bmm(diode_core::Tile { allow_tf32, ..tile }),
-        other => other,
     }
 }
 

@@ -152,12 +152,23 @@ def test_weights_whose_rows_begin_off_a_sector_get_the_library(k: int, picked: b
 
 
 @pytest.mark.usefixtures("tf32")
-def test_tf32_gets_the_library() -> None:
-    graph: Graph = (torch.mm, (tensor((4096, 4096), fp32), tensor((4096, 4096), fp32)))
+def test_in_tf32_too_kinds_that_no_model_was_judged_on_get_the_library() -> None:
+    graph: Graph = (torch.bmm, (tensor((8, 1024, 1024), fp32), tensor((8, 1024, 1024), fp32)))
     alone = without(graph)
     torch_diode.install()
     assert code_of(graph[0], *graph[1]) == alone
-    assert "does not say whether it was judged on TF32" in torch_diode.explain()[0].why
+    assert "was not judged on such problems" in torch_diode.explain()[0].why
+
+
+@pytest.mark.usefixtures("tf32")
+def test_in_tf32_a_model_decides_between_tiles_and_the_library() -> None:
+    torch_diode.install()
+    compile(torch.mm, tensor((4096, 4096), fp32), tensor((4096, 4096), fp32))
+    [pick] = torch_diode.explain()
+    expected = pick.picks[0].expected_us
+    # In full precision, no kernel of the hardware takes less than 2 ms.
+    assert expected is not None and expected < 1000
+    assert pick.source == "model" and "judged" not in pick.why
 
 
 def test_a_table_a_function_or_the_user_may_say_otherwise() -> None:

@@ -119,12 +119,13 @@ async fn float32_may_be_rounded() -> anyhow::Result<()> {
         browser.open(&page("float32"), CANDIDATES).await?;
         let full: f64 = browser.script(best).await?;
         browser.press(&chip("Float32 is computed", "as TF32")).await?;
-        browser.until("return document.body.innerText.includes('round float32 to TF32')").await?;
-        let rounded: f64 = browser.script(best).await?;
         // An H200 reaches 495 TFLOP/s in TF32 and 67 TFLOP/s in full float32.
-        ensure!(rounded < full / 3.0, "{rounded} µs rounded, {full} µs in full");
+        let faster = best.replace("return ", &format!("return {} > ", full / 3.0));
+        browser.until(&faster).await?;
+        let rounded: f64 = browser.script(best).await?;
         browser.until("return location.search.includes('tf32=1')").await?;
-        ensure!(browser.script::<bool>("return !document.querySelector('[data-config=library]')").await?);
+        // The model knows how fast the library is if it rounds, so the library is one of the candidates.
+        ensure!(browser.script::<bool>("return !!document.querySelector('[data-config=library]')").await?);
         browser.sound(look).await?;
         browser.picture(&format!("predict-tf32-{look}")).await?;
         // The address sets the choice, too. Other types do not have this choice.

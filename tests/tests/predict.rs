@@ -19,9 +19,10 @@ fn says(text: &str) -> String {
 async fn impossible_problems_are_refused_in_words() -> anyhow::Result<()> {
     let (_folder, server) = seeded_server()?;
     let browser = Browser::start().await?;
-    let page = |m: u64, n: u64, k: u64| {
-        format!("{}/predict?hardware=nvidia-h200&m={m}&n={n}&k={k}&dtype=bfloat16", server.url())
+    let on = |hardware: &str, m: u64, n: u64, k: u64| {
+        format!("{}/predict?hardware={hardware}&m={m}&n={n}&k={k}&dtype=bfloat16", server.url())
     };
+    let page = |m: u64, n: u64, k: u64| on("nvidia-h200", m, n, k);
     for (viewport, theme, name) in LOOKS {
         browser.look(viewport, theme).await?;
         browser.open(&page(1_000_000_000, 4096, 4096), "[data-testid=too-large]").await?;
@@ -38,10 +39,10 @@ async fn impossible_problems_are_refused_in_words() -> anyhow::Result<()> {
 
         // The problem fits into the memory. Each size is in the range of the training, but not the number of
         // operations. The model predicts a rate above the hardware's peak.
-        browser.open(&page(131_072, 131_072, 131_072), CANDIDATES).await?;
+        browser.open(&on("nvidia-h100", 50_000, 50_000, 250_000), CANDIDATES).await?;
         browser.until(&says("times the operations of the largest problem that it was trained on")).await?;
         browser.until(&says("the least possible time stands in their place")).await?;
-        let floor = 2.0 * 131_072_f64.powi(3) / (990e6 * 1980.0 / 1830.0);
+        let floor = 2.0 * 50_000_f64.powi(2) * 250_000.0 / (990e6 * 1980.0 / 1830.0);
         let predicted: Vec<String> = browser
             .script("return [...document.querySelectorAll('[data-predicted-us]')].map((row) => row.dataset.predictedUs)")
             .await?;

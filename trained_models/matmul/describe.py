@@ -46,7 +46,7 @@ def groups(folder):
     found = {}
     for path in sorted((folder / "data" / "validation").glob("*.msgpack.zst")):
         kind = path.name.removesuffix(".msgpack.zst").split("-", 1)[1]
-        for ending in ("-more", "-lists"):
+        for ending in ("-more", "-lists", "-library"):
             kind = kind.removesuffix(ending)
         found.setdefault(kind, []).append(path)
     return found

@@ -8,9 +8,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
+use diode_core::Provenance;
 use diode_core::api::{Lease, LeasedProblem, Reach, RefusedWork, Registration};
 use diode_core::hardware::Hardware;
-use diode_core::{Config, Provenance};
 
 use super::configs::ConfigChooser;
 use super::health::{Device, Health};
@@ -21,6 +21,7 @@ use super::renewal::Renewal;
 use super::sending::Sending;
 use super::service::{Identity, Service, Trouble, patiently};
 use super::stop::Stop;
+use crate::collect::engine::add_libraries;
 use crate::collect::one_problem::dataset_of;
 use crate::devices::meter::{Meter, Outcome};
 use crate::failure::one_line;
@@ -330,7 +331,9 @@ impl<'a> Worker<'a> {
             Ok(configs) => configs,
             Err(reason) => return Ok(Some((reason.to_string(), Reach::Hardware))),
         };
-        configs.extend(self.library.then_some(Config::Library));
+        if self.library {
+            add_libraries(&mut configs, &work.problem);
+        }
         let began = Instant::now();
         let outcome = self.meter.measure(&work.problem, &configs, &|| self.stop.insisted())?;
         self.tally.measuring += began.elapsed();

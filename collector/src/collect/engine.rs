@@ -59,7 +59,7 @@ impl Collecting {
         let configs_of = |problem: &Problem| {
             let mut configs = choice.of(&hardware, problem)?;
             if bench.library {
-                configs.push(Config::Library);
+                add_libraries(&mut configs, problem);
             }
             Ok(configs)
         };
@@ -81,4 +81,11 @@ impl Collecting {
         summary::print(&collection, &tally);
         Ok(tally)
     }
+}
+
+/// Adds the library, and if any config rounds the problem's inputs to TF32, also the library that does so.
+pub(crate) fn add_libraries(configs: &mut Vec<Config>, problem: &Problem) {
+    let rounds = configs.iter().any(|config| config.rounds(problem));
+    configs.push(Config::Library);
+    configs.extend(rounds.then_some(Config::RoundingLibrary));
 }

@@ -95,7 +95,7 @@ impl Fastest {
         let row = solution.times.fastest()?;
         let time = solution.times.nanos(row).micros();
         let problem = &solution.problem;
-        let tf32 = dataset.configs.get(solution.configs[row]).tile().is_some_and(|tile| tile.allow_tf32);
+        let tf32 = dataset.configs.get(solution.configs[row]).rounds_to_tf32();
         let facts = dataset.hardware.facts.as_ref();
         Some(Self {
             problem: format!("{} {} {}", problem.op, problem.dims(), problem.a_dtype),

@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use clap::Args;
 use diode_core::hardware::fits;
 use diode_core::space::{Space, SpaceName};
-use diode_core::{Config, Epilogue, Micros, Problem, Tflops};
+use diode_core::{Config, DType, Epilogue, Micros, Problem, Tflops};
 use diode_model::epilogue::uncounted;
 use diode_model::{AnyModel, Candidate, Prediction};
 
@@ -39,6 +39,10 @@ pub(crate) struct Predict {
     #[arg(long, value_name = "P", conflicts_with = "top", value_parser = probability)]
     confidence: Option<f64>,
 
+    /// Predict for programs that let float32 inputs be rounded to TF32
+    #[arg(long, conflicts_with = "space")]
+    tf32: bool,
+
     /// Which configs to rank: default, inductor-exhaustive or full [default: the model's own]
     #[arg(long, value_parser = space)]
     space: Option<SpaceName>,
@@ -61,6 +65,9 @@ impl Predict {
             Some(path) => models::read_model(path)?,
             None => models::shipped_model(self.hardware.as_deref())?,
         };
+        if self.tf32 {
+            self.check_tf32(&model, &problems)?;
+        }
         let alone = problems.len() == 1;
         let (mut predictions, mut failures) = (Vec::new(), Vec::new());
         for problem in &problems {
@@ -95,11 +102,30 @@ impl Predict {
         }
     }
 
+    fn check_tf32(&self, model: &AnyModel, problems: &[Problem]) -> Result<(), Usage> {
+        if model.as_ranking().is_none() {
+            return Err(Usage::new("--tf32: this kind of model does not know TF32; leave it out"));
+        }
+        match problems.first() {
+            Some(first) if problems.iter().all(|problem| problem.a_dtype != DType::Float32) => {
+                let given = first.a_dtype;
+                Err(Usage::new(format!(
+                    "--tf32: got problems in {given}, expected float32; add --dtype float32"
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn predict(&self, model: &AnyModel, problem: &Problem, alone: bool) -> anyhow::Result<Prediction> {
         fits(&model.ranked_hardware()?, problem).map_err(Usage::new)?;
         let space = self.space.map_or_else(|| model.space(), Space::Named);
+        let space = match model.as_ranking() {
+            Some(model) if self.tf32 && problem.a_dtype == DType::Float32 => model.rounding_space(problem)?,
+            _ => space,
+        };
         let top = match self.confidence {
-            Some(_) if space != model.space() => {
+            Some(_) if self.space.is_some() && space != model.space() => {
                 anyhow::bail!(
                     "--confidence: got it with --space, expected the model's own space, of which it was measured; leave out --space, or use --top"
                 )

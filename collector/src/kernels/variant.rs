@@ -139,7 +139,9 @@ impl From<KernelVariant> for Variant {
 pub(crate) fn tile_of(config: &Config) -> Option<&Tile> {
     match config {
         Config::Mm(tile) | Config::Bmm(tile) => Some(tile),
-        Config::PersistentTma(_) | Config::DecomposeK { .. } | Config::Library => None,
+        Config::PersistentTma(_) | Config::DecomposeK { .. } | Config::Library | Config::RoundingLibrary => {
+            None
+        }
     }
 }
 

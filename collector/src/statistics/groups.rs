@@ -77,8 +77,7 @@ impl Tally {
         if let Some(row) = solution.times.fastest() {
             let time = solution.times.nanos(row).micros();
             raise(&mut self.best_tflops, Tflops::from_work(solution.problem.flops(), time).0);
-            let tile = dataset.configs.get(solution.configs[row]).tile();
-            let tf32 = tile.is_some_and(|tile| tile.allow_tf32);
+            let tf32 = dataset.configs.get(solution.configs[row]).rounds_to_tf32();
             let facts = dataset.hardware.facts.as_ref();
             if let Some(bound) = facts.and_then(|facts| roofline(facts, &solution.problem, tf32)) {
                 raise(&mut self.best_share, bound.0 / time.0);

@@ -20,13 +20,16 @@ pub(crate) fn spreads_within_5_percent(solution: &Solution) -> Vec<f64> {
         .collect()
 }
 
-/// The library's time / the best Triton time. `None` if the problem lacks either time.
+/// The library's time / the best Triton time. If this Triton config rounds to TF32, so does the library. `None` if
+/// the problem lacks either time.
 pub(crate) fn library_ratio(dataset: &Dataset, solution: &Solution) -> Option<f64> {
-    let best = |library: bool| {
-        let rows = solution.configs.iter().zip(solution.times.iter_nanos());
-        rows.filter(|(index, _)| matches!(dataset.configs.get(**index), Config::Library) == library)
-            .map(|(_, time)| time.0)
-            .min_by(f64::total_cmp)
+    let rows = || {
+        let configs = solution.configs.iter().map(|index| dataset.configs.get(*index));
+        configs.zip(solution.times.iter_nanos().map(|time| time.0))
     };
-    Some(best(true)? / best(false)?)
+    let triton = rows().filter(|(config, _)| !config.is_library());
+    let (config, best) = triton.min_by(|a, b| a.1.total_cmp(&b.1))?;
+    let library = Config::library(config.rounds(&solution.problem));
+    let (_, time) = rows().find(|(config, _)| **config == library)?;
+    Some(time / best)
 }

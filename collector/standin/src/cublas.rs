@@ -10,6 +10,10 @@ use crate::out::put;
 use crate::product::Product;
 
 const INVALID: i32 = 7;
+const F32: c_int = 0;
+/// Sums in fp32, and the same with float32 inputs that are rounded to TF32.
+const COMPUTE: c_int = 68;
+const COMPUTE_TF32: c_int = 77;
 
 #[unsafe(no_mangle)]
 extern "C" fn cublasCreate_v2(handle: *mut usize) -> c_int {
@@ -104,10 +108,13 @@ extern "C" fn cublasGemmStridedBatchedEx(
     ldc: c_int,
     stride_c: i64,
     batches: c_int,
-    _compute: c_int,
+    compute: c_int,
     _algorithm: c_int,
 ) -> c_int {
     perform("multiply", |node, effect| {
+        if compute != COMPUTE && (compute, a_kind) != (COMPUTE_TF32, F32) {
+            return Err(INVALID);
+        }
         let size = [batches, m, n, k].map(|size| size as u64);
         let product = Product {
             size,

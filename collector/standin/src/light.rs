@@ -13,18 +13,19 @@ use crate::script::Effect;
 const INVALID: i32 = 7;
 const ADD_BIAS: u32 = 4;
 
-/// The constants of a library: an operand as it is and transposed; sums in fp32; the attributes of a
+/// The constants of a library: an operand as it is and transposed; sums in fp32, also with inputs that are rounded to TF32; the attributes of a
 /// multiplication (two operands, epilogue, bias); the attributes of a matrix (batches and their distance).
 struct Numbers {
     operations: [u64; 2],
-    compute: c_int,
+    compute: &'static [c_int],
     attributes: [c_int; 4],
     layout: [c_int; 2],
 }
 
-const CUBLAS: Numbers = Numbers { operations: [0, 1], compute: 68, attributes: [3, 4, 7, 8], layout: [5, 6] };
+const CUBLAS: Numbers =
+    Numbers { operations: [0, 1], compute: &[68, 77], attributes: [3, 4, 7, 8], layout: [5, 6] };
 const HIPBLAS: Numbers =
-    Numbers { operations: [111, 112], compute: 2, attributes: [0, 1, 2, 3], layout: [0, 1] };
+    Numbers { operations: [111, 112], compute: &[2], attributes: [0, 1, 2, 3], layout: [0, 1] };
 
 fn numbers(node: &Node) -> &'static Numbers {
     if node.gpu().is_amd() { &HIPBLAS } else { &CUBLAS }
@@ -74,7 +75,7 @@ functions! {
     light_description = cublasLtMatmulDescCreate, hipblasLtMatmulDescCreate (
         made: *mut *mut Description, compute: c_int, _scale: c_int,
     ) |node, _| {
-        if compute != numbers(node).compute {
+        if !numbers(node).compute.contains(&compute) {
             return Err(INVALID);
         }
         put(made, Box::into_raw(Box::default()));

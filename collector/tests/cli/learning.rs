@@ -266,6 +266,26 @@ fn sizes_alone_are_predicted_with_the_model_that_comes_along() {
 }
 
 #[test]
+fn float32_may_be_rounded_to_tf32() {
+    let sandbox = Sandbox::new();
+    let ask = ["predict", "4096x4096x4096", "--dtype", "float32", "--hardware", "nvidia-h100", "--json"];
+    let plain: Value = serde_json::from_str(&sandbox.ok(&ask)).unwrap();
+    let rounded: Value = serde_json::from_str(&sandbox.ok(&[&ask[..], &["--tf32"]].concat())).unwrap();
+    let candidates = rounded["candidates"].as_array().unwrap();
+    assert!(candidates.iter().all(|candidate| candidate["allow_tf32"] == true), "{rounded}");
+    let us = |prediction: &Value| prediction["candidates"][0]["predicted_us"].as_f64().unwrap();
+    assert!(us(&rounded) < us(&plain) / 2.0, "{} {}", us(&rounded), us(&plain));
+    // The library was timed with rounding, too, so the picks were judged.
+    assert!(rounded["within_5_percent"]["1"].is_f64() && rounded["outside_training_range"].is_null());
+
+    let error = sandbox.fails(2, &["predict", "64x64x64", "--tf32", "--hardware", "nvidia-h100"]);
+    assert!(
+        error.contains("--tf32: got problems in bfloat16, expected float32; add --dtype float32"),
+        "{error}"
+    );
+}
+
+#[test]
 fn an_epilogue_is_fused_where_that_is_better() {
     let sandbox = Sandbox::new();
     let ask = |size: &str, hardware: &str, epilogue: &str, more: &[&str]| {

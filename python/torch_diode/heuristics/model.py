@@ -93,8 +93,10 @@ class ModelHeuristic:
         problem = request.problem
         if request.pick_unjudged or model.kind != "ranking":
             return None
-        if request.tf32:
+        if request.tf32 and not model.knows_tf32:
             return f"the file of the model of {model.hardware.slug} does not say whether it was judged on TF32"
+        if request.tf32 and not request.tiles_tf32:
+            return "the library computes such sizes in TF32, and tiles do not"
         # The user has asked by name for a model that stands in. Such a model is trusted with the kinds of problems
         # that it was judged on for its own hardware.
         stands_in = model is not self._models.get(model.hardware.slug)

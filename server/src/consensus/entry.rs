@@ -77,12 +77,11 @@ impl Consensus {
         })
     }
 
-    /// The library computes float32 in full precision. Configs that round to TF32 do less work, so they are
-    /// not compared.
+    /// Kernels that round float32 to TF32 do less work, so they are compared with each other only.
     fn triton_over_library(&self, problem: &Problem) -> Option<f64> {
         let (triton, library) = (self.triton?.agreed, self.library?.agreed);
-        let does_less = triton.config.rounds(problem);
-        finite((!does_less).then_some(library.time.0 / triton.time.0))
+        let are_alike = triton.config.rounds(problem) == library.config.rounds(problem);
+        finite(are_alike.then_some(library.time.0 / triton.time.0))
     }
 
     fn triton_ties(&self) -> u64 {
@@ -106,7 +105,10 @@ impl Consensus {
             Config::Mm(tile) | Config::Bmm(tile) => {
                 defaults.iter().filter_map(Config::tile).any(|default| is_the_default(&tile, default))
             }
-            Config::PersistentTma(_) | Config::DecomposeK { .. } | Config::Library => false,
+            Config::PersistentTma(_)
+            | Config::DecomposeK { .. }
+            | Config::Library
+            | Config::RoundingLibrary => false,
         })?;
         Some(hit.time)
     }
@@ -203,6 +205,10 @@ mod tests {
         let consensus = Consensus::of(&[by("a", &times)]);
         let float = Problem::new(ProblemFields::plain(Op::Mm, 1, 4096, 4096, 4096, DType::Float32)).unwrap();
         assert_eq!(consensus.board_entry(&float, &hardware).unwrap().triton_over_library, None);
+        let also = [&times[..], &[(Config::RoundingLibrary, 1_500_000)]].concat();
+        let entry = Consensus::of(&[by("a", &also)]).board_entry(&float, &hardware).unwrap();
+        assert_eq!(entry.library.unwrap().config, Config::RoundingLibrary);
+        assert_eq!((entry.triton_over_library, entry.triton_ties), (Some(1.5), 0));
         // For types other than float32, the flag `allow_tf32` has no effect.
         assert_eq!(consensus.board_entry(&problem(), &hardware).unwrap().triton_over_library, Some(2.0));
     }

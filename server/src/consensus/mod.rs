@@ -98,6 +98,8 @@ pub(crate) struct Consensus {
     pub(crate) configs: Vec<AgreedTime>,
     /// The fastest Triton config.
     pub(crate) triton: Option<Fastest>,
+    /// The library. If it was timed with and without rounding to TF32, the one that computes what the fastest Triton
+    /// config does.
     pub(crate) library: Option<Fastest>,
     /// Configs that failed and have no time in any solution.
     pub(crate) failures: BTreeMap<Config, FailureReason>,
@@ -161,12 +163,15 @@ impl Consensus {
             let timed: HashSet<Config> = configs.iter().map(|agreed| agreed.config).collect();
             failures.retain(|config, _| !timed.contains(config));
         }
-        let fastest = |library: bool| {
-            let agreed = *configs.iter().find(|agreed| agreed.config.is_library() == library)?;
+        let fastest = |is_meant: &dyn Fn(&Config) -> bool| {
+            let agreed = *configs.iter().find(|agreed| is_meant(&agreed.config))?;
             let spreads = counted().filter_map(|measured| measured.solution.spread(&agreed.config));
             Some(Fastest { agreed, spread: median(&mut spreads.collect::<Vec<_>>()) })
         };
-        let (triton, library) = (fastest(false), fastest(true));
+        let triton = fastest(&|config| !config.is_library());
+        let rounds = triton.is_some_and(|triton| triton.agreed.config.rounds_to_tf32());
+        let library =
+            fastest(&|config| *config == Config::library(rounds)).or_else(|| fastest(&Config::is_library));
         let contributors = counted().map(|measured| &measured.contributor).collect::<HashSet<_>>().len();
         Self {
             configs,

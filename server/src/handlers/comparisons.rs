@@ -9,7 +9,7 @@ use diode_core::api::{
     SortOrder, TimedConfig,
 };
 use diode_core::ids::{HardwareSlug, ProblemId, UploadId};
-use diode_core::{Invalid, Method, Problem};
+use diode_core::{Config, Invalid, Method, Problem};
 
 use crate::app::App;
 use crate::http::{ApiFault, ApiResult, StrictQuery, lookup};
@@ -226,12 +226,13 @@ fn add_best_times(best: &mut BestTimes, stored: &StoredSolutions, kernels: Kerne
         let Some(problem) = stored.problems.get(&row.problem).filter(|problem| filter.admits(problem)) else {
             continue;
         };
-        let is_meant = |library: bool| match kernels {
-            Kernels::Triton => !library,
-            Kernels::Library => library,
+        // Only one of two uploads may have timed the library with rounding to TF32, too.
+        let is_meant = |config: &Config| match kernels {
+            Kernels::Triton => !config.is_library(),
+            Kernels::Library => *config == Config::Library,
             Kernels::Everything => true,
         };
-        let times = solution.timed().filter(|(config, _)| is_meant(config.is_library()));
+        let times = solution.timed().filter(|(config, _)| is_meant(config));
         let Some((config, time)) = times.min_by(|a, b| a.1.0.total_cmp(&b.1.0)) else { continue };
         let timed = TimedConfig { config, us: time.micros().0 };
         let of_method = best.entry(row.method).or_default();

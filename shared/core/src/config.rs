@@ -130,6 +130,8 @@ pub enum Config {
     DecomposeK { k_split: u32 },
     /// `aten`
     Library,
+    /// `aten` with `allow_tf32`: the library, if a program allows it to round float32 inputs to TF32.
+    RoundingLibrary,
 }
 
 impl Config {
@@ -139,19 +141,36 @@ impl Config {
             Self::Bmm(_) => Template::TritonBmm,
             Self::PersistentTma(_) => Template::TritonMmPersistentTma,
             Self::DecomposeK { .. } => Template::DecomposeK,
-            Self::Library => Template::Aten,
+            Self::Library | Self::RoundingLibrary => Template::Aten,
         }
     }
 
     /// Whether this is the vendor's own kernel. All other configs count as Triton's, also in the
     /// dashboard.
     pub const fn is_library(&self) -> bool {
-        matches!(self, Self::Library)
+        matches!(self, Self::Library | Self::RoundingLibrary)
+    }
+
+    /// The library that computes what Triton configs do: with rounding to TF32, or without.
+    pub const fn library(rounds: bool) -> Self {
+        if rounds { Self::RoundingLibrary } else { Self::Library }
     }
 
     /// Whether float32 inputs are rounded to TF32.
     pub fn rounds_to_tf32(&self) -> bool {
-        self.tile().is_some_and(|tile| tile.allow_tf32)
+        *self == Self::RoundingLibrary || self.tile().is_some_and(|tile| tile.allow_tf32)
+    }
+
+    /// The same config with or without rounding to TF32. Split-K kernels cannot be told to round.
+    #[must_use]
+    pub const fn rounding(self, allow_tf32: bool) -> Self {
+        match self {
+            Self::Mm(tile) => Self::Mm(Tile { allow_tf32, ..tile }),
+            Self::Bmm(tile) => Self::Bmm(Tile { allow_tf32, ..tile }),
+            Self::PersistentTma(tile) => Self::PersistentTma(Tile { allow_tf32, ..tile }),
+            Self::DecomposeK { .. } => self,
+            Self::Library | Self::RoundingLibrary => Self::library(allow_tf32),
+        }
     }
 
     /// Whether the config rounds the inputs of this problem to TF32. With and without rounding are two
@@ -164,7 +183,7 @@ impl Config {
     pub const fn tile(&self) -> Option<&Tile> {
         match self {
             Self::Mm(tile) | Self::Bmm(tile) | Self::PersistentTma(tile) => Some(tile),
-            Self::DecomposeK { .. } | Self::Library => None,
+            Self::DecomposeK { .. } | Self::Library | Self::RoundingLibrary => None,
         }
     }
 
@@ -175,7 +194,7 @@ impl Config {
             Self::Mm(tile) => Self::Mm(tile.for_k(k)),
             Self::Bmm(tile) => Self::Bmm(tile.for_k(k)),
             Self::PersistentTma(tile) => Self::PersistentTma(tile.for_k(k)),
-            Self::DecomposeK { .. } | Self::Library => self,
+            Self::DecomposeK { .. } | Self::Library | Self::RoundingLibrary => self,
         }
     }
 
@@ -197,6 +216,7 @@ impl Config {
         let Some(t) = self.tile() else {
             return match self {
                 Self::DecomposeK { k_split } => format!("{template};k_split={k_split}"),
+                Self::RoundingLibrary => format!("{template};tf32=true"),
                 _ => template.to_string(),
             };
         };
@@ -221,7 +241,7 @@ impl Config {
     /// How a config is written for people: `128×256×64 s3 w8`.
     pub fn label(&self) -> String {
         match self {
-            Self::Library => "library".to_owned(),
+            Self::Library | Self::RoundingLibrary => "library".to_owned(),
             Self::DecomposeK { k_split } => format!("split-K {k_split}"),
             Self::Mm(t) | Self::Bmm(t) | Self::PersistentTma(t) => {
                 let tma = if matches!(self, Self::PersistentTma(_)) { " tma" } else { "" };

@@ -42,7 +42,10 @@ impl From<Config> for ConfigFields {
             num_stages: tile.map(|t| t.num_stages),
             num_warps: tile.map(|t| t.num_warps),
             even_k: tile.map(|t| t.even_k),
-            allow_tf32: tile.map(|t| t.allow_tf32),
+            allow_tf32: match config {
+                Config::RoundingLibrary => Some(true),
+                _ => tile.map(|t| t.allow_tf32),
+            },
             use_fast_accum: tile.map(|t| t.use_fast_accum),
             acc_type: tile.map(|t| t.acc_type),
             rocm: tile.and_then(|t| t.rocm),
@@ -59,6 +62,7 @@ impl ConfigFields {
     fn check_template(&self) -> Result<(), Invalid> {
         let flag = |flag: Option<bool>| flag.filter(|&set| set).map(|_| "true".to_owned());
         let number = |number: Option<u32>| number.map(|number| number.to_string());
+        let template = self.template;
         let of_tiles = [
             (Field::BlockM, number(self.block_m)),
             (Field::BlockN, number(self.block_n)),
@@ -67,11 +71,10 @@ impl ConfigFields {
             (Field::NumStages, number(self.num_stages)),
             (Field::NumWarps, number(self.num_warps)),
             (Field::EvenK, flag(self.even_k)),
-            (Field::AllowTf32, flag(self.allow_tf32)),
+            (Field::AllowTf32, flag(self.allow_tf32).filter(|_| template != Template::Aten)),
             (Field::UseFastAccum, flag(self.use_fast_accum)),
             (Field::Rocm, self.rocm.map(|_| "parameters".to_owned())),
         ];
-        let template = self.template;
         let foreign = of_tiles
             .into_iter()
             .filter(|_| !template.has_tile())
@@ -116,7 +119,7 @@ impl TryFrom<ConfigFields> for Config {
             Template::TritonBmm => Self::Bmm(tile()?),
             Template::TritonMmPersistentTma => Self::PersistentTma(tile()?),
             Template::DecomposeK => Self::DecomposeK { k_split: need(Field::KSplit, fields.k_split)? },
-            Template::Aten => Self::Library,
+            Template::Aten => Self::library(fields.allow_tf32.unwrap_or(false)),
         };
         config.validate()?;
         Ok(config)
@@ -146,6 +149,7 @@ mod tests {
             Config::PersistentTma(Tile::new(128, 128, 64, 3, 8).for_k(128)),
             Config::DecomposeK { k_split: 4 },
             Config::Library,
+            Config::RoundingLibrary,
         ] {
             let text = serde_json::to_string(&config).unwrap();
             assert_eq!(serde_json::from_str::<Config>(&text).unwrap(), config);

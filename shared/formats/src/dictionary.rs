@@ -21,10 +21,11 @@ pub(crate) fn to_numbers(config: &Config) -> [u32; FIELDS] {
         Config::Bmm(tile) => (1, Some(tile), 0),
         Config::PersistentTma(tile) => (2, Some(tile), 0),
         Config::DecomposeK { k_split } => (3, None, k_split),
-        Config::Library => (4, None, 0),
+        Config::Library | Config::RoundingLibrary => (4, None, 0),
     };
     let Some(t) = tile else {
-        return [template, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, k_split];
+        let flags = if *config == Config::RoundingLibrary { ALLOW_TF32 } else { 0 };
+        return [template, 0, 0, 0, 0, 0, 0, flags, 0, 0, 0, 0, k_split];
     };
     let flag = |set: bool, bit: u32| if set { bit } else { 0 };
     let flags = flag(t.even_k, EVEN_K)
@@ -99,7 +100,7 @@ fn from_numbers(numbers: [u32; FIELDS]) -> Result<Config, String> {
         1 => Config::Bmm(tile()?),
         2 => Config::PersistentTma(tile()?),
         3 => Config::DecomposeK { k_split },
-        4 => Config::Library,
+        4 => Config::library(flags & ALLOW_TF32 != 0),
         other => return Err(format!("template code {other}, expected 0 to 4")),
     };
     config.validate().map_err(|invalid| invalid.to_string())?;

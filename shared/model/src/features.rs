@@ -11,7 +11,7 @@ use crate::ModelError;
 pub fn featured_tile(config: &Config) -> Result<&Tile, ModelError> {
     match config {
         Config::Mm(tile) | Config::Bmm(tile) => Ok(tile),
-        Config::PersistentTma(_) | Config::DecomposeK { .. } | Config::Library => {
+        Config::PersistentTma(_) | Config::DecomposeK { .. } | Config::Library | Config::RoundingLibrary => {
             Err(ModelError::NoFeatures(config.template()))
         }
     }

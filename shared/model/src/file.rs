@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::metadata::Metadata;
 use crate::{Layer, Misfit, ModelError, Network};
 
-/// Far more than our models have (49 kB), and far less than a browser can hold.
+/// Far more than our models have (56 kB), and far less than a browser can hold.
 pub(crate) const MAX_BYTES: usize = 16 << 20;
 /// The key of the JSON document in the safetensors metadata. It is the only entry, because several
 /// entries would be written in no fixed order.
@@ -19,12 +19,15 @@ pub(crate) const MEAN: &str = "normalisation.mean";
 pub(crate) const STD: &str = "normalisation.std";
 /// The names of the tensors that predict the library begin with this.
 const LIBRARY: &str = "library.";
+/// The same for the library that rounds float32 to TF32.
+const ROUNDING_LIBRARY: &str = "rounding_library.";
 
 /// The content of a file.
 pub(crate) struct Parts {
     pub(crate) metadata: Metadata,
     pub(crate) network: Network,
     pub(crate) library: Option<Network>,
+    pub(crate) rounding_library: Option<Network>,
 }
 
 /// The JSON document.
@@ -71,9 +74,12 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Parts, ModelError> {
         return Err(ModelError::Damaged { given, expected });
     }
     let network = network(&tensors, "")?;
-    let library = tensors.tensor(&weight(LIBRARY, 0)).is_ok().then(|| self::network(&tensors, LIBRARY));
-    let library = library.transpose()?;
-    let expected = count(&network) + library.as_ref().map_or(0, count);
+    let optional =
+        |prefix| tensors.tensor(&weight(prefix, 0)).is_ok().then(|| self::network(&tensors, prefix));
+    let (library, rounding_library) =
+        (optional(LIBRARY).transpose()?, optional(ROUNDING_LIBRARY).transpose()?);
+    let expected: usize =
+        [Some(&network), library.as_ref(), rounding_library.as_ref()].into_iter().flatten().map(count).sum();
     if tensors.len() != expected {
         return Err(Misfit {
             name: tensors.names().join(", "),
@@ -82,7 +88,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Parts, ModelError> {
         }
         .into());
     }
-    Ok(Parts { metadata, network, library })
+    Ok(Parts { metadata, network, library, rounding_library })
 }
 
 /// The number of tensors that hold a network.
@@ -160,9 +166,10 @@ pub(crate) fn write(
     metadata: &Metadata,
     network: &Network,
     library: Option<&Network>,
+    rounding_library: Option<&Network>,
 ) -> Result<Vec<u8>, ModelError> {
     let mut parts: Vec<Part> = Vec::new();
-    for (prefix, network) in [("", Some(network)), (LIBRARY, library)] {
+    for (prefix, network) in [("", Some(network)), (LIBRARY, library), (ROUNDING_LIBRARY, rounding_library)] {
         let Some(network) = network else { continue };
         parts.push(Part::new(format!("{prefix}{MEAN}"), vec![network.mean().len()], network.mean()));
         parts.push(Part::new(format!("{prefix}{STD}"), vec![network.std().len()], network.std()));

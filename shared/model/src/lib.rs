@@ -1,7 +1,7 @@
 //! Uses trained models: features, forward pass, ranking and the model file.
 //!
 //! The same code runs in the server, the command line, the Python wheel and the browser. All give
-//! the same numbers, to a millionth, because the code uses only plain IEEE arithmetic in a fixed
+//! the same numbers, to a few millionths, because the code uses only plain IEEE arithmetic in a fixed
 //! order. It has no I/O, clocks or threads.
 #![forbid(unsafe_code)]
 

@@ -12,6 +12,9 @@ use crate::file;
 use crate::metadata::Metadata;
 use crate::{Misfit, ModelError, RankedSpace};
 
+/// The caveat for a model that has not learnt how fast the library is with rounding to TF32.
+const TF32_CAVEAT: &str = "These configs round float32 to TF32. The model does not know the library's time there, and its file does not say how good its picks are.";
+
 /// A trained model. It predicts how long configs take on problems of one hardware.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Model {
@@ -19,6 +22,8 @@ pub struct Model {
     network: Network,
     /// The network that predicts the library, if the training data had the library's times.
     library: Option<Network>,
+    /// The network that predicts the library where float32 is rounded to TF32.
+    rounding_library: Option<Network>,
     /// Whether the model now predicts times by its second method.
     second_method: bool,
 }
@@ -37,13 +42,19 @@ impl Model {
     pub fn new(metadata: Metadata, network: Network) -> Result<Self, ModelError> {
         metadata.validate()?;
         expect_inputs(&network, COLUMN_COUNT)?;
-        Ok(Self { metadata, network, library: None, second_method: false })
+        Ok(Self { metadata, network, library: None, rounding_library: None, second_method: false })
     }
 
     /// Adds the network that predicts the library.
     pub fn with_library(self, library: Network) -> Result<Self, ModelError> {
         expect_inputs(&library, LIBRARY_COLUMNS)?;
         Ok(Self { library: Some(library), ..self })
+    }
+
+    /// Adds the network that predicts the library where float32 is rounded to TF32.
+    pub fn with_rounding_library(self, library: Network) -> Result<Self, ModelError> {
+        expect_inputs(&library, LIBRARY_COLUMNS)?;
+        Ok(Self { rounding_library: Some(library), ..self })
     }
 
     /// Adds what was measured on problems that the model was not trained on.
@@ -84,17 +95,20 @@ impl Model {
 
     /// Reads a model file. Everything in it is checked, so that a loaded model does not fail later.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, ModelError> {
-        let file::Parts { metadata, network, library } = file::read(bytes)?;
-        let model = Self::new(metadata, network)?;
-        match library {
-            Some(library) => model.with_library(library),
+        let file::Parts { metadata, network, library, rounding_library } = file::read(bytes)?;
+        let mut model = Self::new(metadata, network)?;
+        if let Some(library) = library {
+            model = model.with_library(library)?;
+        }
+        match rounding_library {
+            Some(library) => model.with_rounding_library(library),
             None => Ok(model),
         }
     }
 
     /// The model file. The same model always gives the same bytes.
     pub fn to_bytes(&self) -> Result<Vec<u8>, ModelError> {
-        file::write(&self.metadata, &self.network, self.library.as_ref())
+        file::write(&self.metadata, &self.network, self.library.as_ref(), self.rounding_library.as_ref())
     }
 
     pub fn metadata(&self) -> &Metadata {
@@ -103,16 +117,22 @@ impl Model {
 
     /// The number of weights that were learnt.
     pub fn parameters(&self) -> u64 {
-        self.network.parameters() + self.library.as_ref().map_or(0, Network::parameters)
+        let libraries = self.library.iter().chain(&self.rounding_library);
+        self.network.parameters() + libraries.map(Network::parameters).sum::<u64>()
     }
 
     pub fn network(&self) -> &Network {
         &self.network
     }
 
-    /// Whether the model predicts the library's time, so that it can pick the library.
-    pub fn knows_library(&self) -> bool {
-        self.library.is_some()
+    /// Whether the model predicts the library's time, so that it can pick the library. `rounds` asks for problems
+    /// whose float32 inputs are rounded to TF32.
+    pub fn knows_library(&self, rounds: bool) -> bool {
+        self.library(rounds).is_some()
+    }
+
+    fn library(&self, rounds: bool) -> Option<&Network> {
+        if rounds { self.rounding_library.as_ref() } else { self.library.as_ref() }
     }
 
     /// Says in one sentence for people how a problem differs from the training problems. `None` if its kind
@@ -153,7 +173,9 @@ impl Model {
                 self.metadata.hardware.name
             )
         });
-        let sentences: Vec<String> = extrapolates.iter().cloned().chain(bounded).collect();
+        let tf32_is_unknown = ranked.rounds() && ranked.library.is_none();
+        let unknown = (tf32_is_unknown && extrapolates.is_none()).then(|| TF32_CAVEAT.to_owned());
+        let sentences: Vec<String> = extrapolates.iter().cloned().chain(unknown).chain(bounded).collect();
         (!sentences.is_empty()).then(|| sentences.join(" "))
     }
 
@@ -167,6 +189,13 @@ impl Model {
     /// The space whose configs are ranked if no space is given.
     pub fn space(&self) -> Space {
         Space::Named(SpaceName::Full)
+    }
+
+    /// The configs of [`Self::space`] for a problem in float32, all of which round to TF32.
+    pub fn rounding_space(&self, problem: &Problem) -> Result<Space, ModelError> {
+        let configs = self.space().configs(&self.metadata.hardware, problem)?;
+        let rounding = |config: Config| config.rounding(true).for_k(problem.k);
+        Ok(Space::List(configs.into_iter().map(rounding).collect()))
     }
 
     /// The features of configs on a problem.
@@ -199,15 +228,16 @@ impl Model {
         }
     }
 
-    /// The predicted time of the library. `best_us` is the predicted time of the best config. `None` if the
-    /// model does not predict the library.
+    /// The predicted time of the library. `best_us` is the predicted time of the best config, and `rounds` says
+    /// whether both round to TF32. `None` if the model does not predict the library.
     pub(crate) fn library_us(
         &self,
         features: &ProblemFeatures,
         best_us: f64,
+        rounds: bool,
     ) -> Result<Option<f64>, ModelError> {
-        let Some(library) = &self.library else { return Ok(None) };
-        let over_best = library.forward_row(&features.library_row(best_us));
+        let Some(library) = self.library(rounds) else { return Ok(None) };
+        let over_best = library.forward_row(&features.library_row(best_us, rounds));
         let us = best_us * f64::from(math::exp_of_one(over_best));
         if over_best.is_finite() && us.is_finite() {
             Ok(Some(us))

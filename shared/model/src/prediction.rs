@@ -84,8 +84,10 @@ pub fn predict(
     let decision = Decision::of(&ranked, &model.metadata().hardware, problem, epilogue, top);
     let candidates = candidates(decision.as_ref(), ranked.picks(top), top);
     // The confidence was measured for picks from the model's own space and without an epilogue. So it is
-    // stated for no other picks.
-    let is_measured = *space == model.space() && !ranked.bounded && decision.is_none();
+    // stated for no other picks. Picks that round to TF32 were judged only if the library was known there.
+    let own = if ranked.rounds() { model.rounding_space(problem)? } else { model.space() };
+    let is_judged = !ranked.rounds() || model.knows_library(true);
+    let is_measured = *space == own && is_judged && !ranked.bounded && decision.is_none();
     let confidence = model.confidence(problem).filter(|_| is_measured);
     let shares = confidence.map(|known| known.within_5_percent.as_slice()).unwrap_or_default();
     let first = candidates.first().map(|candidate| candidate.predicted_us);
@@ -108,7 +110,7 @@ impl Model {
     pub fn predict(&self, problem: &Problem, configs: &[Config]) -> Result<Vec<Micros>, ModelError> {
         let features = self.features(problem)?;
         configs.iter().try_for_each(Config::validate)?;
-        let is_library = |config: &&Config| **config == Config::Library && self.knows_library();
+        let is_library = |config: &&Config| config.is_library() && self.knows_library(config.rounds(problem));
         let tiled: Vec<Config> = configs.iter().filter(|config| !is_library(config)).copied().collect();
         let tiles = tiled.iter().map(featured_tile).collect::<Result<Vec<_>, _>>()?;
         let prepared = PreparedTiles::new(self.network(), &features, &tiles);
@@ -120,8 +122,17 @@ impl Model {
             return Ok(predicted);
         }
         let mut predicted = predicted.into_iter();
-        let library = rank(self, problem, &self.space())?.library;
-        let of = |config: &Config| if is_library(&config) { library } else { predicted.next() };
-        Ok(configs.iter().filter_map(of).collect())
+        let mut times = Vec::with_capacity(configs.len());
+        for config in configs {
+            let time = if is_library(&config) {
+                let rounds = config.rounds(problem);
+                let space = if rounds { self.rounding_space(problem)? } else { self.space() };
+                rank(self, problem, &space)?.library
+            } else {
+                predicted.next()
+            };
+            times.extend(time);
+        }
+        Ok(times)
     }
 }

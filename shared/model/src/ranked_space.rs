@@ -18,6 +18,8 @@ pub struct RankedSpace {
     pub library: Option<Micros>,
     /// Whether some predicted time was shorter than the hardware allows. The floor has replaced it.
     pub bounded: bool,
+    /// Whether the configs and the library round float32 to TF32.
+    rounds: bool,
     /// The factor for the library's time when picks are made.
     library_handicap: f64,
 }
@@ -26,7 +28,23 @@ impl RankedSpace {
     /// A ranking from sorted configs, the library's predicted time, and the factor for this time when picks
     /// are made.
     pub fn new(configs: Vec<(Config, Micros)>, library: Option<Micros>, library_handicap: f64) -> Self {
-        Self { considered: configs.len(), configs, library, bounded: false, library_handicap }
+        Self { considered: configs.len(), configs, library, bounded: false, rounds: false, library_handicap }
+    }
+
+    /// The same ranking of configs that round float32 to TF32, or that do not.
+    #[must_use]
+    pub fn rounding(self, rounds: bool) -> Self {
+        Self { rounds, ..self }
+    }
+
+    /// Whether the configs and the library round float32 to TF32.
+    pub fn rounds(&self) -> bool {
+        self.rounds
+    }
+
+    /// The library that computes what the configs do.
+    pub fn library_config(&self) -> Config {
+        Config::library(self.rounds)
     }
 
     /// Replaces times below `floor` by `floor`. The order stays.
@@ -47,10 +65,10 @@ impl RankedSpace {
     pub fn picks(&self, count: usize) -> Vec<(Config, Micros)> {
         let Some(library) = self.library else { return diverse(&self.configs, count) };
         let counts_for = |&(config, time): &(Config, Micros)| {
-            time.0 * if config == Config::Library { self.library_handicap } else { 1.0 }
+            time.0 * if config.is_library() { self.library_handicap } else { 1.0 }
         };
         let best = self.configs.first().map_or(f64::INFINITY, |(_, time)| time.0);
-        let library = (Config::Library, library);
+        let library = (self.library_config(), library);
         // A single pick must have the least time. One of several picks is the library, unless the library's
         // predicted time is far off.
         let reach = if count == 1 { 1.0 } else { LIBRARY_REACH };
@@ -66,7 +84,7 @@ impl RankedSpace {
     /// The `count` configs with the least predicted times that were not picked. The library may be one of
     /// them.
     pub fn near(&self, picks: &[(Config, Micros)], count: usize) -> Vec<(Config, Micros)> {
-        let library = self.library.map(|time| (Config::Library, time));
+        let library = self.library.map(|time| (self.library_config(), time));
         let is_picked = |config: &Config| picks.iter().any(|(picked, _)| picked == config);
         let all = self.configs.iter().copied().chain(library);
         let mut near: Vec<_> = all.filter(|(config, _)| !is_picked(config)).collect();

@@ -99,7 +99,7 @@ impl PreparedSpace {
         };
         let mut configs = space.configs(hardware, problem)?;
         configs.sort_unstable();
-        configs.retain(|config| *config != Config::Library || !model.knows_library());
+        configs.retain(|config| !config.is_library() || !model.knows_library(config.rounds_to_tf32()));
         let tiles = configs.iter().map(featured_tile).collect::<Result<Vec<_>, _>>()?;
         if named.is_none() {
             configs.iter().try_for_each(Config::validate)?;
@@ -128,14 +128,16 @@ impl PreparedSpace {
         let metadata = model.metadata();
         let mut predicted = model.predict_prepared(features, configs, prepared, effort)?;
         let best = predicted.iter().map(|one| one.us).fold(f64::INFINITY, f64::min);
-        let library = if configs.is_empty() { None } else { model.library_us(features, best)? };
+        let rounds = configs.iter().all(|config| config.rounds(problem));
+        let library = if configs.is_empty() { None } else { model.library_us(features, best, rounds)? };
         fastest_first(&mut predicted);
         let config = |one: &Predicted| {
             let config = configs[one.tile];
             if named.is_some() { config.for_k(problem.k) } else { config }
         };
         let ranked = predicted.iter().map(|one| (config(one), Micros(one.us * metadata.pick_bias))).collect();
-        let mut ranked = RankedSpace::new(ranked, library.map(Micros), metadata.library_handicap);
+        let library = library.map(Micros);
+        let mut ranked = RankedSpace::new(ranked, library, metadata.library_handicap).rounding(rounds);
         ranked.considered = configs.len();
         // The lowest floor: for a warm cache, and with TF32 where the problem allows it.
         let floor = metadata

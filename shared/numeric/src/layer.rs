@@ -1,8 +1,8 @@
 //! A dense layer: its stored form, and its form for the forward pass.
 
-use wide::f32x8;
+use wide::f32x16;
 
-use crate::vectors::UNROLL;
+use crate::vectors::{Dense, UNROLL, run};
 
 /// A dense layer as it is stored, with its weights ordered by output.
 #[derive(Debug, Clone, PartialEq)]
@@ -14,22 +14,23 @@ pub struct Layer {
 }
 
 /// The weights in groups of [`UNROLL`] outputs, input by input.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct GroupedLayer {
     pub(crate) outputs: usize,
     inputs: usize,
-    pub(crate) bias: Vec<[f32; UNROLL]>,
-    pub(crate) weights: Vec<[f32; UNROLL]>,
+    /// The sums before any input is added, with zeros up to a whole group.
+    pub(crate) bias: Vec<f32x16>,
+    weights: Vec<[f32; UNROLL]>,
 }
 
 impl GroupedLayer {
     pub(crate) fn new(layer: &Layer) -> Self {
         let groups = layer.outputs.div_ceil(UNROLL);
-        let mut bias = vec![[0.0; UNROLL]; groups];
+        let mut bias: Vec<f32x16> = layer.bias.iter().map(|&bias| f32x16::splat(bias)).collect();
+        bias.resize(groups * UNROLL, f32x16::ZERO);
         let mut weights = vec![[0.0; UNROLL]; groups * layer.inputs];
         for output in 0..layer.outputs {
             let (group, member) = (output / UNROLL, output % UNROLL);
-            bias[group][member] = layer.bias[output];
             for input in 0..layer.inputs {
                 weights[group * layer.inputs + input][member] = layer.weights[output * layer.inputs + input];
             }
@@ -37,16 +38,13 @@ impl GroupedLayer {
         Self { outputs: layer.outputs, inputs: layer.inputs, bias, weights }
     }
 
-    /// Sets the sums to their values before any input: the bias.
-    pub(crate) fn start(&self, sums: &mut Vec<f32x8>) {
-        sums.clear();
-        sums.extend(self.bias.as_flattened().iter().map(|&bias| f32x8::splat(bias)));
-    }
-
-    pub(crate) fn starting_sums(&self) -> Vec<f32x8> {
-        let mut sums = Vec::new();
-        self.start(&mut sums);
-        sums
+    /// Adds the layer's inputs to its sums.
+    pub(crate) fn add_to(&self, sums: &mut [f32x16], input: &[f32x16]) {
+        if self.outputs > 1 {
+            return run(Dense { weights: &self.weights, input, sums });
+        }
+        let products = input.iter().zip(&self.weights).map(|(&x, weights)| f32x16::splat(weights[0]) * x);
+        sums[0] = products.fold(sums[0], |sum, product| sum + product);
     }
 
     /// The weights for `count` inputs from `first` on, in the layer's order.

@@ -1,7 +1,7 @@
 //! The arithmetic of a model: features of configs on a problem, and the network that predicts times from them.
 //!
 //! It uses only plain IEEE arithmetic in a fixed order, so that all machines give the same numbers to a
-//! millionth. The browser's build is optimised for size. This crate is separate, so that it can be optimised
+//! few millionths. The browser's build is optimised for size. This crate is separate, so that it can be optimised
 //! for speed there.
 #![forbid(unsafe_code)]
 
@@ -15,5 +15,6 @@ mod vectors;
 
 pub use error::Misfit;
 pub use layer::Layer;
-pub use network::{Network, normalise};
+pub use network::Network;
 pub use prepared::{Effort, Predicted, PreparedTiles, fastest_first};
+pub use vectors::normalise;

@@ -1,50 +1,27 @@
 //! The forward pass: inputs are normalised and pass through dense layers with SiLU between them.
 
-use wide::f32x8;
+use wide::f32x16;
 
 use crate::Misfit;
 use crate::layer::{GroupedLayer, Layer};
-use crate::vectors::{self, Instructions, UNROLL};
-
-/// Inputs are clamped to this many deviations from the mean. Training data is never further out, so a
-/// network's outputs would be useless there.
-const FURTHEST: f32 = 8.0;
+use crate::vectors::{Dense, Normalise, Silu, UNROLL, run};
 
 /// A multi-layer perceptron with one output and the normalisation of its inputs.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Network {
     mean: Vec<f32>,
     std: Vec<f32>,
     layers: Vec<Layer>,
     grouped: Vec<GroupedLayer>,
-    instructions: Instructions,
 }
 
-impl PartialEq for Network {
-    /// Compares the weights alone, because all else follows from them or from the processor.
-    fn eq(&self, other: &Self) -> bool {
-        (&self.mean, &self.std, &self.layers) == (&other.mean, &other.std, &other.layers)
-    }
-}
-
-/// Intermediate values. They are kept from block to block, so that they are allocated once.
+/// Intermediate values. They are kept from one forward pass to the next, so that they are allocated once.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Scratch {
-    front: Vec<f32x8>,
-    back: Vec<f32x8>,
-}
-
-/// A network with its first inputs already taken. They are the same for every config, so their part of the
-/// first layer's sums is computed once.
-#[derive(Debug, Clone)]
-pub(crate) struct Begun<'a> {
-    network: &'a Network,
-    /// The first layer's sums over the inputs that were taken.
-    sums: Vec<f32x8>,
-    /// The index of the first input that is not taken yet.
-    from: usize,
-    /// The first layer's weights for the inputs that are not taken yet.
-    weights: Vec<[f32; UNROLL]>,
+    /// The inputs of the next layer.
+    pub(crate) front: Vec<f32x16>,
+    /// The sums of the next layer.
+    pub(crate) back: Vec<f32x16>,
 }
 
 impl Network {
@@ -82,7 +59,7 @@ impl Network {
             inputs = layer.outputs;
         }
         let grouped = layers.iter().map(GroupedLayer::new).collect();
-        Ok(Self { mean, std, layers, grouped, instructions: Instructions::detect() })
+        Ok(Self { mean, std, layers, grouped })
     }
 
     pub fn mean(&self) -> &[f32] {
@@ -120,99 +97,65 @@ impl Network {
 
     /// The output for one row of inputs that are not normalised.
     pub fn forward_row(&self, row: &[f32]) -> f32 {
-        let block: Vec<f32x8> = row.iter().map(|&value| f32x8::splat(value)).collect();
-        self.begin(&[], 0).forward(None, &block, &mut Scratch::default()).to_array()[0]
+        let front = row.iter().map(|&value| f32x16::splat(value)).collect();
+        let mut scratch = Scratch { front, back: self.starting_sums().to_vec() };
+        self.part(0, row.len()).forward(&mut scratch).to_array()[0]
     }
 
-    /// Takes the first inputs, which are not normalised yet. `forward` takes the inputs from `from` on. A
-    /// [`Part`] gives `forward` the sums over the inputs between `known` and `from`.
-    pub(crate) fn begin(&self, known: &[f32], from: usize) -> Begun<'_> {
-        let known: Vec<f32x8> = known.iter().map(|&value| f32x8::splat(value)).collect();
-        let mut sums = self.grouped[0].starting_sums();
-        if !known.is_empty() {
-            for (sum, part) in sums.iter_mut().zip(self.part(0, known.len()).sums(&known)) {
-                *sum += part;
-            }
-        }
-        Begun { network: self, sums, from, weights: self.grouped[0].weights_of(from, self.inputs() - from) }
+    /// The sums of the first layer before any input is taken.
+    pub(crate) fn starting_sums(&self) -> &[f32x16] {
+        &self.grouped[0].bias
     }
 
-    /// The part of the first layer that takes `count` inputs from `first` on.
+    /// The part of the network that takes `count` inputs from `first` on.
     pub(crate) fn part(&self, first: usize, count: usize) -> Part<'_> {
-        Part { network: self, first, weights: self.grouped[0].weights_of(first, count) }
-    }
-
-    /// Appends the normalised inputs. The first of `columns` is input `first`.
-    fn normalised(&self, first: usize, columns: &[f32x8], to: &mut Vec<f32x8>) {
-        let scales = self.mean.iter().zip(&self.std).skip(first);
-        to.extend(columns.iter().zip(scales).map(|(&column, (&mean, &std))| {
-            let scaled = (column - f32x8::splat(mean)) / f32x8::splat(std);
-            scaled.fast_clamp(f32x8::splat(-FURTHEST), f32x8::splat(FURTHEST))
-        }));
+        let inputs = first..first + count;
+        Part {
+            mean: &self.mean[inputs.clone()],
+            std: &self.std[inputs],
+            weights: self.grouped[0].weights_of(first, count),
+            network: self,
+        }
     }
 }
 
-/// The part of the first layer that takes some of the inputs.
+/// The part of a network that takes some of the inputs.
 #[derive(Debug, Clone)]
 pub(crate) struct Part<'a> {
-    network: &'a Network,
-    first: usize,
+    mean: &'a [f32],
+    std: &'a [f32],
+    /// The first layer's weights for these inputs.
     weights: Vec<[f32; UNROLL]>,
+    network: &'a Network,
 }
 
 impl Part<'_> {
-    /// What a block of these inputs adds to the sums. The inputs are not normalised yet.
-    pub(crate) fn sums(&self, columns: &[f32x8]) -> Vec<f32x8> {
-        let mut sums = vec![f32x8::ZERO; self.network.grouped[0].bias.len() * UNROLL];
-        let mut input = Vec::with_capacity(columns.len());
-        self.network.normalised(self.first, columns, &mut input);
-        let layer = vectors::Layer { weights: &self.weights, input: &input };
-        self.network.instructions.apply(layer, &mut sums);
+    /// What these inputs add to the sums of the first layer. The inputs are not normalised yet.
+    pub(crate) fn sums(&self, input: &mut [f32x16]) -> Vec<f32x16> {
+        let mut sums = vec![f32x16::ZERO; self.network.starting_sums().len()];
+        self.add_to(&mut sums, input);
         sums
     }
-}
 
-impl Begun<'_> {
-    /// The outputs for a block of the remaining inputs, which are not normalised yet.
-    pub(crate) fn forward(
-        &self,
-        between: Option<&[f32x8]>,
-        columns: &[f32x8],
-        scratch: &mut Scratch,
-    ) -> f32x8 {
-        let Network { grouped, instructions, .. } = self.network;
-        let Scratch { front, back } = scratch;
-        front.clear();
-        self.network.normalised(self.from, columns, front);
-        back.clear();
-        match between {
-            Some(between) => back.extend(self.sums.iter().zip(between).map(|(&sum, &part)| sum + part)),
-            None => back.extend_from_slice(&self.sums),
-        }
-        let mut weights = &self.weights;
-        for (layer, next) in grouped.iter().zip(&grouped[1..]) {
-            instructions.apply(vectors::Layer { weights, input: front }, back);
+    fn add_to(&self, sums: &mut [f32x16], input: &mut [f32x16]) {
+        run(Normalise { columns: input, mean: self.mean, std: self.std });
+        run(Dense { weights: &self.weights, input, sums });
+    }
+
+    /// The outputs of the network. Its last inputs are in front, and are not normalised yet. The first layer's sums
+    /// of all other inputs are in back.
+    pub(crate) fn forward(&self, Scratch { front, back }: &mut Scratch) -> f32x16 {
+        self.add_to(back, front);
+        let layers = &self.network.grouped;
+        for (layer, next) in layers.iter().zip(&layers[1..]) {
             back.truncate(layer.outputs);
-            instructions.silu(back);
+            run(Silu(back));
             std::mem::swap(front, back);
-            next.start(back);
-            weights = &next.weights;
+            back.clone_from(&next.bias);
+            next.add_to(back, front);
         }
-        single(back[0], weights, front)
+        back[0]
     }
-}
-
-/// The output of the last layer, which has a single output.
-fn single(mut sum: f32x8, weights: &[[f32; UNROLL]], input: &[f32x8]) -> f32x8 {
-    for (&x, weights) in input.iter().zip(weights) {
-        sum += f32x8::splat(weights[0]) * x;
-    }
-    sum
-}
-
-/// Normalises a value with its column's mean and deviation, as the forward pass does.
-pub fn normalise(value: f32, mean: f32, std: f32) -> f32 {
-    ((value - mean) / std).clamp(-FURTHEST, FURTHEST)
 }
 
 fn check(name: &str, values: &[f32], expected: usize) -> Result<(), Misfit> {
@@ -227,4 +170,26 @@ fn check(name: &str, values: &[f32], expected: usize) -> Result<(), Misfit> {
 
 fn refuse(name: &str, given: &str, expected: &str) -> Misfit {
     Misfit { name: name.to_owned(), given: given.to_owned(), expected: expected.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hidden_layer_may_have_a_single_value() {
+        let layer = |inputs, outputs, weight| Layer {
+            inputs,
+            outputs,
+            weights: vec![weight; inputs * outputs],
+            bias: vec![0.5; outputs],
+        };
+        let layers = vec![layer(2, 1, 0.25), layer(1, 13, -2.0), layer(13, 1, 0.125)];
+        let network = Network::new(vec![0.0; 2], vec![2.0; 2], layers).unwrap();
+        let silu = |x: f64| x / (1.0 + libm::exp(-x));
+        let hidden = silu(0.5 + 0.25 * (1.5 - 8.0));
+        let expected = 0.5 + 13.0 * 0.125 * silu(0.5 - 2.0 * hidden);
+        let output = f64::from(network.forward_row(&[3.0, -100.0]));
+        assert!((output - expected).abs() < 1e-6, "{output}, not {expected}");
+    }
 }

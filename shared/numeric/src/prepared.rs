@@ -4,12 +4,14 @@
 //! of each family is its scout. If only the best tiles are wanted, the times of all scouts are predicted
 //! first, and then only the families of the fastest scouts. `docs/guides/models.md` says how.
 
-use diode_core::Tile;
-use wide::f32x8;
+use std::iter;
 
-use crate::features::{CONFIG_COLUMNS, ConfigTerms, LANES, PROBLEM_COLUMNS, ProblemFeatures};
+use diode_core::Tile;
+use wide::{bytemuck, f32x8, f32x16};
+
+use crate::features::{CONFIG_COLUMNS, ConfigTerms, JOINT_COLUMNS, LANES, PROBLEM_COLUMNS, ProblemFeatures};
 use crate::math;
-use crate::network::{Begun, Network, Part, Scratch};
+use crate::network::{Network, Part, Scratch};
 
 /// Tiles with everything that can be computed before the sizes of a problem are known.
 #[derive(Debug, Clone)]
@@ -64,10 +66,13 @@ impl PreparedTiles {
         }
         let part = network.part(PROBLEM_COLUMNS, CONFIG_COLUMNS);
         let blocks = |list: &[(usize, usize)]| {
-            list.chunk_by(|a, b| tiles[a.0].allow_tf32 == tiles[b.0].allow_tf32)
+            let mut blocks: Vec<Block> = list
+                .chunk_by(|a, b| tiles[a.0].allow_tf32 == tiles[b.0].allow_tf32)
                 .flat_map(|alike| alike.chunks(LANES))
-                .map(|block| Block::new(&part, features, tiles, block))
-                .collect()
+                .map(|block| Block::new(features, tiles, block))
+                .collect();
+            blocks.chunks_mut(2).for_each(|two| sum_configs(two, &part, features));
+            blocks
         };
         Self { tiles: tiles.len(), scouts: blocks(&scouts), others: blocks(&others) }
     }
@@ -76,11 +81,9 @@ impl PreparedTiles {
     pub fn predict(&self, network: &Network, features: &ProblemFeatures, effort: Effort) -> Vec<Predicted> {
         let mut predictor = BlockPredictor::new(network, features);
         let mut predicted = Vec::with_capacity(self.tiles);
-        for block in &self.scouts {
-            predictor.predict(block, &mut predicted);
-        }
+        predictor.predict(&mut self.scouts.iter(), &mut predicted);
         let Effort::Blocks(most) = effort else {
-            self.others.iter().for_each(|block| predictor.predict(block, &mut predicted));
+            predictor.predict(&mut self.others.iter(), &mut predicted);
             return predicted;
         };
         let mut of_scouts = vec![f64::INFINITY; self.tiles];
@@ -89,13 +92,12 @@ impl PreparedTiles {
         }
         let promise =
             |block: &Block| block.scouts.iter().map(|&at| of_scouts[at]).fold(f64::INFINITY, f64::min);
-        let mut promising: Vec<(f64, &Block)> =
-            self.others.iter().map(|block| (promise(block), block)).collect();
-        // The sort is stable, so that equally promising blocks keep their order.
-        promising.sort_by(|a, b| a.0.total_cmp(&b.0));
-        for (_, block) in promising.into_iter().take(most) {
-            predictor.predict(block, &mut predicted);
-        }
+        // A block is sorted as a tile is. A sort of another type would take 3 kB of the browser's download.
+        let blocks = self.others.iter().map(promise).enumerate();
+        let mut promising: Vec<Predicted> = blocks.map(|(at, us)| Predicted { tile: at, us }).collect();
+        fastest_first(&mut promising);
+        let blocks = promising.iter().take(most).map(|one| &self.others[one.tile]);
+        predictor.predict(&mut { blocks }, &mut predicted);
         predicted
     }
 }
@@ -120,43 +122,102 @@ fn families(tiles: &[&Tile]) -> Vec<Vec<usize>> {
 }
 
 impl Block {
-    fn new(part: &Part<'_>, features: &ProblemFeatures, tiles: &[&Tile], members: &[(usize, usize)]) -> Self {
+    fn new(features: &ProblemFeatures, tiles: &[&Tile], members: &[(usize, usize)]) -> Self {
         let group: Vec<&Tile> = members.iter().map(|&(at, _)| tiles[at]).collect();
-        let terms = features.config_terms(&group);
         Self {
             members: members.iter().map(|&(at, _)| at).collect(),
             scouts: members.iter().map(|&(_, scout)| scout).collect(),
             allow_tf32: group[0].allow_tf32,
-            sums: part.sums(&features.config_columns(&terms)),
-            terms,
+            terms: features.config_terms(&group),
+            sums: Vec::new(),
         }
     }
+}
+
+/// Computes the sums of one or two blocks.
+fn sum_configs(blocks: &mut [Block], part: &Part<'_>, features: &ProblemFeatures) {
+    let terms = [&blocks[0].terms, &blocks[blocks.len() - 1].terms];
+    let mut columns = [f32x16::ZERO; CONFIG_COLUMNS];
+    features.config_columns(&terms, bytemuck::cast_slice_mut(&mut columns));
+    let sums = part.sums(&mut columns);
+    for (half, block) in blocks.iter_mut().enumerate() {
+        block.sums = sums.iter().map(|&both| halves(both)[half]).collect();
+    }
+}
+
+fn halves(both: f32x16) -> [f32x8; 2] {
+    bytemuck::cast(both)
 }
 
 /// Predicts the times of blocks on one problem.
 struct BlockPredictor<'a> {
     features: &'a ProblemFeatures,
-    /// The network and the time to which its outputs are relative, without TF32 and with it.
-    sides: [(Begun<'a>, f64); 2],
+    /// Without TF32 and with it.
+    sides: [Side; 2],
+    /// The part of the network that takes what depends on both config and problem.
+    joint: Part<'a>,
     scratch: Scratch,
+}
+
+/// What all configs have in common.
+struct Side {
+    /// The first layer's sums over the problem's columns.
+    sums: Vec<f32x8>,
+    /// The time to which the network's outputs are relative.
+    base_us: f64,
 }
 
 impl<'a> BlockPredictor<'a> {
     fn new(network: &'a Network, features: &'a ProblemFeatures) -> Self {
+        let part = network.part(0, PROBLEM_COLUMNS);
         let side = |allow_tf32| {
-            let begun = network.begin(features.problem_columns(allow_tf32), PROBLEM_COLUMNS + CONFIG_COLUMNS);
-            (begun, f64::from(features.base_us(allow_tf32)))
+            let mut columns = features.problem_columns(allow_tf32).map(f32x16::splat);
+            let added = part.sums(&mut columns);
+            let sums = network.starting_sums().iter().zip(added);
+            Side {
+                sums: sums.map(|(&sum, added)| halves(sum + added)[0]).collect(),
+                base_us: f64::from(features.base_us(allow_tf32)),
+            }
         };
-        Self { features, sides: [side(false), side(true)], scratch: Scratch::default() }
+        Self {
+            features,
+            sides: [side(false), side(true)],
+            joint: network.part(PROBLEM_COLUMNS + CONFIG_COLUMNS, JOINT_COLUMNS),
+            scratch: Scratch::default(),
+        }
     }
 
-    /// Appends the predicted times of a block's tiles.
-    fn predict(&mut self, block: &Block, predicted: &mut Vec<Predicted>) {
-        let (network, base) = &self.sides[usize::from(block.allow_tf32)];
-        let columns = self.features.joint_columns(&block.terms);
-        let over_base = math::exp(network.forward(Some(&block.sums), &columns, &mut self.scratch)).to_array();
-        let us = over_base.into_iter().map(|over_base| f64::from(over_base) * base);
-        predicted.extend(block.members.iter().zip(us).map(|(&tile, us)| Predicted { tile, us }));
+    /// Appends the predicted times of the blocks' tiles.
+    fn predict(&mut self, blocks: &mut dyn Iterator<Item = &Block>, predicted: &mut Vec<Predicted>) {
+        while let Some(first) = blocks.next() {
+            let second = blocks.next();
+            let outputs = self.forward([first, second.unwrap_or(first)]);
+            for (block, outputs) in iter::once(first).chain(second).zip(outputs) {
+                let base_us = self.side(block).base_us;
+                let us = |ln_over_base| f64::from(math::exp_of_one(ln_over_base)) * base_us;
+                let tiles = block.members.iter().zip(outputs.to_array());
+                predicted.extend(tiles.map(|(&tile, output)| Predicted { tile, us: us(output) }));
+            }
+        }
+    }
+
+    /// The network's outputs for two blocks.
+    fn forward(&mut self, blocks: [&Block; 2]) -> [f32x8; 2] {
+        let Self { features, sides, joint, scratch } = self;
+        let Scratch { front, back } = scratch;
+        front.resize(JOINT_COLUMNS, f32x16::ZERO);
+        features.joint_columns(&blocks.map(|block| &block.terms), bytemuck::cast_slice_mut(front));
+        let [first, second] = blocks.map(|block| {
+            let known = &sides[usize::from(block.allow_tf32)].sums;
+            known.iter().zip(&block.sums).map(|(&known, &config)| known + config)
+        });
+        back.clear();
+        back.extend(first.zip(second).map(|(first, second)| bytemuck::cast::<_, f32x16>([first, second])));
+        halves(joint.forward(scratch))
+    }
+
+    fn side(&self, block: &Block) -> &Side {
+        &self.sides[usize::from(block.allow_tf32)]
     }
 }
 

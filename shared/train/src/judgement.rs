@@ -64,7 +64,7 @@ impl Outcome {
     }
 
     fn measured(&self, config: &Config) -> f64 {
-        if *config == Config::Library {
+        if config.is_library() {
             return self.library_us.unwrap_or(f64::INFINITY);
         }
         let place = self.measured.binary_search_by(|(known, _)| known.cmp(config));
@@ -81,7 +81,7 @@ impl Outcome {
     fn corrected(&self, pick_bias: f64, handicap: f64) -> RankedSpace {
         let configs = self.ranked.configs.iter().map(|(config, us)| (*config, Micros(us.0 * pick_bias)));
         let library = self.ranked.library.filter(|_| self.library_us.is_some());
-        RankedSpace::new(configs.collect(), library, handicap)
+        RankedSpace::new(configs.collect(), library, handicap).rounding(self.ranked.rounds())
     }
 
     fn first(&self) -> Option<(f64, f64)> {

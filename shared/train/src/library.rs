@@ -35,6 +35,8 @@ const CONSTANT: f32 = 1e-3;
 /// The library's time on one problem, beside a model's first pick.
 pub(crate) struct Comparison {
     features: ProblemFeatures,
+    /// Whether both round float32 to TF32.
+    rounds: bool,
     library_us: f64,
     /// The predicted and the measured time of the first pick.
     predicted_us: f64,
@@ -54,32 +56,49 @@ pub(crate) fn comparisons(
             let Some(library_us) = problem.library_us else { continue };
             let Some(features) = ProblemFeatures::new(of.facts(), &problem.problem) else { continue };
             let configs: Vec<Config> = of.configs(problem).copied().collect();
+            let rounds = configs.iter().all(|config| config.rounds(&problem.problem));
             let predicted = model.predict(&problem.problem, &configs)?;
             let times = predicted.iter().zip(&problem.timings);
             let Some((predicted, pick)) = times.min_by(|a, b| a.0.0.total_cmp(&b.0.0)) else { continue };
             let (predicted_us, pick_us) = (predicted.0, pick.us);
-            comparisons.push(Comparison { features, library_us, predicted_us, pick_us });
+            comparisons.push(Comparison { features, rounds, library_us, predicted_us, pick_us });
         }
     }
     Ok(comparisons)
 }
 
-/// Adds to a model a network for the library, if there are enough comparisons.
+/// Adds to a model a network for the library, and one for the library that rounds float32 to TF32, if there are
+/// enough comparisons.
 ///
 /// The network learns the library's time / the pick's measured time, so that it decides well even if the
 /// pick's predicted time is wrong. But its output is used with the pick's predicted time. So the targets are
 /// multiplied by the median of picks' measured time / predicted time.
-pub(crate) fn add_library(model: Model, comparisons: &[&Comparison], seed: u64) -> Result<Model, TrainError> {
+pub(crate) fn add_library(
+    mut model: Model,
+    comparisons: &[&Comparison],
+    seed: u64,
+) -> Result<Model, TrainError> {
+    let (rounding, plain): (Vec<_>, Vec<_>) = comparisons.iter().partition(|one| one.rounds);
+    if let Some(library) = library_of(&plain, seed)? {
+        model = model.with_library(library)?;
+    }
+    if let Some(library) = library_of(&rounding, seed)? {
+        model = model.with_rounding_library(library)?;
+    }
+    Ok(model)
+}
+
+fn library_of(comparisons: &[&Comparison], seed: u64) -> Result<Option<Network>, TrainError> {
     if comparisons.len() < LEAST_PROBLEMS {
-        return Ok(model);
+        return Ok(None);
     }
     let mut biases: Vec<f64> = comparisons.iter().map(|one| one.pick_us / one.predicted_us).collect();
     let bias = median(&mut biases).unwrap_or(1.0);
-    let rows: Vec<_> = comparisons.iter().map(|one| one.features.library_row(one.predicted_us)).collect();
+    let rows: Vec<_> =
+        comparisons.iter().map(|one| one.features.library_row(one.predicted_us, one.rounds)).collect();
     let target = |one: &&Comparison| (one.library_us / one.pick_us * bias).ln() as f32;
     let targets: Vec<f32> = comparisons.iter().map(target).collect();
-    let library = learn(&rows, &targets, seed)?.rounded_to_half().map_err(ModelError::from)?;
-    Ok(model.with_library(library)?)
+    Ok(Some(learn(&rows, &targets, seed)?.rounded_to_half().map_err(ModelError::from)?))
 }
 
 fn learn(rows: &[[f32; LIBRARY_COLUMNS]], targets: &[f32], seed: u64) -> Result<Network, TrainError> {

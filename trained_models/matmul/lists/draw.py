@@ -359,6 +359,11 @@ def main():
     lists.draw("mm-bf16-unaligned-sums", "mm", ["nn"], bf, 50, 14, [unaligned_input_gradient], aligned=False)
     lists.draw("addmm-bf16-unaligned-vector", "addmm", ["nt"], bf, 50, 14, last_layer, bias="vector", aligned=False)
     lists.draw("addmm-bf16-unaligned-matrix", "addmm", ["tn"], bf, 50, 14, any_gradient, bias="matrix", aligned=False)
+    # Linear layers in fp32, with rounding to TF32 and without.
+    lists.draw(
+        "addmm-tf32-vector", "addmm", ["nt"], "float32", 120, 24, [biased, biased, log_normal, dlrm], bias="vector", tf32=True
+    )
+    lists.draw("addmm-fp32-vector", "addmm", ["nt"], "float32", 120, 24, [biased, biased, log_normal, dlrm], bias="vector")
     roles: dict[tuple[int, ...], str] = {}
     for drawn, all_roles in lists.rows.items():
         name = drawn.split()[0]

@@ -12,9 +12,9 @@ name=$1 folder=$2 end=$(($(date +%s) + $3))
 diode=${DIODE:-diode} processes=${PROCESSES:-$(nproc)}
 python=${PYTHON:+--python=$PYTHON} library=${LIBRARY:+--library=$LIBRARY} device=${DEVICE:+--device=$DEVICE}
 roles=${ROLES:-validation train more further}
-packs="addmm-bf16-vector mm-bf16-nn bmm-bf16 baddbmm-bf16 mm-bf16-nt mm-fp16 mm-tf32 bmm-fp16 addmm-bf16-matrix mm-bf16-tn addmm-fp16-vector"
+packs="addmm-bf16-vector mm-bf16-nn bmm-bf16 baddbmm-bf16 mm-bf16-nt mm-fp16 mm-tf32 addmm-tf32-vector bmm-fp16 addmm-bf16-matrix mm-bf16-tn addmm-fp16-vector"
 # Some kernels of these packs take minutes to compile, so these packs are built beside the others.
-slow="mm-fp32"
+slow="mm-fp32 addmm-fp32-vector"
 for list in mm-bf16-unaligned mm-bf16-unaligned-nt mm-bf16-unaligned-tn mm-bf16-unaligned-sums addmm-bf16-unaligned-vector addmm-bf16-unaligned-matrix; do
   slow="$slow $list.1 $list.256"
 done

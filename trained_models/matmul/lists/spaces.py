@@ -28,8 +28,8 @@ RANKED_OF_SLOW, AT_RANDOM_OF_SLOW = {"validation": 270, "train": 130}, {"validat
 # list.
 ADDED = ("more", "further")
 SLOW = {"mm-fp32", "mm-bf16-unaligned"}
-# The tiles of this list serve all lists of unaligned rows.
-UNALIGNED = "mm-bf16-unaligned"
+# The tiles of one list serve all lists whose names have the same word.
+SHARED = {"unaligned": "mm-bf16-unaligned", "tf32": "mm-tf32", "fp32": "mm-fp32"}
 # fmt: off
 DEFAULT = [
     (32, 32, 16, 1, 2), (32, 32, 128, 2, 4), (32, 64, 32, 5, 8), (64, 32, 32, 5, 8), (64, 32, 128, 5, 4), (64, 64, 16, 2, 4), (64, 64, 32, 2, 4),
@@ -130,7 +130,7 @@ def choose(options):
 
 def tiles_of(name):
     """The list whose tiles a list is timed with."""
-    return UNALIGNED if "unaligned" in name else name
+    return next((of for word, of in SHARED.items() if word in name), name)
 
 
 def divisor(k):
@@ -170,6 +170,8 @@ def expand(options):
 
     for name in options.only or names(options.lists):
         roles = dict(chosen[tiles_of(name)])
+        if options.tile:
+            roles = {role: [options.tile] for role in roles}
         kernels: dict[str, Any] = {}
         every: dict[str, Any] = {}
         for role in options.roles:
@@ -210,6 +212,7 @@ def main():
     expanding.add_argument("--lists", required=True)
     expanding.add_argument("--out", required=True)
     expanding.add_argument("--only", nargs="+", metavar="LIST", help="lists to write, instead of all")
+    expanding.add_argument("--tile", nargs=5, type=int, metavar="N", help="only this tile, so that mainly the library is timed")
     expanding.add_argument("--roles", nargs="+", default=["validation", "train", *ADDED])
     expanding.set_defaults(run=expand)
     options = parser.parse_args()

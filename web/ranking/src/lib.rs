@@ -8,4 +8,4 @@ mod shortlist;
 
 pub use line::{Line, Ranked, Row};
 pub use ranking::Ranking;
-pub use shortlist::{TF32_CAVEAT, followed, rounds, shortlist};
+pub use shortlist::{followed, shortlist};

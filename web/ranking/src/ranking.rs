@@ -6,7 +6,7 @@ use diode_core::hardware::fits;
 use diode_core::{Epilogue, Problem};
 use diode_model::{Model, Ranker};
 
-use crate::{Line, Ranked, Row, TF32_CAVEAT, followed, rounds, shortlist};
+use crate::{Line, Ranked, Row, followed, shortlist};
 
 /// How many picks of each shape are kept: as many as in the server's tables.
 const PICKS: usize = 5;
@@ -39,7 +39,6 @@ impl Ranking {
         let ranked = shortlist(model, ranker, &problem, tf32).map_err(|error| error.to_string())?;
         let (picks, library, verdict) = followed(&ranked, hardware, &problem, *epilogue, PICKS);
         let caveat = model.caveat(&problem, &ranked);
-        let caveat = caveat.or_else(|| rounds(&problem, tf32).then(|| TF32_CAVEAT.to_owned()));
         Ok(Ranked { problem, picks, library, verdict, caveat })
     }
 }

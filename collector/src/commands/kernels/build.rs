@@ -133,7 +133,7 @@ impl BuildArgs {
 /// Says how many configs are left out: kernels exist only for the tiles of one template.
 fn mention_left_out(space: &Space) {
     let Space::List(configs) = space else { return };
-    let without = |config: &&Config| tile_of(config).is_none() && **config != Config::Library;
+    let without = |config: &&Config| tile_of(config).is_none() && !config.is_library();
     let others = configs.iter().filter(without).count();
     if others > 0 {
         say!("note: {} of the list left out, whose templates have no kernels yet", count(others, "config"));

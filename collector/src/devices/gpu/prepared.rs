@@ -64,7 +64,7 @@ impl<'s> PreparedProblem<'s> {
     pub(super) fn is_verified(&self, launchable: Launchable) -> bool {
         match launchable {
             Launchable::Kernel(place, _) => self.session.store.is_verified(place),
-            Launchable::Library => false,
+            Launchable::Library { .. } => false,
         }
     }
 
@@ -82,10 +82,10 @@ impl<'s> PreparedProblem<'s> {
                 let (grid, mut arguments) = self.operands.launch(&tile, turn);
                 self.session.launch(place, grid, &mut arguments)
             }
-            Launchable::Library => {
+            Launchable::Library { rounds } => {
                 let Some(library) = &self.session.library else { return Ok(()) };
                 let (problem, matrices) = (self.operands.problem(), self.operands.matrices(turn));
-                Ok(library.multiply(&self.session.gpu, problem, &matrices)?)
+                Ok(library.multiply(&self.session.gpu, problem, rounds, &matrices)?)
             }
         }
     }
@@ -104,7 +104,7 @@ impl<'s> PreparedProblem<'s> {
     /// Times a group of launches, one on each copy of the inputs, between two events.
     pub(super) fn time_group(&mut self, launchable: Launchable) -> Result<(), SessionError> {
         loop {
-            if matches!(launchable, Launchable::Library) {
+            if launchable.is_library() {
                 self.session.queue.delay(&self.session.gpu, TURNS * LIBRARY_CALL_NS)?;
             }
             self.session.queue.start(&self.session.gpu)?;
@@ -135,9 +135,12 @@ impl<'s> PreparedProblem<'s> {
         self.session.gpu.fill(self.operands.output(), 0xff)?;
         self.run(launchable, 0)?;
         let problem = self.operands.problem();
-        let tf32 = matches!(launchable, Launchable::Kernel(_, tile) if tile.allow_tf32);
+        let tf32 = match launchable {
+            Launchable::Kernel(_, tile) => tile.allow_tf32,
+            Launchable::Library { rounds } => rounds,
+        };
         let (mut absolute, relative) = tolerance(problem.a_dtype, problem.k, tf32);
-        if matches!(launchable, Launchable::Library) {
+        if launchable.is_library() {
             // The library may split K and add the parts in the output's type, as torch allows it to.
             absolute *= LIBRARY_LATITUDE;
         }

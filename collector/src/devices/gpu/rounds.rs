@@ -5,7 +5,7 @@ use diode_core::FailureReason;
 use super::measured_problem::MeasuredProblem;
 use super::policy::{self, CODE_COUNTS_BELOW_NS, ROUNDS};
 use super::protocol::Message;
-use super::session::{Launchable, LaunchableConfig};
+use super::session::LaunchableConfig;
 use super::session_error::SessionError;
 
 /// How often a disturbed problem is measured again.
@@ -25,10 +25,12 @@ impl MeasuredProblem<'_> {
     pub(super) fn thorough(&mut self) -> Result<Vec<usize>, SessionError> {
         let mut near = policy::near_best(&self.looks);
         // The library is always included, because every kernel is compared with it.
-        let is_library = |candidate: &&LaunchableConfig| matches!(candidate.launchable, Launchable::Library);
-        let library = self.candidates.iter().find(is_library).map(|candidate| candidate.number);
-        let library = library.filter(|library| self.looks.iter().any(|(number, _)| number == library));
-        near.extend(library.filter(|number| !near.contains(number)));
+        let libraries = self.candidates.iter().filter(|candidate| candidate.launchable.is_library());
+        for library in libraries.map(|candidate| candidate.number) {
+            if self.looks.iter().any(|(number, _)| *number == library) && !near.contains(&library) {
+                near.push(library);
+            }
+        }
         self.say(Message::Busy)?;
         self.load_again(near.iter().copied())?;
         let checked = near.clone();

@@ -44,7 +44,16 @@ pub(super) struct LaunchableConfig {
 #[derive(Clone, Copy)]
 pub(super) enum Launchable {
     Kernel(KernelSlot, Tile),
-    Library,
+    /// The library, which rounds float32 to TF32 or does not.
+    Library {
+        rounds: bool,
+    },
+}
+
+impl Launchable {
+    pub(super) fn is_library(self) -> bool {
+        matches!(self, Self::Library { .. })
+    }
 }
 
 impl Session {
@@ -72,10 +81,14 @@ impl Session {
         let mut missing = None;
         for (number, config) in request.configs.iter().enumerate() {
             match config {
-                Config::Library if self.library.is_some() && VendorLibrary::supports(&request.problem) => {
-                    candidates.push(LaunchableConfig { number, launchable: Launchable::Library });
+                Config::Library | Config::RoundingLibrary => {
+                    let rounds = config.rounds(&request.problem);
+                    let library = self.library.as_ref();
+                    if library.is_some_and(|library| library.supports(&request.problem, rounds)) {
+                        candidates
+                            .push(LaunchableConfig { number, launchable: Launchable::Library { rounds } });
+                    }
                 }
-                Config::Library => {}
                 _ => match tile_of(config) {
                     Some(tile) => {
                         let key = variant.key(tile, variant.fits(tile, &request.problem));
@@ -97,7 +110,7 @@ impl Session {
         }
         candidates.sort_by_key(|candidate| match candidate.launchable {
             Launchable::Kernel(slot, _) => Some(self.store.place_in_packs(slot)),
-            Launchable::Library => None,
+            Launchable::Library { .. } => None,
         });
         match missing {
             Some(key) if self.store.is_exact() => Err(format!(
@@ -117,7 +130,7 @@ impl Session {
         let slots: Vec<KernelSlot> = launchables
             .filter_map(|launchable| match launchable {
                 Launchable::Kernel(slot, _) => Some(slot),
-                Launchable::Library => None,
+                Launchable::Library { .. } => None,
             })
             .collect();
         self.store.load(&self.gpu, &slots)

@@ -78,6 +78,30 @@ fn every_kind_of_problem_is_measured_on_an_amd_gpu() {
 }
 
 #[test]
+fn beside_tiles_that_round_to_tf32_the_library_is_timed_in_both_ways() {
+    let column = Layout::Column;
+    let plain = |op, dtype| ProblemFields::plain(op, 1, 100, 72, 64, dtype);
+    let problems = [
+        ProblemFields { b_layout: column, ..plain(Op::Mm, DType::Float32) },
+        ProblemFields { b_layout: column, bias: Bias::Vector, ..plain(Op::Addmm, DType::Float32) },
+        ProblemFields { b_layout: column, ..plain(Op::Mm, DType::BFloat16) },
+    ];
+    let problems = serde_json::to_string(&problems).unwrap();
+    let tiles = TILES.map(|tile| config(tile, 2).replace(r#""allow_tf32": false"#, r#""allow_tf32": true"#));
+    for vendor in [Vendor::Nvidia, Vendor::Amd] {
+        let node = Node::with_configs(vendor, &problems, &tiles);
+        let dataset = node.collected(&node.sound(), &[]);
+        assert_eq!(dataset.solutions.len(), 3);
+        for solution in &dataset.solutions {
+            let timed = |config| solution.configs.iter().any(|&index| *dataset.configs.get(index) == config);
+            assert!(solution.failures.is_empty() && timed(Config::Library), "{:?}", solution.failures);
+            let rounds = vendor == Vendor::Nvidia && solution.problem.a_dtype == DType::Float32;
+            assert_eq!(timed(Config::RoundingLibrary), rounds, "{}", solution.problem.canonical());
+        }
+    }
+}
+
+#[test]
 fn two_gpus_share_the_problems() {
     for vendor in [Vendor::Nvidia, Vendor::Amd] {
         let node = Node::new(vendor, &problems());

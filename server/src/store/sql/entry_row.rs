@@ -67,7 +67,11 @@ from_row!(EntryRow {
 
 impl EntryRow {
     pub(super) fn entry(self) -> Result<BoardEntry, Damaged> {
-        let triton = self.triton.map(|config| from_json("Triton config", &config)).transpose()?;
+        let triton: Option<Config> =
+            self.triton.map(|config| from_json("Triton config", &config)).transpose()?;
+        // The two are compared only if both round to TF32, or neither does.
+        let are_alike = self.triton_over_library.is_some();
+        let rounds = are_alike && triton.is_some_and(|config| config.rounds_to_tf32());
         Ok(BoardEntry {
             best: from_json("best config", &self.best)?,
             best_ns: self.best_ns,
@@ -83,7 +87,7 @@ impl EntryRow {
                 spread: self.triton_spread,
             }),
             library: self.library_ns.map(|ns| KernelEntry {
-                config: Config::Library,
+                config: Config::library(rounds),
                 ns,
                 tflops: self.library_tflops,
                 roofline_share: self.library_roofline_share,

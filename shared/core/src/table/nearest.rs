@@ -220,7 +220,7 @@ fn general(config: &Config) -> Config {
         Config::Mm(tile) => Config::Mm(uneven(tile)),
         Config::Bmm(tile) => Config::Bmm(uneven(tile)),
         Config::PersistentTma(tile) => Config::PersistentTma(uneven(tile)),
-        other @ (Config::DecomposeK { .. } | Config::Library) => other,
+        other @ (Config::DecomposeK { .. } | Config::Library | Config::RoundingLibrary) => other,
     }
 }
 
@@ -238,6 +238,6 @@ fn fitted(config: &Config, problem: &Problem, facts: Option<&Facts>) -> Option<C
         Config::DecomposeK { k_split } => {
             decompose_k_splits(problem.m, problem.n, problem.k).contains(&k_split).then_some(*config)
         }
-        Config::Library => Some(*config),
+        Config::Library | Config::RoundingLibrary => Some(*config),
     }
 }

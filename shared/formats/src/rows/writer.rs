@@ -1,6 +1,6 @@
 //! Turns datasets into rows.
 
-use diode_core::{Config, Dataset, OutputLayout, Solution, TimeColumn};
+use diode_core::{Config, ConfigFields, Dataset, OutputLayout, Solution, TimeColumn};
 
 use super::Cell;
 use super::columns::{SUBJECT, WIDTH};
@@ -118,7 +118,7 @@ fn config(config: &Config) -> [Cell<'static>; 15] {
         number(tile.map(|t| t.num_stages)),
         number(tile.map(|t| t.num_warps)),
         flag(tile.map(|t| t.even_k)),
-        flag(tile.map(|t| t.allow_tf32)),
+        flag(ConfigFields::from(*config).allow_tf32),
         flag(tile.map(|t| t.use_fast_accum)),
         tile.map_or(Cell::Empty, |t| Cell::Text(t.acc_type.as_str())),
         number(rocm.map(|r| r.matrix_instr_nonkdim)),

@@ -75,7 +75,7 @@ prop_compose! {
 }
 
 /// The number of configs in the datasets of `any_solution`.
-const CONFIGS: u32 = 6;
+const CONFIGS: u32 = 7;
 
 proptest! {
     #[test]

@@ -82,6 +82,7 @@ pub(crate) fn rich() -> Vec<Dataset> {
         Config::Bmm(Tile { acc_type: AccType::Int32, ..tile }),
         Config::DecomposeK { k_split: 8 },
         Config::Library,
+        Config::RoundingLibrary,
     ]
     .into_iter()
     .collect();
@@ -95,7 +96,7 @@ pub(crate) fn rich() -> Vec<Dataset> {
     let failures = FailureReason::ALL
         .iter()
         .enumerate()
-        .map(|(i, &reason)| Failure { config: ConfigIndex(i as u32 % 6), reason })
+        .map(|(i, &reason)| Failure { config: ConfigIndex(i as u32 % 7), reason })
         .collect();
     let measured = Dataset {
         hardware: Hardware::from_name("AMD Instinct MI300X").unwrap(),
@@ -108,13 +109,20 @@ pub(crate) fn rich() -> Vec<Dataset> {
         solutions: vec![
             Solution {
                 method: Method::MEDIAN_COLD_EVENT,
-                minimum_ns: Some(vec![138_784, 149_800, 141_180, 3_200_000_000, 137_630]),
-                spread_ns: Some(vec![0, 320, 64, 32, 5]),
-                repeats: Some(vec![20, 20, 5, 1, 0]),
+                minimum_ns: Some(vec![138_784, 149_800, 141_180, 3_200_000_000, 137_630, 99_000]),
+                spread_ns: Some(vec![0, 320, 64, 32, 5, 6]),
+                repeats: Some(vec![20, 20, 5, 1, 0, 7]),
                 failures,
-                times: TimeColumn::from_nanos(vec![138_784, 150_016, 141_216, 3_200_000_000, 137_632])
-                    .unwrap(),
-                ..solution(linear, &[0, 1, 2, 4, 5], &[1.0; 5])
+                times: TimeColumn::from_nanos(vec![
+                    138_784,
+                    150_016,
+                    141_216,
+                    3_200_000_000,
+                    137_632,
+                    99_232,
+                ])
+                .unwrap(),
+                ..solution(linear, &[0, 1, 2, 4, 5, 6], &[1.0; 6])
             },
             solution(problem(Op::Bmm, 7, 5, 3), &[3, 3], &[0.021_824_000_403_285_027, 0.2]),
             solution(problem(Op::Mm, 7, 5, 3), &[], &[]),

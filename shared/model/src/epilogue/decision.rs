@@ -81,7 +81,8 @@ impl Decision {
         let mut kernels = ranked.picks(if are_enough { WEIGHED } else { count });
         kernels.extend(ranked.near(&kernels, NEAR));
         let has_library = kernels.iter().any(|(config, _)| config.is_library());
-        kernels.extend(ranked.library.filter(|_| !has_library).map(|time| (Config::Library, time)));
+        let library = ranked.library.map(|time| (ranked.library_config(), time));
+        kernels.extend(library.filter(|_| !has_library));
         let best_first = weighed(kernels, problem, Some((&costs, &following)));
         let first = |library: bool| best_first.iter().find(|one| one.config.is_library() == library);
         let [tile_us, library_us] = [false, true].map(|library| Some(first(library)?.total().0));

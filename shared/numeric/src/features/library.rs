@@ -13,9 +13,9 @@ const TILES: [(f32, f32); 3] = [(128.0, 128.0), (256.0, 128.0), (64.0, 64.0)];
 pub const LIBRARY_COLUMNS: usize = PROBLEM_COLUMNS + 1 + 2 * TILES.len();
 
 impl ProblemFeatures {
-    /// The columns from which the library's time is predicted.
-    pub fn library_row(&self, best_us: f64) -> [f32; LIBRARY_COLUMNS] {
-        let side = self.side(false);
+    /// The columns from which the library's time is predicted. If it rounds to TF32, so does the best config.
+    pub fn library_row(&self, best_us: f64, rounds: bool) -> [f32; LIBRARY_COLUMNS] {
+        let side = self.side(rounds);
         let mut row = [0.0; LIBRARY_COLUMNS];
         let (problem, rest) = row.split_at_mut(PROBLEM_COLUMNS);
         problem.copy_from_slice(&side.columns);

@@ -27,6 +27,7 @@ use resources::Resources;
 use tiles::Tiles;
 
 use crate::math;
+use crate::vectors::{Log2, run};
 
 /// The name and version of these features. Whoever changes a column's value must change the version: weights
 /// only fit the features that they were trained on.
@@ -79,7 +80,9 @@ impl ProblemFeatures {
             let terms = ProblemTerms::new(&machine, problem);
             let mut columns = terms.columns(&machine, problem, second_method);
             for (value, column) in columns.iter_mut().zip(&COLUMNS) {
-                *value = scaled(column, f32x8::splat(*value)).to_array()[0];
+                if column.scale == Scale::Log2 {
+                    *value = math::log2_of_one(*value);
+                }
             }
             Some(Side { machine, terms, columns })
         };
@@ -108,22 +111,24 @@ impl ProblemFeatures {
         ConfigTerms { tiles, resources, allow_tf32 }
     }
 
-    /// The columns of configs alone.
-    #[inline(always)]
-    pub fn config_columns(&self, configs: &ConfigTerms) -> [f32x8; CONFIG_COLUMNS] {
-        let Side { machine, .. } = self.side(configs.allow_tf32);
-        let mut columns = row::config(machine, &configs.tiles, &configs.resources);
-        scale(&mut columns, PROBLEM_COLUMNS);
-        columns
+    /// Writes the columns of groups of configs alone. In `columns`, each column has a vector for each group.
+    pub fn config_columns(&self, groups: &[&ConfigTerms], columns: &mut [f32x8]) {
+        for (at, configs) in groups.iter().enumerate() {
+            let Side { machine, .. } = self.side(configs.allow_tf32);
+            let group = row::config(machine, &configs.tiles, &configs.resources);
+            put(&group, columns[at..].iter_mut().step_by(groups.len()));
+        }
+        run(Log2 { values: columns, columns: &COLUMNS[PROBLEM_COLUMNS..][..CONFIG_COLUMNS] });
     }
 
-    /// The columns of configs on this problem.
-    #[inline(always)]
-    pub fn joint_columns(&self, configs: &ConfigTerms) -> [f32x8; JOINT_COLUMNS] {
-        let Side { machine, terms, .. } = self.side(configs.allow_tf32);
-        let mut columns = row::joint(machine, terms, &configs.tiles, &configs.resources);
-        scale(&mut columns, PROBLEM_COLUMNS + CONFIG_COLUMNS);
-        columns
+    /// Writes the columns of groups of configs on this problem, in the same order.
+    pub fn joint_columns(&self, groups: &[&ConfigTerms], columns: &mut [f32x8]) {
+        for (at, configs) in groups.iter().enumerate() {
+            let Side { machine, terms, .. } = self.side(configs.allow_tf32);
+            let group = row::joint(machine, terms, &configs.tiles, &configs.resources);
+            put(&group, columns[at..].iter_mut().step_by(groups.len()));
+        }
+        run(Log2 { values: columns, columns: &COLUMNS[PROBLEM_COLUMNS + CONFIG_COLUMNS..] });
     }
 
     /// All columns of one to eight configs. [`config_terms`](Self::config_terms) says which configs may be
@@ -136,8 +141,8 @@ impl ProblemFeatures {
         for (values, &value) in problem.iter_mut().zip(self.problem_columns(configs.allow_tf32)) {
             *values = f32x8::splat(value);
         }
-        config.copy_from_slice(&self.config_columns(&configs));
-        joint.copy_from_slice(&self.joint_columns(&configs));
+        self.config_columns(&[&configs], config);
+        self.joint_columns(&[&configs], joint);
     }
 
     /// The columns of one config.
@@ -152,19 +157,10 @@ impl ProblemFeatures {
     }
 }
 
-/// Scales the raw values of the columns from `first` on.
 #[inline(always)]
-fn scale(values: &mut [f32x8], first: usize) {
-    for (values, column) in values.iter_mut().zip(&COLUMNS[first..]) {
-        *values = scaled(column, *values);
-    }
-}
-
-#[inline(always)]
-fn scaled(column: &Column, values: f32x8) -> f32x8 {
-    match column.scale {
-        Scale::Linear => values,
-        Scale::Log2 => math::log2(values),
+fn put<'a>(group: &[f32x8], columns: impl Iterator<Item = &'a mut f32x8>) {
+    for (column, lanes) in columns.zip(group) {
+        *column = *lanes;
     }
 }
 

@@ -92,7 +92,7 @@ impl Judged {
 
     fn fastest_of(&self, picks: &[(Config, Micros)]) -> f64 {
         let measured = |config: &Config| match config {
-            Config::Library => self.library_us,
+            Config::Library | Config::RoundingLibrary => self.library_us,
             config => self.rows.iter().find(|row| row.config == *config).map(|row| row.measured_us),
         };
         picks.iter().filter_map(|(config, _)| measured(config)).fold(f64::INFINITY, f64::min)

@@ -28,7 +28,7 @@ pub(super) fn merge(datasets: &[Dataset], wanted: Option<Method>) -> Result<Trai
         .collect();
     let configs: ConfigDictionary = configs.into_iter().collect();
 
-    let mut gathered: BTreeMap<(Problem, Method), Gathered> = BTreeMap::new();
+    let mut gathered: BTreeMap<(Problem, Method, Rounds), Gathered> = BTreeMap::new();
     for dataset in datasets {
         // Maps the dataset's indices of configs to the set's indices. The library and kernels
         // without features have no index in the set.
@@ -41,13 +41,15 @@ pub(super) fn merge(datasets: &[Dataset], wanted: Option<Method>) -> Result<Trai
             if solution.method != method {
                 left_out.other_methods += solution.configs.len();
             }
-            let into = gathered.entry((solution.problem.clone(), solution.method)).or_default();
-            left_out.no_features += into.take(solution, dataset, &indices)?;
+            for rounds in [false, true] {
+                let into = gathered.entry((solution.problem.clone(), solution.method, rounds)).or_default();
+                left_out.no_features += into.take(solution, dataset, &indices, rounds)?;
+            }
         }
     }
     let (problems, others): (Vec<_>, Vec<_>) = gathered
         .into_iter()
-        .filter_map(|((problem, method), all)| all.finish(problem, method))
+        .filter_map(|((problem, method, _), all)| all.finish(problem, method))
         .map(Arc::new)
         .partition(|problem| problem.method == method);
     if problems.is_empty() {
@@ -102,6 +104,10 @@ fn choose_method(datasets: &[Dataset], wanted: Option<Method>) -> Result<Method,
     }
 }
 
+/// Whether float32 is rounded to TF32. With and without rounding are two computations, so a problem that was timed
+/// in both ways becomes two training problems.
+type Rounds = bool;
+
 /// The timings of one problem, gathered while datasets are read.
 #[derive(Default)]
 struct Gathered {
@@ -110,22 +116,28 @@ struct Gathered {
 }
 
 impl Gathered {
-    /// Adds a solution. Returns how many of its timings cannot be learnt from.
+    /// Adds the timings of a solution that round, or those that do not. Returns how many of them cannot be learnt
+    /// from.
     fn take(
         &mut self,
         solution: &Solution,
         dataset: &Dataset,
         indices: &[Option<ConfigIndex>],
+        rounds: Rounds,
     ) -> Result<usize, TrainError> {
         let mut unused = 0;
-        for (config, time) in solution.configs.iter().zip(solution.times.iter_nanos()) {
+        for (index, time) in solution.configs.iter().zip(solution.times.iter_nanos()) {
+            let config = dataset.configs.get(*index);
+            if config.rounds(&solution.problem) != rounds {
+                continue;
+            }
             let us = time.micros().0;
             if !(us.is_finite() && us > 0.0) {
                 return Err(Invalid::new("time", format_args!("{us} µs"), "a finite time above 0").into());
             }
-            match indices[config.0 as usize] {
+            match indices[index.0 as usize] {
                 Some(config) => self.timings.push(TimedConfig { config, us }),
-                None if *dataset.configs.get(*config) == Config::Library => self.library_us.push(us),
+                None if config.is_library() => self.library_us.push(us),
                 None => unused += 1,
             }
         }

@@ -41,7 +41,7 @@ pub struct TrainingProblem {
     pub method: Method,
     /// Starts with the fastest. It is never empty.
     pub timings: Vec<TimedConfig>,
-    /// The time of the vendor's library, if it was measured.
+    /// The time of the vendor's library, if it was measured. If the configs round to TF32, so does the library.
     pub library_us: Option<f64>,
 }
 

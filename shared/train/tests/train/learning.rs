@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use crate::made_up::{dataset, ignore, problems, quick, tiles};
 use diode_core::space::Space;
-use diode_core::{ConfigIndex, Method, TimeColumn};
+use diode_core::{Config, ConfigIndex, DType, Method, Problem, ProblemFields, Tile, TimeColumn};
 use diode_model::{Model, rank};
 use diode_train::{
     Checkpoint, Fitted, Plan, Progress, TrainError, TrainOptions, TrainingSet, cross_validate, evaluate,
@@ -22,7 +22,7 @@ fn set(problem_count: usize, tile_count: usize) -> TrainingSet {
 /// nanoseconds.
 fn set_with_library(problem_count: usize, library: impl Fn(u64) -> u64) -> TrainingSet {
     let mut data = dataset(problems(problem_count), &tiles()[..20]);
-    let config = data.configs.intern(diode_core::Config::Library);
+    let config = data.configs.intern(Config::Library);
     for solution in &mut data.solutions {
         let mut times: Vec<u64> = solution.times.iter_nanos().map(|t| t.0 as u64).collect();
         times.push(library(times.iter().copied().min().expect("it has times")));
@@ -213,7 +213,7 @@ fn whoever_stops_and_keeps_has_the_best_so_far() {
 fn a_library_that_follows_from_the_sizes_is_predicted_and_picked() {
     let plain = problems(60);
     let mut data = dataset(plain, &tiles()[..24]);
-    let library = data.configs.intern(diode_core::Config::Library);
+    let library = data.configs.intern(Config::Library);
     for solution in &mut data.solutions {
         // The library is twice as fast as the best config if K is long, and otherwise half as fast.
         let mut times: Vec<u64> = solution.times.iter_nanos().map(|t| t.0 as u64).collect();
@@ -225,11 +225,11 @@ fn a_library_that_follows_from_the_sizes_is_predicted_and_picked() {
     let set = TrainingSet::from_datasets(&[data], None).unwrap();
     let plan = Plan { options: quick(), folds: 2, created_at: String::new(), keep_when_stopped: false };
     let model = fit(&set, &plan, &Checkpoint::new(&set, &plan), &mut ignore).unwrap().model;
-    assert!(model.knows_library());
+    assert!(model.knows_library(false));
     let right = set.iter().filter(|problem| {
         let configs: Vec<_> = set.configs(problem).copied().collect();
         let ranked = rank(&model, &problem.problem, &Space::List(configs)).unwrap();
-        let is_library = ranked.picks(1)[0].0 == diode_core::Config::Library;
+        let is_library = ranked.picks(1)[0].0 == Config::Library;
         is_library == (problem.problem.k > 1280)
     });
     assert!(right.count() >= 58);
@@ -237,6 +237,52 @@ fn a_library_that_follows_from_the_sizes_is_predicted_and_picked() {
     let known = &model.metadata().confidence;
     assert_eq!(known.iter().map(|group| group.problems).sum::<u64>(), 60);
     assert!(known.iter().all(|group| group.within_5_percent.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1)));
+    let again = Model::from_bytes(&model.to_bytes().unwrap()).unwrap();
+    assert_eq!(again, model);
+}
+
+#[test]
+fn the_library_that_rounds_to_tf32_is_learnt_apart() {
+    let float = |problem: Problem| {
+        Problem::new(ProblemFields {
+            a_dtype: DType::Float32,
+            b_dtype: DType::Float32,
+            out_dtype: DType::Float32,
+            ..problem.into_fields()
+        })
+        .unwrap()
+    };
+    // Without rounding, the library takes half the time of the best config; with rounding, twice the time.
+    let part = |rounds: bool| {
+        let tiles: Vec<Tile> =
+            tiles()[..12].iter().map(|&tile| Tile { allow_tf32: rounds, ..tile }).collect();
+        let mut data = dataset(problems(60).into_iter().map(float), &tiles);
+        let library = data.configs.intern(Config::library(rounds));
+        for solution in &mut data.solutions {
+            let mut times: Vec<u64> = solution.times.iter_nanos().map(|time| time.0 as u64).collect();
+            let best = times.iter().copied().min().unwrap();
+            times.push(if rounds { best * 2 } else { best / 2 });
+            solution.configs.push(library);
+            solution.times = TimeColumn::from_nanos(times).unwrap();
+        }
+        data
+    };
+    let set = TrainingSet::from_datasets(&[part(false), part(true)], None).unwrap();
+    assert_eq!(set.problems(), 120);
+    let model = train(&set, &quick(), String::new(), &mut ignore).unwrap();
+    assert!(model.knows_library(false) && model.knows_library(true));
+    for problem in set.iter() {
+        let configs: Vec<Config> = set.configs(problem).copied().collect();
+        let rounds = configs[0].rounds_to_tf32();
+        let ranked = rank(&model, &problem.problem, &Space::List(configs)).unwrap();
+        assert_eq!((ranked.rounds(), ranked.library_config()), (rounds, Config::library(rounds)));
+        let (pick, _) = ranked.picks(1)[0];
+        assert_eq!(pick.is_library(), !rounds, "{}: {}", problem.problem.canonical(), pick.label());
+    }
+    let problem = &set.iter().next().unwrap().problem;
+    let rounding = rank(&model, problem, &model.rounding_space(problem).unwrap()).unwrap();
+    let predicted = model.predict(problem, &[Config::RoundingLibrary]).unwrap();
+    assert_eq!(Some(predicted[0]), rounding.library);
     let again = Model::from_bytes(&model.to_bytes().unwrap()).unwrap();
     assert_eq!(again, model);
 }

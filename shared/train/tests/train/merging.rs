@@ -2,8 +2,8 @@
 
 use crate::made_up::{dataset, problem, problems, solution, tiles};
 use diode_core::hardware::{Hardware, find};
-use diode_core::{Config, Method, TimeColumn};
-use diode_train::{TrainError, TrainingSet};
+use diode_core::{Config, DType, Method, Op, Problem, ProblemFields, Tile, TimeColumn};
+use diode_train::{TrainError, TrainingProblem, TrainingSet};
 
 #[test]
 fn repeated_timings_become_their_median() {
@@ -46,6 +46,21 @@ fn methods_are_never_mixed() {
         "training data: nothing was taken as median-warm-wall; \
          there are timings taken as unspecified, median-cold-event"
     );
+}
+
+#[test]
+fn with_and_without_rounding_to_tf32_are_two_problems() {
+    let float = Problem::new(ProblemFields::plain(Op::Mm, 1, 512, 512, 512, DType::Float32)).unwrap();
+    let mut data = dataset([float], &tiles()[..2]);
+    let tile = tiles()[0];
+    let more = [Config::Mm(Tile { allow_tf32: true, ..tile }), Config::Library, Config::RoundingLibrary];
+    let solution = &mut data.solutions[0];
+    solution.configs.extend(more.map(|config| data.configs.intern(config)));
+    solution.times = TimeColumn::from_nanos(vec![9_000, 8_000, 3_000, 7_000, 2_000]).unwrap();
+    let set = TrainingSet::from_datasets(&[data], None).unwrap();
+    let times = |problem: &TrainingProblem| problem.timings.iter().map(|timed| timed.us).collect::<Vec<_>>();
+    let parts: Vec<_> = set.iter().map(|problem| (times(problem), problem.library_us)).collect();
+    assert_eq!(parts, [(vec![8.0, 9.0], Some(7.0)), (vec![3.0], Some(2.0))]);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use diode_core::hardware::{TooLarge, fits, roofline};
 use diode_core::{Epilogue, Micros, Problem, Tflops};
 use diode_model::epilogue::{Verdict, Weighed, uncounted};
 use diode_model::{Model, ModelError, RankedSpace, Ranker};
-use diode_ranking::{TF32_CAVEAT, followed, rounds, shortlist};
+use diode_ranking::{followed, shortlist};
 use leptos::prelude::*;
 
 use super::address::{flags, shape_of};
@@ -111,14 +111,13 @@ fn ranking_view(
     took_ms: f64,
 ) -> impl IntoView + use<> {
     let hardware = &model.metadata().hardware;
-    let rounds = rounds(problem, asked.tf32);
     let (picks, _, verdict) = followed(ranking, hardware, problem, asked.epilogue, TOP);
     // The roofline is of the multiplication alone, so none is shown with an epilogue.
     let facts = hardware.facts.as_ref().filter(|_| verdict.is_none());
-    let roof = facts.and_then(|facts| roofline(facts, problem, rounds));
+    let roof = facts.and_then(|facts| roofline(facts, problem, ranking.rounds()));
     let shown = Shown { problem, best: picks.first().map_or(Micros(0.0), Weighed::total), roof, verdict };
     let rows = picks.iter().zip(1..).map(|(pick, place)| shown.row(place, pick));
-    let caveat = model.caveat(problem, ranking).or_else(|| rounds.then(|| TF32_CAVEAT.to_owned()));
+    let caveat = model.caveat(problem, ranking);
     // The model's confidence was measured for multiplications without an epilogue.
     let known = model.confidence(problem).filter(|_| caveat.is_none() && verdict.is_none()).cloned();
     let notes = [caveat, uncounted(asked.epilogue, hardware, problem)].into_iter().flatten();
@@ -148,7 +147,7 @@ fn ranking_view(
                 <tbody>{rows.collect_view()}</tbody>
             </table>
         </div>
-        {onward(problem, summary, asked, rounds)}
+        {onward(problem, summary, asked, ranking.rounds())}
         {known.map(|known| view! { <Confidence known /> })}
     }
 }
@@ -221,7 +220,7 @@ impl Shown<'_> {
     }
 }
 
-/// Links to the same question on the command line, which has no TF32, and to the measurements.
+/// Links to the same question on the command line, and to the measurements.
 fn onward(problem: &Problem, summary: &ModelSummary, asked: Asked, rounds: bool) -> impl IntoView + use<> {
     let hardware = [("hardware", summary.hardware.to_string())];
     // The link has the shape, too: if nobody has measured the problem, its page links back to Predict.
@@ -231,8 +230,11 @@ fn onward(problem: &Problem, summary: &ModelSummary, asked: Asked, rounds: bool)
     if asked.epilogue != Epilogue::None {
         command += &format!(" --epilogue {}", asked.epilogue);
     }
+    if rounds {
+        command += " --tf32";
+    }
     view! {
-        {(!rounds).then(|| view! { <Snippet text=command /> })}
+        <Snippet text=command />
         <p class="row hint">
             <a href=measured>"What was measured for this problem"</a>
             <a href=format!("/models/{}", summary.id)>"About this model"</a>

@@ -18,6 +18,8 @@ const LIBRARIES: [&str; 3] = ["libcublas.so.13", "libcublas.so.12", "libcublas.s
 const WORKSPACE_BYTES: u64 = 32 << 20;
 /// Sums are in fp32, and there is no TF32. That is torch's default.
 const COMPUTE_32F: c_int = 68;
+/// Sums are in fp32, and float32 inputs are rounded to TF32.
+const COMPUTE_32F_FAST_TF32: c_int = 77;
 const DEFAULT_ALGORITHM: c_int = 99;
 
 functions! {
@@ -79,7 +81,8 @@ impl Cublas {
         let (op_a, op_b) = (c_int::from(gemm.b_transposed), c_int::from(gemm.a_transposed));
         let (t, handle) = (gemm.data_type, self.handle);
         let (a, b, c) = (matrices.b.pointer(), matrices.a.pointer(), matrices.c.pointer());
-        let (compute, algorithm) = (COMPUTE_32F, DEFAULT_ALGORITHM);
+        let compute = if gemm.rounds { COMPUTE_32F_FAST_TF32 } else { COMPUTE_32F };
+        let algorithm = DEFAULT_ALGORITHM;
         if problem.b == 1 {
             let call = &self.functions.multiply;
             // SAFETY: the matrices lie within their allocations, and the two numbers live across the call.

@@ -13,10 +13,12 @@ pub(super) struct Gemm {
     pub(super) ldb: u64,
     /// The number of the data type, which is the same for all libraries.
     pub(super) data_type: c_int,
+    /// Whether float32 inputs are rounded to TF32.
+    pub(super) rounds: bool,
 }
 
 impl Gemm {
-    pub(super) fn of(problem: &Problem) -> Option<Self> {
+    pub(super) fn of(problem: &Problem, rounds: bool) -> Option<Self> {
         let data_type = match problem.a_dtype {
             DType::Float32 => 0,
             DType::Float16 => 2,
@@ -27,6 +29,6 @@ impl Gemm {
             (problem.a_layout == Layout::Column, problem.b_layout == Layout::Column);
         let lda = if a_transposed { problem.m } else { problem.k };
         let ldb = if b_transposed { problem.k } else { problem.n };
-        Some(Self { a_transposed, b_transposed, lda, ldb, data_type })
+        Some(Self { a_transposed, b_transposed, lda, ldb, data_type, rounds })
     }
 }

@@ -55,6 +55,8 @@ struct Numbers {
     operations: [c_int; 2],
     /// Sums are in fp32, and there is no TF32. That is torch's default.
     compute: c_int,
+    /// The same, with float32 inputs rounded to TF32. `None` if that is not tried.
+    compute_rounding: Option<c_int>,
     transpose_a: c_int,
     transpose_b: c_int,
     epilogue: c_int,
@@ -68,6 +70,7 @@ struct Numbers {
 const CUBLAS: Numbers = Numbers {
     operations: [0, 1],
     compute: 68,
+    compute_rounding: Some(77),
     transpose_a: 3,
     transpose_b: 4,
     epilogue: 7,
@@ -80,6 +83,7 @@ const CUBLAS: Numbers = Numbers {
 const HIPBLAS: Numbers = Numbers {
     operations: [111, 112],
     compute: 2,
+    compute_rounding: None,
     transpose_a: 0,
     transpose_b: 1,
     epilogue: 2,
@@ -153,7 +157,8 @@ impl Light {
         kept: f32,
     ) -> Result<(), LibraryError> {
         let mut last = self.last.borrow_mut();
-        if last.as_ref().is_none_or(|prepared| prepared.problem != *problem) {
+        let serves = |prepared: &Prepared| prepared.problem == *problem && prepared.rounds == gemm.rounds;
+        if !last.as_ref().is_some_and(serves) {
             *last = None;
         }
         let prepared = match &mut *last {
@@ -200,7 +205,8 @@ impl Light {
         let numbers = self.numbers;
         let [plain, transposed] = numbers.operations;
         let operation = |is_transposed| if is_transposed { transposed } else { plain };
-        let description = Description::new(&self.functions, numbers.compute)?;
+        let compute = numbers.compute_rounding.filter(|_| gemm.rounds).unwrap_or(numbers.compute);
+        let description = Description::new(&self.functions, compute)?;
         description.set(numbers.transpose_a, &operation(gemm.b_transposed))?;
         description.set(numbers.transpose_b, &operation(gemm.a_transposed))?;
         if let Some(bias) = bias {
@@ -221,7 +227,7 @@ impl Light {
         let a = matrix(shape(gemm.a_transposed, problem.k, problem.m), gemm.lda)?;
         let c = matrix((problem.n, problem.m), problem.n)?;
         let choice = self.choose(&description, &b, &a, &c)?;
-        Ok(Prepared { problem: problem.clone(), description, a, b, c, choice })
+        Ok(Prepared { problem: problem.clone(), rounds: gemm.rounds, description, a, b, c, choice })
     }
 
     fn choose(
@@ -257,6 +263,7 @@ impl Light {
 /// A multiplication that has been described, with the algorithm chosen for it.
 struct Prepared {
     problem: Problem,
+    rounds: bool,
     description: Description,
     a: MatrixLayout,
     b: MatrixLayout,

@@ -59,10 +59,11 @@ impl VendorLibrary {
         self.plain.as_ref().map_or(self.light.version, |cublas| cublas.version)
     }
 
-    /// Whether the library can compute this problem.
-    pub(crate) fn supports(problem: &Problem) -> bool {
+    /// Whether the library can compute this problem. `rounds` asks for float32 that is rounded to TF32, for which
+    /// only NVIDIA's libraries are called.
+    pub(crate) fn supports(&self, problem: &Problem, rounds: bool) -> bool {
         let small = [problem.m, problem.n, problem.k].iter().all(|&size| size < 1 << 31);
-        small && Gemm::of(problem).is_some()
+        small && Gemm::of(problem, rounds).is_some() && (!rounds || self.plain.is_some())
     }
 
     /// Queues one multiplication, like `aten::mm`, `addmm`, `bmm` or `baddbmm`.
@@ -70,11 +71,12 @@ impl VendorLibrary {
         &self,
         gpu: &Gpu,
         problem: &Problem,
+        rounds: bool,
         matrices: &Matrices<'_>,
     ) -> Result<(), LibraryError> {
         const NOT_SUPPORTED: c_int = 15;
         let unknown = LibraryError::Refused { call: "multiply", status: NOT_SUPPORTED };
-        let gemm = Gemm::of(problem).ok_or(unknown)?;
+        let gemm = Gemm::of(problem, rounds).ok_or(unknown)?;
         match (problem.bias, matrices.bias) {
             (Bias::Vector, Some(bias)) if problem.b == 1 => {
                 self.light.multiply(problem, &gemm, matrices, Some(bias), 0.0)

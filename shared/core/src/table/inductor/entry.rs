@@ -105,11 +105,11 @@ impl InductorEntry {
                 Parameters::PersistentTma(PersistentTma::new(&tile, problem, hardware)?)
             }
             Config::DecomposeK { k_split } => Parameters::DecomposeK { k_split },
-            Config::Library => Parameters::Library {},
+            Config::Library | Config::RoundingLibrary => Parameters::Library {},
         };
         let template = config.template();
         let template_id = match config {
-            Config::Library => library_id(problem.op),
+            Config::Library | Config::RoundingLibrary => library_id(problem.op),
             _ => template.as_str(),
         };
         let template_hash = torch.and_then(|torch| source_digest(torch, template));

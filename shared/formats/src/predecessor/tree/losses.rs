@@ -45,7 +45,7 @@ fn losses_of(dataset: &Dataset, solution: &Solution) -> impl Iterator<Item = &'s
             "reasons of failures",
             solution.failures.iter().any(|failure| failure.reason != FailureReason::NotFinite),
         ),
-        ("library timings", used().any(|index| matches!(config(index), Config::Library))),
+        ("library timings", used().any(|index| config(index).is_library())),
         ("split-K configs", used().any(|index| matches!(config(index), Config::DecomposeK { .. }))),
         (
             "configs of another template than the op's own",
