@@ -157,7 +157,9 @@ def test_in_tf32_too_kinds_that_no_model_was_judged_on_get_the_library() -> None
     alone = without(graph)
     torch_diode.install()
     assert code_of(graph[0], *graph[1]) == alone
-    assert "was not judged on such problems" in torch_diode.explain()[0].why
+    why = torch_diode.explain()[0].why
+    # Newer versions of torch do not round batched products in tiles.
+    assert "was not judged on such problems" in why or "tiles do not" in why
 
 
 @pytest.mark.usefixtures("tf32")
