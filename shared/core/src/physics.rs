@@ -59,7 +59,7 @@ pub fn faults(
     timed.enumerate().filter_map(|(row, (config, time))| Some((row, fault(config, time)?))).collect()
 }
 
-/// Whether a kernel may have used TF32. The library's config does not say whether the library did.
+/// Whether a kernel may have used TF32. Imported files do not say whether the library did, so it may have.
 fn may_use_tf32(config: &Config, dtype: DType) -> bool {
     dtype == DType::Float32 && config.tile().is_none_or(|tile| tile.allow_tf32)
 }
