@@ -173,6 +173,16 @@ def test_in_tf32_a_model_decides_between_tiles_and_the_library() -> None:
     assert pick.source == "model" and "judged" not in pick.why
 
 
+@pytest.mark.usefixtures("tf32")
+def test_in_tf32_the_model_also_picks_for_linear_layers_of_which_it_has_learnt_none() -> None:
+    torch_diode.install()
+    weight = tensor((4096, 4096), fp32, stride=(1, 4096))
+    compile(aten.addmm.default, tensor((4096,), fp32), tensor((16, 4096), fp32), weight)
+    [pick] = torch_diode.explain()
+    assert pick.source == "model" and "judged" not in pick.why
+    assert not pick.picks[0].config.is_library
+
+
 def test_a_table_a_function_or_the_user_may_say_otherwise() -> None:
     batched = UNJUDGED["bmm"]
     tile = {"block_m": 64, "block_n": 64, "block_k": 32, "num_stages": 3, "num_warps": 4}

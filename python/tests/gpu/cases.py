@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from shapes import Shape, judged
+from shapes import Shape, in_tf32, judged, single_mms
 from torch.nn import functional as F
 
 Made = tuple[Callable[..., Any], tuple[torch.Tensor, ...]]
@@ -28,6 +28,8 @@ class Case:
     training: bool = False
     alone: str | None = None
     """The name of the case with the same multiplication and nothing after it."""
+    tf32: bool = False
+    """Whether float32 may be rounded to TF32."""
 
 
 def _kept(y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -72,7 +74,8 @@ _LINEAR: list[tuple[tuple[int, int, int], tuple[str, ...]]] = [
 def alone() -> list[Case]:
     """Multiplications with nothing after them."""
     layers = [Shape(*size, linear=True) for size, _ in _LINEAR]
-    return [Case("alone", str(shape), functools.partial(_alone, shape)) for shape in [*judged(), *layers]]
+    shapes = [*judged(), *layers, *in_tf32([*single_mms(), *layers])]
+    return [Case("alone", str(shape), functools.partial(_alone, shape), tf32=shape.tf32) for shape in shapes]
 
 
 def _alone(shape: Shape) -> Made:
@@ -80,12 +83,14 @@ def _alone(shape: Shape) -> Made:
 
 
 def epilogues() -> list[Case]:
-    """Linear layers with what follows them."""
+    """Linear layers with what follows them. In TF32, every size has its first epilogue only."""
     found = []
     for size, names in _LINEAR:
-        shape = Shape(*size, linear=True)
-        for name in names:
-            found.append(Case("epilogues", f"{shape}, {name}", functools.partial(_made, shape, name), alone=str(shape)))
+        layer = Shape(*size, linear=True)
+        (rounded,) = in_tf32([layer])
+        for shape, name in [*((layer, name) for name in names), (rounded, names[0])]:
+            make = functools.partial(_made, shape, name)
+            found.append(Case("epilogues", f"{shape}, {name}", make, alone=str(shape), tf32=shape.tf32))
     return found
 
 

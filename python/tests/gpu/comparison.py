@@ -65,9 +65,10 @@ class NthTile:
 NAME = torch.cuda.get_device_name() if torch.cuda.is_available() else "NVIDIA H200"
 
 
-def prepare(method: str) -> dict[str, Any]:
-    """Installs what a method needs, and returns its options for the compile."""
+def prepare(case: Case, method: str) -> dict[str, Any]:
+    """Installs what a method needs, sets how float32 is rounded, and returns the options for the compile."""
     torch_diode.uninstall()
+    torch.set_float32_matmul_precision("high" if case.tf32 else "highest")
     if method == OURS:
         torch_diode.install()
     elif method.startswith("tile "):
@@ -93,7 +94,7 @@ def compile_share(given: Sequence[Case], share: int, of: int, tiles: int, notes:
     pairs = [(case, method) for case in given for method in methods(case.part, tiles)]
     for case, method in pairs[share::of]:
         try:
-            options = prepare(method)
+            options = prepare(case, method)
             torch.manual_seed(0)
             compiled(*case.make(), **options)
             note = picks()
@@ -122,7 +123,7 @@ def measured(case: Case, tiles: int, noted: dict[tuple[str, str], Any]) -> dict[
     graphs: dict[str, Graphs] = {}
     for method in methods(case.part, tiles):
         try:
-            _, graphs[method] = compiled(function, inputs, **prepare(method))
+            _, graphs[method] = compiled(function, inputs, **prepare(case, method))
         except Exception as error:
             noted[case.name, method] = [f"{type(error).__name__}: {error}"[:500]]
     times = dict(zip(graphs, microseconds(list(graphs.values())), strict=True))
@@ -132,7 +133,7 @@ def measured(case: Case, tiles: int, noted: dict[tuple[str, str], Any]) -> dict[
 def warm_up(case: Case) -> None:
     """Runs each method once, because its first run in a process takes longer."""
     for method in (NONE, OURS):
-        options = prepare(method)
+        options = prepare(case, method)
         compiled_cold(*case.make(), training=case.training, **options)
 
 
@@ -142,7 +143,7 @@ def measured_network(case: Case, autotuned: bool) -> dict[str, Any]:
     function, inputs = case.make()
     graphs, seconds, found = {}, {}, []
     for method in (NONE, OURS, MAX) if autotuned else (NONE, OURS):
-        options = prepare(method)
+        options = prepare(case, method)
         seconds[method], graphs[method] = compiled_cold(function, inputs, training=case.training, **options)
         if method == OURS:
             found = picks()

@@ -13,7 +13,7 @@ import torch
 
 @dataclasses.dataclass(frozen=True)
 class Shape:
-    """A multiplication. With ``linear`` it has a bias and B in columns, like nn.Linear."""
+    """A multiplication. With ``linear`` it has a bias and B in columns, like nn.Linear. With ``tf32`` float32 may be rounded."""
 
     m: int
     n: int
@@ -21,6 +21,7 @@ class Shape:
     dtype: torch.dtype = torch.bfloat16
     linear: bool = False
     batch: int = 0
+    tf32: bool = False
 
     def inputs(self) -> tuple[torch.Tensor, ...]:
         lead = (self.batch,) if self.batch else ()
@@ -35,7 +36,8 @@ class Shape:
 
     def __str__(self) -> str:
         kind = "linear" if self.linear else f"bmm {self.batch}×" if self.batch else "mm"
-        return f"{kind} {self.m}×{self.n}×{self.k} {str(self.dtype).removeprefix('torch.')}"
+        dtype = "tf32" if self.tf32 else str(self.dtype).removeprefix("torch.")
+        return f"{kind} {self.m}×{self.n}×{self.k} {dtype}"
 
 
 def single_mms() -> list[Shape]:
@@ -58,6 +60,11 @@ def judged() -> list[Shape]:
             Shape(m, size(64, 16384), size(64, 8192), linear=at % 2 == 1, dtype=torch.float16 if at % 8 == 7 else torch.bfloat16)
         )
     return shapes
+
+
+def in_tf32(shapes: Sequence[Shape]) -> list[Shape]:
+    """The same multiplications of float32 values, which may be rounded to TF32."""
+    return [dataclasses.replace(shape, dtype=torch.float32, tf32=True) for shape in shapes]
 
 
 def random_problems(count: int, seed: int = 7) -> list[Shape]:

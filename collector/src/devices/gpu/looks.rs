@@ -4,7 +4,7 @@ use diode_core::FailureReason;
 
 use super::library::LibraryError;
 use super::measured_problem::MeasuredProblem;
-use super::policy::{self, LONG_NS, WORTH_A_GROUP};
+use super::policy::{self, WORTH_A_GROUP};
 use super::protocol::Message;
 use super::session::{Launchable, LaunchableConfig};
 use super::session_error::SessionError;
@@ -87,10 +87,13 @@ impl MeasuredProblem<'_> {
     }
 
     /// Launches short kernels again. A kernel's first launch also fetches its code, which takes about as long as a
-    /// short kernel runs. So the median of the further launches counts.
+    /// short kernel runs. So the median of the further launches counts. A kernel that is far slower than the best
+    /// keeps its first time.
     fn second_look(&mut self, mut looks: Vec<(usize, u64)>) -> Result<(), SessionError> {
+        let here = looks.iter().map(|&(_, nanos)| nanos).min();
+        let best = self.best().into_iter().chain(here).min().unwrap_or(u64::MAX);
         let mut short: Vec<&mut (usize, u64)> =
-            looks.iter_mut().filter(|(_, nanos)| *nanos < LONG_NS).collect();
+            looks.iter_mut().filter(|(_, nanos)| policy::worth_a_second_look(*nanos, best)).collect();
         for (number, _) in short.iter().map(|look| **look) {
             let Some(launchable) = self.launchables.get(number) else { continue };
             self.prepared.bring_code(launchable, 0)?;

@@ -28,7 +28,12 @@ pub(super) const GROUPED_BELOW_NS: u64 = 6_000;
 /// Configs of a grouped problem that are slower than the best by more than this factor keep their first time.
 pub(super) const WORTH_A_GROUP: f64 = 4.0;
 /// A kernel that takes at least this long gets no second look, because fetching its code hardly matters.
-pub(super) const LONG_NS: u64 = 200_000;
+const LONG_NS: u64 = 200_000;
+/// A config that takes more than this many times the best time so far gets no second look either. Its first launch
+/// counts without [`CODE_NS`].
+const NO_HOPE: f64 = 3.0;
+/// Longer than any first launch spends on fetching its code.
+const CODE_NS: u64 = 20_000;
 /// If a problem's best kernel takes less, rounds fetch each kernel's code by an untimed launch. That takes a
 /// few microseconds: less than 1 % of a longer kernel.
 pub(super) const CODE_COUNTS_BELOW_NS: u64 = 1_000_000;
@@ -52,6 +57,11 @@ pub(super) fn per_round(sum_ns: u64, configs: usize) -> usize {
 /// The median of some times.
 pub(super) fn median(times: &[u64]) -> u64 {
     integer_median(&mut times.to_vec()).unwrap_or(1)
+}
+
+/// Whether a config deserves a second look after a first launch of `nanos`. `best` is the best time so far.
+pub(super) fn worth_a_second_look(nanos: u64, best: u64) -> bool {
+    nanos < LONG_NS && nanos.saturating_sub(CODE_NS) as f64 <= best as f64 * NO_HOPE
 }
 
 /// Whether a config that is not near the best deserves another look.
@@ -94,6 +104,13 @@ mod tests {
         assert_eq!(per_round(100 * 5_000_000, 100), 2);
         assert_eq!(per_round(100 * 500_000_000, 100), 1);
         assert!(worth_a_look(150, 100) && !worth_a_look(151, 100));
+    }
+
+    #[test]
+    fn slow_configs_get_no_second_look() {
+        assert!(worth_a_second_look(50_000, 10_000) && !worth_a_second_look(50_001, 10_000));
+        assert!(worth_a_second_look(20_000, 1), "a first launch also fetches the code");
+        assert!(worth_a_second_look(199_999, 190_000) && !worth_a_second_look(200_000, 190_000));
     }
 
     #[test]
