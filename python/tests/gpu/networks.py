@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from typing import Any
 
@@ -13,18 +14,27 @@ LAYERS = 2
 
 
 def networks() -> list[Case]:
-    """The networks. All run inference in bf16, except for one training step."""
+    """The networks. All run inference in bf16, except for one training step. Some are also run in float32 with TF32."""
     found = [Case("networks", f"recommender's tower, {rows} rows", functools.partial(recommender, rows)) for rows in (64, 4096)]
     found += [
         Case("networks", f"Llama-8B, {LAYERS} layers, {tokens} tokens", functools.partial(_llama, tokens))
         for tokens in (16, 1, 512, 4096)
     ]
-    found += [
+    rest = [
         Case("networks", f"BERT-base, {LAYERS} layers, 8 × 128", _bert),
         Case("networks", f"ViT-base, {LAYERS} layers, 8 images", _vit),
         Case("networks", f"GPT-2, {LAYERS} layers, 4 × 512, training step", _gpt2, training=True),
     ]
-    return found
+    return [*found, *rest, *map(_in_tf32, [*found[:2], *rest])]
+
+
+def _in_tf32(case: Case) -> Case:
+    def make() -> Made:
+        network, inputs = case.make()
+        assert isinstance(network, torch.nn.Module)
+        return network.float(), tuple(value.float() if value.is_floating_point() else value for value in inputs)
+
+    return dataclasses.replace(case, name=f"{case.name}, tf32", make=make, tf32=True)
 
 
 class _Called(torch.nn.Module):
