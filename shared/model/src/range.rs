@@ -79,8 +79,8 @@ impl TrainingRange {
         range
     }
 
-    /// Whether the picks for such problems are known to be good. Models that had learnt mm in float32 but no addmm were
-    /// judged on addmm in float32, on two GPUs, and were as good there.
+    /// Whether models of such training problems were judged on this kind. Models that had learnt mm in float32 but no
+    /// addmm were judged on addmm in float32, on two GPUs, and picked well.
     fn knows(&self, kind: ProblemKind) -> bool {
         let like_mm = kind.op == Op::Addmm && kind.dtype == DType::Float32;
         self.kinds.contains(&kind) || like_mm && self.kinds.contains(&ProblemKind { op: Op::Mm, ..kind })
