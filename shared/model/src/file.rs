@@ -8,15 +8,21 @@ use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use serde::{Deserialize, Serialize};
 
 use crate::metadata::Metadata;
-use crate::{Layer, Misfit, ModelError, Network};
+use crate::{Layer, Misfit, Model, ModelError, Network, TileNetwork, TileValues};
 
-/// Far more than our models have (56 kB), and far less than a browser can hold.
+/// Far more than our models have (100 kB), and far less than a browser can hold.
 pub(crate) const MAX_BYTES: usize = 16 << 20;
 /// The key of the JSON document in the safetensors metadata. It is the only entry, because several
 /// entries would be written in no fixed order.
 pub(crate) const KEY: &str = "diode";
 pub(crate) const MEAN: &str = "normalisation.mean";
 pub(crate) const STD: &str = "normalisation.std";
+/// The tiles that the networks have values for, with a row for each: the settings that identify it.
+const TILES: &str = "tiles";
+/// The values of each tile.
+const VALUES: &str = "tiles.values";
+/// The names of the tensors of a further network begin with this and its number.
+const FURTHER: &str = "further.";
 /// The names of the tensors that predict the library begin with this.
 const LIBRARY: &str = "library.";
 /// The same for the library that rounds float32 to TF32.
@@ -25,17 +31,24 @@ const ROUNDING_LIBRARY: &str = "rounding_library.";
 /// The content of a file.
 pub(crate) struct Parts {
     pub(crate) metadata: Metadata,
-    pub(crate) network: Network,
+    pub(crate) network: TileNetwork,
+    pub(crate) further: Vec<TileNetwork>,
     pub(crate) library: Option<Network>,
     pub(crate) rounding_library: Option<Network>,
 }
 
-/// The JSON document.
-#[derive(Serialize, Deserialize)]
-struct Document {
+/// The JSON document, as it is written.
+#[derive(Serialize)]
+struct Document<'a> {
     #[serde(flatten)]
-    metadata: Metadata,
+    metadata: &'a Metadata,
     /// The digest of every tensor's name and bytes.
+    tensors: Digest,
+}
+
+/// Reads the digest alone. Reading all with `flatten` takes more code, which browsers would download.
+#[derive(Deserialize)]
+struct Tensors {
     tensors: Digest,
 }
 
@@ -67,19 +80,27 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Parts, ModelError> {
     if feature_set != crate::FEATURE_SET {
         return Err(ModelError::UnknownFeatureSet { given: feature_set, expected: crate::FEATURE_SET });
     }
-    let Document { metadata, tensors: expected } = serde_json::from_str(document)?;
+    let metadata = serde_json::from_str(document)?;
+    let Tensors { tensors: expected } = serde_json::from_str(document)?;
     let tensors = SafeTensors::deserialize(bytes)?;
     let given = digest(tensors.iter().map(|(name, view)| (name, view.data())).collect());
     if given != expected {
         return Err(ModelError::Damaged { given, expected });
     }
-    let network = network(&tensors, "")?;
+    let network = tile_network(&tensors, "")?;
+    let further = (0..Model::MAX_FURTHER)
+        .map(further_prefix)
+        .take_while(|prefix| tensors.tensor(&weight(prefix, 0)).is_ok())
+        .map(|prefix| tile_network(&tensors, &prefix))
+        .collect::<Result<Vec<_>, _>>()?;
     let optional =
         |prefix| tensors.tensor(&weight(prefix, 0)).is_ok().then(|| self::network(&tensors, prefix));
     let (library, rounding_library) =
         (optional(LIBRARY).transpose()?, optional(ROUNDING_LIBRARY).transpose()?);
-    let expected: usize =
-        [Some(&network), library.as_ref(), rounding_library.as_ref()].into_iter().flatten().map(count).sum();
+    let of_tiles = || std::iter::once(&network).chain(&further);
+    let networks = of_tiles().map(TileNetwork::dense).chain(&library).chain(&rounding_library);
+    let with_values = of_tiles().filter(|network| network.values().is_some()).count();
+    let expected = networks.map(count).sum::<usize>() + with_values + with_values.min(1);
     if tensors.len() != expected {
         return Err(Misfit {
             name: tensors.names().join(", "),
@@ -88,7 +109,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Parts, ModelError> {
         }
         .into());
     }
-    Ok(Parts { metadata, network, library, rounding_library })
+    Ok(Parts { metadata, network, further, library, rounding_library })
 }
 
 /// The number of tensors that hold a network.
@@ -113,6 +134,33 @@ fn network(tensors: &SafeTensors<'_>, prefix: &str) -> Result<Network, ModelErro
     let layers = (0..count).map(|index| layer(tensors, prefix, index)).collect::<Result<_, _>>()?;
     let vector = |name: &str| vector(tensors, &format!("{prefix}{name}"));
     Ok(Network::new(vector(MEAN)?, vector(STD)?, layers)?)
+}
+
+fn further_prefix(number: usize) -> String {
+    format!("{FURTHER}{number}.")
+}
+
+fn tile_network(tensors: &SafeTensors<'_>, prefix: &str) -> Result<TileNetwork, ModelError> {
+    TileNetwork::new(network(tensors, prefix)?, tile_values(tensors, prefix)?)
+}
+
+fn tile_values(tensors: &SafeTensors<'_>, prefix: &str) -> Result<Option<TileValues>, ModelError> {
+    let values = format!("{prefix}{VALUES}");
+    if tensors.tensor(&values).is_err() {
+        return Ok(None);
+    }
+    let (shape, settings) = floats(tensors, TILES)?;
+    let (rows, []) = settings.as_chunks() else {
+        return Err(Misfit {
+            name: TILES.to_owned(),
+            given: format!("shape {shape:?}"),
+            expected: "nine settings for each tile".to_owned(),
+        }
+        .into());
+    };
+    let (_, values) = floats(tensors, &values)?;
+    let tiles = rows.iter().map(|row| row.map(|setting| setting as u32)).collect();
+    Ok(Some(TileValues::new(tiles, values)?))
 }
 
 fn layer(tensors: &SafeTensors<'_>, prefix: &str, index: usize) -> Result<Layer, ModelError> {
@@ -164,13 +212,28 @@ fn floats(tensors: &SafeTensors<'_>, name: &str) -> Result<(Vec<usize>, Vec<f32>
 
 pub(crate) fn write(
     metadata: &Metadata,
-    network: &Network,
+    networks: &[&TileNetwork],
     library: Option<&Network>,
     rounding_library: Option<&Network>,
 ) -> Result<Vec<u8>, ModelError> {
     let mut parts: Vec<Part> = Vec::new();
-    for (prefix, network) in [("", Some(network)), (LIBRARY, library), (ROUNDING_LIBRARY, rounding_library)] {
-        let Some(network) = network else { continue };
+    let prefixes = std::iter::once(String::new()).chain((0..).map(further_prefix));
+    let of_tiles: Vec<(String, &TileNetwork)> = prefixes.zip(networks.iter().copied()).collect();
+    for (prefix, network) in &of_tiles {
+        let Some(known) = network.values() else { continue };
+        let tiles = known.tiles();
+        // All networks of a model have values for the same tiles.
+        if prefix.is_empty() {
+            let rows: Vec<f32> = tiles.iter().flatten().map(|&setting| setting as f32).collect();
+            parts.push(Part::new(TILES.to_owned(), vec![tiles.len(), rows.len() / tiles.len()], &rows));
+        }
+        let shape = vec![tiles.len(), known.width()];
+        parts.push(Part::new(format!("{prefix}{VALUES}"), shape, known.values()));
+    }
+    let of_tiles = of_tiles.iter().map(|(prefix, network)| (prefix.as_str(), network.dense()));
+    let libraries = [(LIBRARY, library), (ROUNDING_LIBRARY, rounding_library)];
+    let libraries = libraries.into_iter().filter_map(|(prefix, network)| Some((prefix, network?)));
+    for (prefix, network) in of_tiles.chain(libraries) {
         parts.push(Part::new(format!("{prefix}{MEAN}"), vec![network.mean().len()], network.mean()));
         parts.push(Part::new(format!("{prefix}{STD}"), vec![network.std().len()], network.std()));
         for (index, layer) in network.layers().iter().enumerate() {
@@ -184,7 +247,7 @@ pub(crate) fn write(
         .map(|part| Ok((&*part.name, TensorView::new(part.dtype, part.shape.clone(), &part.data)?)))
         .collect::<Result<Vec<_>, safetensors::SafeTensorError>>()?;
     let tensors = digest(parts.iter().map(|part| (&*part.name, &*part.data)).collect());
-    let document = serde_json::to_string(&Document { metadata: metadata.clone(), tensors })?;
+    let document = serde_json::to_string(&Document { metadata, tensors })?;
     Ok(safetensors::serialize(views, Some(HashMap::from([(KEY.to_owned(), document)])))?)
 }
 

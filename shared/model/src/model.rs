@@ -4,13 +4,13 @@ use diode_core::api::EvaluationReport;
 use diode_core::hardware::Hardware;
 use diode_core::space::{Space, SpaceName};
 use diode_core::{Config, Method, Problem};
-use diode_numeric::{Effort, Network, Predicted, PreparedTiles, math};
+use diode_numeric::{Network, math};
 
 use crate::confidence::GroupConfidence;
-use crate::features::{COLUMN_COUNT, LIBRARY_COLUMNS, ProblemFeatures};
+use crate::features::{LIBRARY_COLUMNS, ProblemFeatures};
 use crate::file;
 use crate::metadata::Metadata;
-use crate::{Misfit, ModelError, RankedSpace};
+use crate::{Misfit, ModelError, RankedSpace, TileKey, TileNetwork};
 
 /// The caveat for a model that has not learnt how fast the library is with rounding to TF32.
 const TF32_CAVEAT: &str = "These configs round float32 to TF32. The model does not know the library's time there, and its file does not say how good its picks are.";
@@ -19,7 +19,10 @@ const TF32_CAVEAT: &str = "These configs round float32 to TF32. The model does n
 #[derive(Debug, Clone, PartialEq)]
 pub struct Model {
     metadata: Metadata,
-    network: Network,
+    network: TileNetwork,
+    /// Networks of the same kind that have learnt from other parts of the data. Their predictions are averaged
+    /// with the network's where these matter most.
+    further: Vec<TileNetwork>,
     /// The network that predicts the library, if the training data had the library's times.
     library: Option<Network>,
     /// The network that predicts the library where float32 is rounded to TF32.
@@ -38,22 +41,53 @@ pub struct Judgement {
 }
 
 impl Model {
-    /// A model from its weights and its metadata.
+    /// The most further networks of a model.
+    pub const MAX_FURTHER: usize = 16;
+
+    /// A model from its metadata and a network that takes features alone.
     pub fn new(metadata: Metadata, network: Network) -> Result<Self, ModelError> {
+        Self::of(metadata, TileNetwork::new(network, None)?)
+    }
+
+    /// A model from its metadata and its network.
+    pub fn of(metadata: Metadata, network: TileNetwork) -> Result<Self, ModelError> {
         metadata.validate()?;
-        expect_inputs(&network, COLUMN_COUNT)?;
-        Ok(Self { metadata, network, library: None, rounding_library: None, second_method: false })
+        Ok(Self {
+            metadata,
+            network,
+            further: Vec::new(),
+            library: None,
+            rounding_library: None,
+            second_method: false,
+        })
+    }
+
+    /// Adds further networks, whose predictions are averaged with those of the network.
+    pub fn with_further(self, further: Vec<TileNetwork>) -> Result<Self, ModelError> {
+        fn tiles(network: &TileNetwork) -> Option<&[TileKey]> {
+            Some(network.values()?.tiles())
+        }
+        let is_alike = |other: &TileNetwork| tiles(other) == tiles(&self.network);
+        if further.len() > Self::MAX_FURTHER || !further.iter().all(is_alike) {
+            return Err(Misfit {
+                name: "further".to_owned(),
+                given: format!("{} networks", further.len()),
+                expected: format!("at most {}, with values for the same tiles", Self::MAX_FURTHER),
+            }
+            .into());
+        }
+        Ok(Self { further, ..self })
     }
 
     /// Adds the network that predicts the library.
     pub fn with_library(self, library: Network) -> Result<Self, ModelError> {
-        expect_inputs(&library, LIBRARY_COLUMNS)?;
+        library.expect_inputs(LIBRARY_COLUMNS)?;
         Ok(Self { library: Some(library), ..self })
     }
 
     /// Adds the network that predicts the library where float32 is rounded to TF32.
     pub fn with_rounding_library(self, library: Network) -> Result<Self, ModelError> {
-        expect_inputs(&library, LIBRARY_COLUMNS)?;
+        library.expect_inputs(LIBRARY_COLUMNS)?;
         Ok(Self { rounding_library: Some(library), ..self })
     }
 
@@ -95,8 +129,8 @@ impl Model {
 
     /// Reads a model file. Everything in it is checked, so that a loaded model does not fail later.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, ModelError> {
-        let file::Parts { metadata, network, library, rounding_library } = file::read(bytes)?;
-        let mut model = Self::new(metadata, network)?;
+        let file::Parts { metadata, network, further, library, rounding_library } = file::read(bytes)?;
+        let mut model = Self::of(metadata, network)?.with_further(further)?;
         if let Some(library) = library {
             model = model.with_library(library)?;
         }
@@ -108,7 +142,8 @@ impl Model {
 
     /// The model file. The same model always gives the same bytes.
     pub fn to_bytes(&self) -> Result<Vec<u8>, ModelError> {
-        file::write(&self.metadata, &self.network, self.library.as_ref(), self.rounding_library.as_ref())
+        let networks: Vec<&TileNetwork> = self.networks().collect();
+        file::write(&self.metadata, &networks, self.library.as_ref(), self.rounding_library.as_ref())
     }
 
     pub fn metadata(&self) -> &Metadata {
@@ -118,11 +153,18 @@ impl Model {
     /// The number of weights that were learnt.
     pub fn parameters(&self) -> u64 {
         let libraries = self.library.iter().chain(&self.rounding_library);
-        self.network.parameters() + libraries.map(Network::parameters).sum::<u64>()
+        let tiles: u64 = self.networks().map(TileNetwork::parameters).sum();
+        tiles + libraries.map(Network::parameters).sum::<u64>()
     }
 
-    pub fn network(&self) -> &Network {
+    /// The network that predicts the times of tiles.
+    pub fn network(&self) -> &TileNetwork {
         &self.network
+    }
+
+    /// The network and the further networks.
+    pub fn networks(&self) -> impl Iterator<Item = &TileNetwork> {
+        std::iter::once(&self.network).chain(&self.further)
     }
 
     /// Whether the model predicts the library's time, so that it can pick the library. `rounds` asks for problems
@@ -213,21 +255,6 @@ impl Model {
         })
     }
 
-    /// The predicted times of prepared configs, in no particular order.
-    pub(crate) fn predict_prepared(
-        &self,
-        features: &ProblemFeatures,
-        configs: &[Config],
-        prepared: &PreparedTiles,
-        effort: Effort,
-    ) -> Result<Vec<Predicted>, ModelError> {
-        let predicted = prepared.predict(&self.network, features, effort);
-        match predicted.iter().find(|one| !one.us.is_finite()) {
-            Some(one) => Err(ModelError::NotFinite { label: configs[one.tile].label() }),
-            None => Ok(predicted),
-        }
-    }
-
     /// The predicted time of the library. `best_us` is the predicted time of the best config, and `rounds` says
     /// whether both round to TF32. `None` if the model does not predict the library.
     pub(crate) fn library_us(
@@ -245,16 +272,4 @@ impl Model {
             Err(ModelError::NotFinite { label: Config::Library.label() })
         }
     }
-}
-
-fn expect_inputs(network: &Network, expected: usize) -> Result<(), ModelError> {
-    if network.inputs() == expected {
-        return Ok(());
-    }
-    Err(Misfit {
-        name: "normalisation.mean".to_owned(),
-        given: format!("{} values", network.inputs()),
-        expected: expected.to_string(),
-    }
-    .into())
 }

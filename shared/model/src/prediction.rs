@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use diode_core::space::Space;
 use diode_core::{Config, ConfigFields, Epilogue, Micros, Problem, ProblemGroup};
-use diode_numeric::{Effort, PreparedTiles};
 use serde::{Deserialize, Serialize};
 
 use crate::epilogue::{Decision, Verdict, Weighed};
 use crate::features::featured_tile;
+use crate::mean::PreparedConfigs;
 use crate::ranker::{MOST_PICKS, Ranker, rank};
 use crate::{Model, ModelError};
 
@@ -113,9 +113,9 @@ impl Model {
         let is_library = |config: &&Config| config.is_library() && self.knows_library(config.rounds(problem));
         let tiled: Vec<Config> = configs.iter().filter(|config| !is_library(config)).copied().collect();
         let tiles = tiled.iter().map(featured_tile).collect::<Result<Vec<_>, _>>()?;
-        let prepared = PreparedTiles::new(self.network(), &features, &tiles);
+        let mut prepared = PreparedConfigs::new(self, &features, &tiles);
         let mut predicted = vec![Micros(0.0); tiled.len()];
-        for one in self.predict_prepared(&features, &tiled, &prepared, Effort::All)? {
+        for one in prepared.all(self, &features, &tiled)? {
             predicted[one.tile] = Micros(one.us);
         }
         if tiled.len() == configs.len() {

@@ -5,16 +5,23 @@ use std::ops::Deref;
 use diode_core::hardware::floor;
 use diode_core::space::{Space, SpaceName};
 use diode_core::{Config, DType, Method, Micros, Op, Problem};
-use diode_numeric::{Effort, Predicted, PreparedTiles, fastest_first};
+use diode_numeric::{Predicted, fastest_first};
 
 use crate::features::{ProblemFeatures, featured_tile};
+use crate::mean::PreparedConfigs;
 use crate::ranked_space::RankedSpace;
 use crate::{Model, ModelError};
 
 /// The most picks for which a shortlist suffices. More picks need the whole space.
 pub const MOST_PICKS: usize = 16;
-/// A shortlist predicts the times of the scouts and of this many further blocks of tiles.
-const SHORTLIST: Effort = Effort::Blocks(56);
+
+/// Which configs of a space get a predicted time.
+#[derive(Debug, Clone, Copy)]
+enum Wanted {
+    All,
+    /// Some, among which the best [`MOST_PICKS`] are.
+    Shortlist,
+}
 
 /// Ranks a whole space for one problem. Use a [`Ranker`] for many problems.
 pub fn rank(model: &Model, problem: &Problem, space: &Space) -> Result<RankedSpace, ModelError> {
@@ -43,7 +50,7 @@ struct PreparedSpace {
     kind: (Op, DType, DType),
     /// Sorted by config. This order decides between equal predicted times.
     configs: Vec<Config>,
-    prepared: PreparedTiles,
+    prepared: PreparedConfigs,
 }
 
 impl<M: Deref<Target = Model>> Ranker<M> {
@@ -56,24 +63,24 @@ impl<M: Deref<Target = Model>> Ranker<M> {
     ///
     /// The library is not ranked with the configs of a list. Its time is returned apart.
     pub fn rank(&mut self, problem: &Problem, space: &Space) -> Result<RankedSpace, ModelError> {
-        self.ranked(problem, space, Effort::All)
+        self.ranked(problem, space, Wanted::All)
     }
 
-    /// Ranks a few hundred configs, among which the best [`MOST_PICKS`] are. This is enough for picks.
+    /// Ranks a part of the configs, among which the best [`MOST_PICKS`] are. This is enough for picks.
     pub fn shortlist(&mut self, problem: &Problem, space: &Space) -> Result<RankedSpace, ModelError> {
-        self.ranked(problem, space, SHORTLIST)
+        self.ranked(problem, space, Wanted::Shortlist)
     }
 
     fn ranked(
         &mut self,
         problem: &Problem,
         space: &Space,
-        effort: Effort,
+        wanted: Wanted,
     ) -> Result<RankedSpace, ModelError> {
         let features = self.model.features(problem)?;
         let last = self.last.take();
         let space = self.last.insert(PreparedSpace::of(&self.model, &features, problem, space, last)?);
-        space.ranked(&self.model, &features, problem, effort)
+        space.ranked(&self.model, &features, problem, wanted)
     }
 }
 
@@ -113,20 +120,23 @@ impl PreparedSpace {
         if let Some(last) = last.filter(alike) {
             return Ok(Self { named, configs, ..last });
         }
-        let prepared = PreparedTiles::new(model.network(), features, &tiles);
+        let prepared = PreparedConfigs::new(model, features, &tiles);
         Ok(Self { named, kind, configs, prepared })
     }
 
     fn ranked(
-        &self,
+        &mut self,
         model: &Model,
         features: &ProblemFeatures,
         problem: &Problem,
-        effort: Effort,
+        wanted: Wanted,
     ) -> Result<RankedSpace, ModelError> {
         let Self { named, configs, prepared, .. } = self;
         let metadata = model.metadata();
-        let mut predicted = model.predict_prepared(features, configs, prepared, effort)?;
+        let mut predicted = match wanted {
+            Wanted::All => prepared.all(model, features, configs)?,
+            Wanted::Shortlist => prepared.shortlist(model, features, configs)?,
+        };
         let best = predicted.iter().map(|one| one.us).fold(f64::INFINITY, f64::min);
         let rounds = configs.iter().all(|config| config.rounds(problem));
         let library = if configs.is_empty() { None } else { model.library_us(features, best, rounds)? };

@@ -15,6 +15,6 @@ mod vectors;
 
 pub use error::Misfit;
 pub use layer::Layer;
-pub use network::Network;
+pub use network::{Network, halves};
 pub use prepared::{Effort, Predicted, PreparedTiles, fastest_first};
 pub use vectors::normalise;

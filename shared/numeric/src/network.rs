@@ -78,6 +78,14 @@ impl Network {
         self.mean.len()
     }
 
+    /// Refuses a network with another number of inputs.
+    pub fn expect_inputs(&self, expected: usize) -> Result<(), Misfit> {
+        if self.inputs() == expected {
+            return Ok(());
+        }
+        Err(refuse("normalisation.mean", &format!("{} values", self.inputs()), &expected.to_string()))
+    }
+
     /// The number of weights that were learnt.
     pub fn parameters(&self) -> u64 {
         self.layers.iter().map(|l| (l.weights.len() + l.bias.len()) as u64).sum()
@@ -85,11 +93,9 @@ impl Network {
 
     /// The same network with weights rounded to 16-bit floats. A file stores these in half the bytes.
     pub fn rounded_to_half(self) -> Result<Self, Misfit> {
-        let rounded =
-            |values: Vec<f32>| values.into_iter().map(|v| half::f16::from_f32(v).to_f32()).collect();
         let layers = self.layers.into_iter().map(|layer| Layer {
-            weights: rounded(layer.weights),
-            bias: rounded(layer.bias),
+            weights: halves(layer.weights),
+            bias: halves(layer.bias),
             ..layer
         });
         Self::new(self.mean, self.std, layers.collect())
@@ -137,7 +143,12 @@ impl Part<'_> {
         sums
     }
 
-    fn add_to(&self, sums: &mut [f32x16], input: &mut [f32x16]) {
+    pub(crate) fn inputs(&self) -> usize {
+        self.mean.len()
+    }
+
+    /// Adds these inputs to the sums of the first layer. The inputs are not normalised yet.
+    pub(crate) fn add_to(&self, sums: &mut [f32x16], input: &mut [f32x16]) {
         run(Normalise { columns: input, mean: self.mean, std: self.std });
         run(Dense { weights: &self.weights, input, sums });
     }
@@ -156,6 +167,11 @@ impl Part<'_> {
         }
         back[0]
     }
+}
+
+/// The values rounded to 16-bit floats.
+pub fn halves(values: Vec<f32>) -> Vec<f32> {
+    values.into_iter().map(|value| half::f16::from_f32(value).to_f32()).collect()
 }
 
 fn check(name: &str, values: &[f32], expected: usize) -> Result<(), Misfit> {

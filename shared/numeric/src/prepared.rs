@@ -9,7 +9,9 @@ use std::iter;
 use diode_core::Tile;
 use wide::{bytemuck, f32x8, f32x16};
 
-use crate::features::{CONFIG_COLUMNS, ConfigTerms, JOINT_COLUMNS, LANES, PROBLEM_COLUMNS, ProblemFeatures};
+use crate::features::{
+    COLUMN_COUNT, CONFIG_COLUMNS, ConfigTerms, JOINT_COLUMNS, LANES, PROBLEM_COLUMNS, ProblemFeatures,
+};
 use crate::math;
 use crate::network::{Network, Part, Scratch};
 
@@ -57,21 +59,26 @@ pub enum Effort {
 
 impl PreparedTiles {
     /// Prepares tiles for problems with the same input types as `features`.
-    pub fn new(network: &Network, features: &ProblemFeatures, tiles: &[&Tile]) -> Self {
+    ///
+    /// `values` are the network's inputs after the features, tile by tile. Most networks have none.
+    pub fn new(network: &Network, features: &ProblemFeatures, tiles: &[&Tile], values: &[f32]) -> Self {
         let (mut scouts, mut others) = (Vec::new(), Vec::new());
         for members in families(tiles) {
             let scout = members[members.len() / 2];
             scouts.push((scout, scout));
             others.extend(members.into_iter().filter(|&at| at != scout).map(|at| (at, scout)));
         }
-        let part = network.part(PROBLEM_COLUMNS, CONFIG_COLUMNS);
+        let parts = [
+            network.part(PROBLEM_COLUMNS, CONFIG_COLUMNS),
+            network.part(COLUMN_COUNT, network.inputs() - COLUMN_COUNT),
+        ];
         let blocks = |list: &[(usize, usize)]| {
             let mut blocks: Vec<Block> = list
                 .chunk_by(|a, b| tiles[a.0].allow_tf32 == tiles[b.0].allow_tf32)
                 .flat_map(|alike| alike.chunks(LANES))
                 .map(|block| Block::new(features, tiles, block))
                 .collect();
-            blocks.chunks_mut(2).for_each(|two| sum_configs(two, &part, features));
+            blocks.chunks_mut(2).for_each(|two| sum_configs(two, &parts, features, values));
             blocks
         };
         Self { tiles: tiles.len(), scouts: blocks(&scouts), others: blocks(&others) }
@@ -135,14 +142,32 @@ impl Block {
 }
 
 /// Computes the sums of one or two blocks.
-fn sum_configs(blocks: &mut [Block], part: &Part<'_>, features: &ProblemFeatures) {
+fn sum_configs(blocks: &mut [Block], parts: &[Part<'_>; 2], features: &ProblemFeatures, values: &[f32]) {
     let terms = [&blocks[0].terms, &blocks[blocks.len() - 1].terms];
     let mut columns = [f32x16::ZERO; CONFIG_COLUMNS];
     features.config_columns(&terms, bytemuck::cast_slice_mut(&mut columns));
-    let sums = part.sums(&mut columns);
+    let [of_config, of_values] = parts;
+    let mut sums = of_config.sums(&mut columns);
+    if !values.is_empty() {
+        of_values.add_to(&mut sums, &mut value_columns(blocks, of_values.inputs(), values));
+    }
     for (half, block) in blocks.iter_mut().enumerate() {
         block.sums = sums.iter().map(|&both| halves(both)[half]).collect();
     }
+}
+
+/// The values of the tiles of one or two blocks.
+fn value_columns(blocks: &[Block], width: usize, values: &[f32]) -> Vec<f32x16> {
+    let mut columns = vec![f32x16::ZERO; width];
+    let lanes: &mut [[f32; 2 * LANES]] = bytemuck::cast_slice_mut(&mut columns);
+    for (half, block) in blocks.iter().enumerate() {
+        for (lane, at) in block.members.iter().enumerate() {
+            for (column, value) in lanes.iter_mut().zip(&values[at * width..]) {
+                column[half * LANES + lane] = *value;
+            }
+        }
+    }
+    columns
 }
 
 fn halves(both: f32x16) -> [f32x8; 2] {
@@ -227,7 +252,7 @@ mod tests {
     use diode_core::{DType, Op, Problem, ProblemFields};
 
     use super::*;
-    use crate::features::{COLUMN_COUNT, COLUMNS};
+    use crate::features::COLUMNS;
     use crate::layer::Layer;
 
     fn features() -> ProblemFeatures {
@@ -260,12 +285,39 @@ mod tests {
     fn every_tile_has_one_prediction_and_the_same_as_alone() {
         let (network, features, tiles) = (network(), features(), tiles());
         let list: Vec<&Tile> = tiles.iter().collect();
-        let prepared = PreparedTiles::new(&network, &features, &list);
+        let prepared = PreparedTiles::new(&network, &features, &list, &[]);
         let predicted = by_tile(prepared.predict(&network, &features, Effort::All));
         assert!(predicted.iter().map(|one| one.tile).eq(0..tiles.len()));
         for one in predicted {
-            let alone = PreparedTiles::new(&network, &features, &[&tiles[one.tile]]);
+            let alone = PreparedTiles::new(&network, &features, &[&tiles[one.tile]], &[]);
             assert_eq!(alone.predict(&network, &features, Effort::All)[0].us, one.us);
+        }
+    }
+
+    #[test]
+    fn values_count_for_their_tiles_alone() {
+        const INPUTS: usize = COLUMN_COUNT + 2;
+        let (plain, features, tiles) = (network(), features(), tiles());
+        let list: Vec<&Tile> = tiles.iter().collect();
+        let mut layer = plain.layers()[0].clone();
+        layer.weights.extend([0.25, -0.5]);
+        layer.inputs = INPUTS;
+        let network = Network::new(vec![0.0; INPUTS], vec![1.0; INPUTS], vec![layer]).unwrap();
+        let mut values = vec![0.0; 2 * tiles.len()];
+        values[2 * 3] = 0.5;
+        values[2 * 17..][..2].copy_from_slice(&[1.0, 2.0]);
+        let predicted = |network: &Network, values: &[f32]| {
+            let prepared = PreparedTiles::new(network, &features, &list, values);
+            by_tile(prepared.predict(network, &features, Effort::All))
+        };
+        for (without, with) in predicted(&plain, &[]).into_iter().zip(predicted(&network, &values)) {
+            let change = libm::log(with.us / without.us);
+            let expected = match with.tile {
+                3 => 0.125,
+                17 => -0.75,
+                _ => 0.0,
+            };
+            assert!((change - expected).abs() < 1e-5, "{}: {change}, not {expected}", with.tile);
         }
     }
 
@@ -273,7 +325,7 @@ mod tests {
     fn scouts_lead_to_the_fastest() {
         let (network, features, tiles) = (network(), features(), tiles());
         let list: Vec<&Tile> = tiles.iter().collect();
-        let prepared = PreparedTiles::new(&network, &features, &list);
+        let prepared = PreparedTiles::new(&network, &features, &list, &[]);
         let few = prepared.predict(&network, &features, Effort::Blocks(1));
         assert_eq!(few.len(), 4 + LANES);
         let fastest = |all: &[Predicted]| all.iter().copied().min_by(|a, b| a.us.total_cmp(&b.us)).unwrap();
@@ -286,7 +338,9 @@ mod tests {
     fn no_tiles_have_no_predictions() {
         let (network, features) = (network(), features());
         assert!(
-            PreparedTiles::new(&network, &features, &[]).predict(&network, &features, Effort::All).is_empty()
+            PreparedTiles::new(&network, &features, &[], &[])
+                .predict(&network, &features, Effort::All)
+                .is_empty()
         );
     }
 }

@@ -5,7 +5,9 @@ use std::ops::ControlFlow;
 
 use diode_core::api::EvaluationReport;
 use diode_core::{Heuristic, Problem};
-use diode_model::{FEATURE_SET, Metadata, Model, ModelError, Network, Training, TrainingRange};
+use diode_model::{
+    FEATURE_SET, Metadata, Model, ModelError, Network, TileNetwork, TileValues, Training, TrainingRange,
+};
 
 use crate::checkpoint::{Checkpoint, LearntNetwork};
 use crate::curves::EpochLoss;
@@ -16,7 +18,7 @@ use crate::learner::learn;
 use crate::library::{Comparison, add_library, comparisons};
 use crate::network::Mlp;
 use crate::plan::Plan;
-use crate::prepared::{Normalisation, TrainingRows, prepare};
+use crate::prepared::{Prepared, TrainingRows, prepare};
 use crate::progress::{Observer, Progress};
 use crate::side_by_side::side_by_side;
 use crate::{TrainError, TrainOptions, TrainingProblem, TrainingSet};
@@ -59,10 +61,10 @@ pub fn fit(
         0 => None,
         folds => Some(Folds::new(set, folds, plan.options.seed)?),
     };
-    let (prepared, normalisation) = prepare(set)?;
+    let prepared = prepare(set)?;
     let used = folds.as_ref().map(Folds::used).unwrap_or_default();
-    let (options, phases) = (plan.options.for_set(prepared.len()), 1 + used.len());
-    let course = Course { set, plan, options, checkpoint, prepared: &prepared, normalisation, phases };
+    let (options, phases) = (plan.options.for_set(prepared.problems.len()), 1 + used.len());
+    let course = Course { set, plan, options, checkpoint, prepared: &prepared, phases };
     let Run { model, mut losses, mut stopped } = course.run(FINAL, |_| true, observe)?;
     let mut parts = Vec::new();
     if let Some(folds) = folds.as_ref().filter(|_| !stopped) {
@@ -88,7 +90,8 @@ pub fn fit(
         let model = add_library(model, &seen.iter().collect::<Vec<_>>(), plan.options.seed)?;
         return Ok(Fitted::unjudged(model, losses, stopped));
     };
-    let model = add_library(model, &all_but(&parts, None), plan.options.seed)?;
+    let further = parts.iter().map(|part| part.model.network().clone()).collect();
+    let model = add_library(model.with_further(further)?, &all_but(&parts, None), plan.options.seed)?;
     let judged = parts.iter().map(|part| {
         let (parts, folds) = (&parts, &folds);
         move |_: Observer<'_>| {
@@ -140,9 +143,7 @@ struct Course<'a> {
     /// The plan's options, for the size of the set.
     options: TrainOptions,
     checkpoint: &'a Checkpoint,
-    /// The problems of the training, in the set's order.
-    prepared: &'a [TrainingRows],
-    normalisation: Normalisation,
+    prepared: &'a Prepared,
     /// How many networks are trained.
     phases: usize,
 }
@@ -171,21 +172,33 @@ impl Course<'_> {
         observe: Observer<'_>,
     ) -> Result<Run, TrainError> {
         let (set, prepared) = (self.set, self.prepared);
-        let all = set.learnt_from().zip(prepared).filter(|((_, problem), _)| keep(problem));
+        let all = set.learnt_from().zip(&prepared.problems).filter(|((_, problem), _)| keep(problem));
         let kept: Vec<&TrainingRows> = all
             .flat_map(|((of, problem), rows)| std::iter::repeat_n(rows, times_seen(set, of, problem)))
             .collect();
         let mut losses = Vec::new();
         let (mlp, complete) = self.network(phase, &kept, &mut losses, observe)?;
-        let Normalisation { mean, std, .. } = self.normalisation.clone();
-        let network = Network::new(mean, std, mlp.layers()?).and_then(Network::rounded_to_half);
-        let network = network.map_err(ModelError::from)?;
+        let network = self.tile_network(&mlp)?;
         let mut metadata = metadata(set, self.plan);
         if phase == FINAL {
             metadata.training.losses = losses.iter().map(|epoch| rounded(epoch.loss)).collect();
         }
-        let model = Model::new(metadata, network)?;
+        let model = Model::of(metadata, network)?;
         Ok(Run { model, losses, stopped: !complete })
+    }
+
+    /// The network as a model has it.
+    fn tile_network(&self, mlp: &Mlp) -> Result<TileNetwork, TrainError> {
+        let Prepared { normalisation, tiles, .. } = self.prepared;
+        let (mut mean, mut std) = (normalisation.mean.clone(), normalisation.std.clone());
+        let values = mlp.values_of_tiles()?.map(|values| TileValues::new(tiles.clone(), values));
+        let values = values.transpose().map_err(ModelError::from)?;
+        // Values of tiles are used as they are.
+        let inputs = mean.len() + values.as_ref().map_or(0, TileValues::width);
+        mean.resize(inputs, 0.0);
+        std.resize(inputs, 1.0);
+        let dense = Network::new(mean, std, mlp.layers()?).map_err(ModelError::from)?;
+        Ok(TileNetwork::new(dense, values)?.rounded_to_half()?)
     }
 
     /// The network, and whether it was trained to the end.
@@ -197,14 +210,15 @@ impl Course<'_> {
         observe: Observer<'_>,
     ) -> Result<(Mlp, bool), TrainError> {
         let options = &self.options;
+        let (idle, tiles) = (&self.prepared.normalisation.idle, self.prepared.tiles.len());
         let loss_of = |epoch, loss| EpochLoss { phase: phase.to_owned(), epoch, loss };
         if let Some(LearntNetwork { weights, losses: known_losses }) = self.checkpoint.network(phase) {
-            let known = Mlp::untrained(&self.normalisation.idle, options)?;
+            let known = Mlp::untrained(idle, tiles, options)?;
             known.set_weights(weights).map_err(|_| TrainError::OtherCheckpoint)?;
             losses.extend((1..).zip(known_losses).map(|(epoch, &loss)| loss_of(epoch, loss)));
             return Ok((known, true));
         }
-        let learnt = learn(problems, &self.normalisation.idle, options, |epoch, epochs, loss| {
+        let learnt = learn(problems, idle, tiles, options, |epoch, epochs, loss| {
             losses.push(loss_of(epoch, loss));
             observe(&Progress::Epoch { phase: phase.to_owned(), phases: self.phases, epoch, epochs, loss })
         })?;

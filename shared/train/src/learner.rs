@@ -9,7 +9,7 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use crate::loss::Measured;
-use crate::network::{Descent, Mlp};
+use crate::network::{Descent, Mlp, TileRows};
 use crate::prepared::TrainingRows;
 use crate::schedule::one_cycle;
 use crate::{TrainError, TrainOptions};
@@ -20,15 +20,20 @@ pub(crate) struct Learnt {
     pub(crate) complete: bool,
 }
 
-/// Trains one network. The result has the weights of the epoch with the least loss, also if the
+/// The share of a step's rows that do without the values of their tiles, so that the network also predicts
+/// well for tiles that have none.
+const WITHOUT_VALUES: f64 = 0.1;
+
+/// Trains one network, with values for so many tiles. The result has the weights of the epoch with the least loss, also if the
 /// training is stopped. Since the learning rate falls, that is usually one of the last epochs.
 pub(crate) fn learn(
     problems: &[&TrainingRows],
     idle: &[bool],
+    tiles: usize,
     options: &TrainOptions,
     mut tell: impl FnMut(usize, usize, f32) -> ControlFlow<()>,
 ) -> Result<Learnt, TrainError> {
-    let mlp = Mlp::untrained(idle, options)?;
+    let mlp = Mlp::untrained(idle, tiles, options)?;
     let mut rng = ChaCha8Rng::seed_from_u64(options.seed.wrapping_add(1));
     let mut descent = Descent::new(&mlp, options.weight_decay)?;
     let most = problems.iter().map(|problem| problem.rows()).max().unwrap_or(0);
@@ -45,8 +50,8 @@ pub(crate) fn learn(
         let mut losses = 0.0;
         for picked in order.chunks(options.problems_per_step()) {
             let drawn: Vec<&TrainingRows> = picked.iter().map(|&index| problems[index]).collect();
-            let batch = Batch::draw(&drawn, rows, &mut rng)?;
-            let loss = batch.measured.loss(&mlp.forward(&batch.inputs)?)?;
+            let batch = Batch::draw(&drawn, rows, mlp.has_tile_values(), &mut rng)?;
+            let loss = batch.measured.loss(&mlp.forward_tiles(&batch.inputs, batch.tiles.as_ref())?)?;
             descent.step(&loss, one_cycle(step, steps, options.learning_rate))?;
             losses += loss.to_scalar::<f32>()?;
             step += 1;
@@ -71,6 +76,8 @@ pub(crate) fn learn(
 /// What one step learns from: some rows of each of some problems.
 struct Batch {
     inputs: Tensor,
+    /// The tiles of the rows, if the network has values for tiles.
+    tiles: Option<TileRows>,
     measured: Measured,
 }
 
@@ -79,6 +86,7 @@ impl Batch {
     fn draw(
         problems: &[&TrainingRows],
         (rows, fastest): (usize, usize),
+        with_tiles: bool,
         rng: &mut ChaCha8Rng,
     ) -> Result<Self, TrainError> {
         let shape = (problems.len() * rows, COLUMN_COUNT);
@@ -92,6 +100,12 @@ impl Batch {
             picked.push((problem, rows));
         }
         let inputs = Tensor::from_vec(inputs, shape, &Device::Cpu)?;
-        Ok(Self { inputs, measured: Measured::new(&picked)? })
+        let tiles = with_tiles.then(|| {
+            let tiles = picked.iter().flat_map(|(problem, rows)| rows.iter().map(|&row| problem.tiles[row]));
+            let kept = (0..shape.0).map(|_| if rng.random_bool(WITHOUT_VALUES) { 0.0 } else { 1.0 });
+            TileRows::new(tiles.collect(), kept.collect())
+        });
+        let tiles = tiles.transpose()?;
+        Ok(Self { inputs, tiles, measured: Measured::new(&picked)? })
     }
 }

@@ -75,6 +75,7 @@ mod tests {
             inputs: Vec::new(),
             ln_us: us.iter().map(|us| us.ln()).collect(),
             ln_base: vec![2.0, 2.0, 2.5, 2.0],
+            tiles: Vec::new(),
             times_count,
         }
     }

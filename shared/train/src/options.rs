@@ -10,6 +10,9 @@ use crate::TrainError;
 const LARGE: usize = 1000;
 const EPOCHS_OF_LARGE: usize = 120;
 const PROBLEMS_PER_STEP_OF_LARGE: usize = 16;
+/// How many values of its own each tile gets in a network of a larger set. In smaller sets too few problems
+/// were timed with each tile.
+const TILE_VALUES_OF_LARGE: usize = 8;
 
 /// The epochs of a smaller set, unless it is very small.
 const EPOCHS: usize = 60;
@@ -30,6 +33,8 @@ pub struct TrainOptions {
     /// The highest learning rate of the one-cycle schedule.
     pub learning_rate: f64,
     pub weight_decay: f64,
+    /// How many values the network learns for each tile. `None` for as many as suit the size of the set.
+    pub tile_values: Option<usize>,
     /// `None` for as many as suit the size of the set.
     pub problems_per_step: Option<usize>,
     /// How many configs of a problem a step draws.
@@ -46,6 +51,7 @@ impl Default for TrainOptions {
             hidden: vec![64, 64],
             learning_rate: 8e-3,
             weight_decay: 0.1,
+            tile_values: None,
             problems_per_step: None,
             configs_per_problem: 320,
             fastest_per_problem: 96,
@@ -62,6 +68,7 @@ impl TrainOptions {
         Self {
             epochs: self.epochs.or(Some(EPOCHS_OF_LARGE)),
             problems_per_step: self.problems_per_step.or(Some(PROBLEMS_PER_STEP_OF_LARGE)),
+            tile_values: self.tile_values.or(Some(TILE_VALUES_OF_LARGE)),
             ..self.clone()
         }
     }
@@ -74,6 +81,10 @@ impl TrainOptions {
 
     pub(crate) fn steps_per_epoch(&self, problems: usize) -> usize {
         problems.div_ceil(self.problems_per_step())
+    }
+
+    pub(crate) fn tile_values(&self) -> usize {
+        self.tile_values.unwrap_or(0)
     }
 
     pub(crate) fn problems_per_step(&self) -> usize {
@@ -130,7 +141,13 @@ mod tests {
         // The folds of a large set are trained with the options of the set.
         assert_eq!((options.epochs_for(750), options.steps_per_epoch(750)), (120, 47));
         assert_eq!(TrainOptions::default().for_set(999), TrainOptions::default());
-        let exact = TrainOptions { epochs: Some(3), problems_per_step: Some(4), ..TrainOptions::default() };
+        assert_eq!((options.tile_values(), TrainOptions::default().tile_values()), (8, 0));
+        let exact = TrainOptions {
+            epochs: Some(3),
+            problems_per_step: Some(4),
+            tile_values: Some(0),
+            ..TrainOptions::default()
+        };
         assert_eq!(exact.for_set(1000), exact, "who says a number gets it");
     }
 

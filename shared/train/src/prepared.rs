@@ -1,7 +1,10 @@
 //! Problems as training reads them. Every row is computed and scaled only once.
 
+use std::collections::BTreeSet;
+
+use diode_core::Tile;
 use diode_model::features::{self, ProblemFeatures, featured_tile};
-use diode_model::{COLUMN_COUNT, normalise};
+use diode_model::{COLUMN_COUNT, TileKey, normalise, tile_key};
 use wide::f32x8;
 
 use crate::TrainError;
@@ -32,6 +35,8 @@ pub(crate) struct TrainingRows {
     pub(crate) inputs: Vec<f32>,
     pub(crate) ln_us: Vec<f32>,
     pub(crate) ln_base: Vec<f32>,
+    /// The tile of each row, as its place in [`Prepared::tiles`].
+    pub(crate) tiles: Vec<u32>,
     /// Whether the times were taken by one of the two methods that are predicted. Otherwise only their
     /// order counts.
     pub(crate) times_count: bool,
@@ -48,7 +53,7 @@ impl TrainingRows {
     }
 
     /// The columns of a measured problem, not scaled yet.
-    fn raw(set: &TrainingSet, problem: &TrainingProblem) -> Result<Self, TrainError> {
+    fn raw(set: &TrainingSet, problem: &TrainingProblem, known: &[TileKey]) -> Result<Self, TrainError> {
         let missing = || TrainError::Empty { left_out: set.left_out() };
         let features = if problem.method == set.method() {
             ProblemFeatures::new(set.facts(), &problem.problem)
@@ -59,13 +64,14 @@ impl TrainingRows {
         let tiles = set.configs(problem).map(featured_tile).collect::<Result<Vec<_>, _>>()?;
         Ok(Self {
             ln_us: problem.timings.iter().map(|timed| timed.us.ln() as f32).collect(),
+            tiles: tiles.iter().map(|tile| place(known, tile)).collect(),
             times_count: [Some(set.method()), set.second_method()].contains(&Some(problem.method)),
             ..Self::of_tiles(&features, &tiles)
         })
     }
 
     /// The columns of tiles, not scaled and without times.
-    pub(crate) fn of_tiles(features: &ProblemFeatures, tiles: &[&diode_core::Tile]) -> Self {
+    pub(crate) fn of_tiles(features: &ProblemFeatures, tiles: &[&Tile]) -> Self {
         let mut inputs = vec![0.0; tiles.len() * COLUMN_COUNT];
         let mut ln_base = Vec::with_capacity(tiles.len());
         let mut block = [f32x8::ZERO; COLUMN_COUNT];
@@ -80,21 +86,46 @@ impl TrainingRows {
             }
             ln_base.extend(group.iter().map(|tile| features.base_us(tile.allow_tf32).ln()));
         }
-        Self { inputs, ln_us: Vec::new(), ln_base, times_count: true }
+        Self { inputs, ln_us: Vec::new(), ln_base, tiles: Vec::new(), times_count: true }
     }
 }
 
-/// All problems of the training, scaled, and the scale itself.
-pub(crate) fn prepare(set: &TrainingSet) -> Result<(Vec<TrainingRows>, Normalisation), TrainError> {
+/// What a training learns from.
+pub(crate) struct Prepared {
+    /// All problems, scaled, in the set's order.
+    pub(crate) problems: Vec<TrainingRows>,
+    pub(crate) normalisation: Normalisation,
+    /// All tiles that were timed, sorted.
+    pub(crate) tiles: Vec<TileKey>,
+}
+
+/// Prepares all problems of a training.
+pub(crate) fn prepare(set: &TrainingSet) -> Result<Prepared, TrainError> {
+    let tiles = tiles(set)?;
     let mut problems = set
         .learnt_from()
-        .map(|(set, problem)| TrainingRows::raw(set, problem))
+        .map(|(set, problem)| TrainingRows::raw(set, problem, &tiles))
         .collect::<Result<Vec<_>, _>>()?;
     let normalisation = Normalisation::of(&problems);
     for problem in &mut problems {
         normalisation.apply(&mut problem.inputs);
     }
-    Ok((problems, normalisation))
+    Ok(Prepared { problems, normalisation, tiles })
+}
+
+fn tiles(set: &TrainingSet) -> Result<Vec<TileKey>, TrainError> {
+    let mut tiles = BTreeSet::new();
+    for (set, problem) in set.learnt_from() {
+        for config in set.configs(problem) {
+            tiles.insert(tile_key(featured_tile(config)?));
+        }
+    }
+    Ok(tiles.into_iter().collect())
+}
+
+fn place(known: &[TileKey], tile: &Tile) -> u32 {
+    let (Ok(place) | Err(place)) = known.binary_search(&tile_key(tile));
+    place as u32
 }
 
 impl Normalisation {

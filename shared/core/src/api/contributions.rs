@@ -8,9 +8,9 @@ use crate::Invalid;
 use crate::ids::{AccountName, JobId, ModelId};
 use crate::named_enum::named_enum;
 
-/// The most bytes of a contributed model: five times the size of a model trained here. Larger models would
+/// The most bytes of a contributed model: three times the size of the largest model that comes with Diode. Larger models would
 /// take long to evaluate.
-pub const MAX_MODEL_BYTES: usize = 1 << 18;
+pub const MAX_MODEL_BYTES: usize = 1 << 20;
 
 named_enum! {
     /// What became of a contributed model.

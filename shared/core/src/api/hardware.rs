@@ -1,10 +1,12 @@
 use serde::{Deserialize, Serialize};
 
-use crate::hardware::Hardware;
+use crate::hardware::{Facts, Hardware, Vendor};
+use crate::ids::HardwareSlug;
 use crate::{Comparison, DType, Method, Op};
 
 /// One kind of hardware and what is known about it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(from = "SummaryFields")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct HardwareSummary {
     #[serde(flatten)]
@@ -41,4 +43,79 @@ pub struct HardwareSummary {
     /// Uploads that described it otherwise.
     #[serde(default)]
     pub conflicting_uploads: u64,
+}
+
+/// A [`HardwareSummary`] as it is read. Reading with `flatten` takes more code, which browsers would download.
+#[derive(Deserialize)]
+struct SummaryFields {
+    slug: HardwareSlug,
+    name: String,
+    vendor: Vendor,
+    #[serde(default)]
+    facts: Option<Facts>,
+    problems: u64,
+    solutions: u64,
+    timings: u64,
+    ops: Vec<Op>,
+    dtypes: Vec<DType>,
+    methods: Vec<Method>,
+    best_tflops: Option<f64>,
+    method: Option<Method>,
+    median_roofline_share: Option<f64>,
+    gain_over_defaults: Option<f64>,
+    triton_gain_over_defaults: Option<f64>,
+    #[serde(default)]
+    comparison: Comparison,
+    updated_at: Option<String>,
+    models: u64,
+    #[serde(default)]
+    confirmed: bool,
+    #[serde(default)]
+    conflicting_uploads: u64,
+}
+
+impl From<SummaryFields> for HardwareSummary {
+    fn from(fields: SummaryFields) -> Self {
+        let SummaryFields {
+            slug,
+            name,
+            vendor,
+            facts,
+            problems,
+            solutions,
+            timings,
+            ops,
+            dtypes,
+            methods,
+            best_tflops,
+            method,
+            median_roofline_share,
+            gain_over_defaults,
+            triton_gain_over_defaults,
+            comparison,
+            updated_at,
+            models,
+            confirmed,
+            conflicting_uploads,
+        } = fields;
+        Self {
+            hardware: Hardware { slug, name, vendor, facts },
+            problems,
+            solutions,
+            timings,
+            ops,
+            dtypes,
+            methods,
+            best_tflops,
+            method,
+            median_roofline_share,
+            gain_over_defaults,
+            triton_gain_over_defaults,
+            comparison,
+            updated_at,
+            models,
+            confirmed,
+            conflicting_uploads,
+        }
+    }
 }

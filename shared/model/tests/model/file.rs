@@ -1,7 +1,7 @@
 //! The model file: exact round trips, and refusals that say why.
 
-use crate::sample::{metadata, model, network};
-use diode_model::{COLUMN_COUNT, Layer, Metadata, Model, ModelError, Network, Training};
+use crate::sample::{metadata, model, model_with_further, model_with_values, network};
+use diode_model::{COLUMN_COUNT, Layer, Metadata, Model, ModelError, Network, TileNetwork, Training};
 
 #[test]
 fn a_file_gives_back_the_model_and_the_same_bytes() {
@@ -12,6 +12,40 @@ fn a_file_gives_back_the_model_and_the_same_bytes() {
     assert_eq!(again.to_bytes().unwrap(), bytes);
     assert_eq!(model.parameters(), 86 * 64 + 64 + 64 * 64 + 64 + 65);
     assert!(bytes.len() < 48_000, "{}", bytes.len());
+}
+
+#[test]
+fn a_file_has_the_values_of_tiles() {
+    let model = model_with_values();
+    let bytes = model.to_bytes().unwrap();
+    assert_eq!(Model::from_bytes(&bytes).unwrap(), model);
+    assert_eq!(model.parameters(), 88 * 16 + 16 + 16 * 8 + 8 + 9 + 8);
+
+    let rounded = model.network().clone().rounded_to_half().unwrap();
+    let rounded = Model::of(metadata(), rounded).unwrap();
+    let fewer_bytes = rounded.to_bytes().unwrap();
+    assert_eq!(Model::from_bytes(&fewer_bytes).unwrap(), rounded);
+    assert!(fewer_bytes.len() < bytes.len());
+
+    let dense = model.network().dense().clone();
+    let error = TileNetwork::new(dense, None).unwrap_err().to_string();
+    assert_eq!(error, "tensor `normalisation.mean`: got 88 values, expected 86");
+}
+
+#[test]
+fn a_file_has_the_further_networks() {
+    let (alone, model) = (model_with_values(), model_with_further());
+    let bytes = model.to_bytes().unwrap();
+    let again = Model::from_bytes(&bytes).unwrap();
+    assert_eq!((again.networks().count(), again.to_bytes().unwrap()), (3, bytes));
+    assert_eq!(again, model);
+    assert_eq!(model.parameters(), 3 * alone.parameters());
+
+    let other_tiles = network(&[8]);
+    let other_tiles = vec![TileNetwork::new(other_tiles, None).unwrap()];
+    let error = alone.clone().with_further(other_tiles).unwrap_err().to_string();
+    assert!(error.contains("expected at most 16, with values for the same tiles"), "{error}");
+    assert!(alone.clone().with_further(vec![alone.network().clone(); 17]).is_err());
 }
 
 #[test]

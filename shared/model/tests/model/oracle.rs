@@ -1,16 +1,20 @@
 //! Compares our forward pass with candle's.
 
-use crate::sample::{metadata, network, problem};
+use crate::sample::{metadata, model_with_further, model_with_values, network, problem};
 use candle_core::{Device, Result, Tensor};
 use candle_nn::{Linear, Module};
-use diode_core::DType;
+use diode_core::{DType, Tile};
 use diode_model::features::{ProblemFeatures, featured_tile};
-use diode_model::{COLUMN_COUNT, Model, Network};
+use diode_model::{Model, TileNetwork};
 
 /// The logarithm of time / base time, computed by candle.
-fn oracle(network: &Network, rows: &[[f32; COLUMN_COUNT]]) -> Result<Vec<f32>> {
+fn oracle(network: &TileNetwork, features: &ProblemFeatures, tiles: &[&Tile]) -> Result<Vec<f32>> {
     let cpu = &Device::Cpu;
-    let inputs = Tensor::new(rows.concat(), cpu)?.reshape((rows.len(), COLUMN_COUNT))?;
+    let values = |tile: &Tile| network.values().map(|known| known.of(&[tile])).unwrap_or_default();
+    let row = |tile: &&Tile| [features.row(tile).to_vec(), values(tile)].concat();
+    let rows: Vec<f32> = tiles.iter().flat_map(row).collect();
+    let network = network.dense();
+    let inputs = Tensor::new(rows, cpu)?.reshape((tiles.len(), network.inputs()))?;
     let mut x = inputs
         .broadcast_sub(&Tensor::new(network.mean(), cpu)?)?
         .broadcast_div(&Tensor::new(network.std(), cpu)?)?
@@ -30,16 +34,21 @@ fn oracle(network: &Network, rows: &[[f32; COLUMN_COUNT]]) -> Result<Vec<f32>> {
 fn predictions_equal_candles() {
     // Some widths are multiples of the number of outputs that are computed together, and some are
     // not.
-    for hidden in [&[64, 64][..], &[16], &[33, 7, 5], &[]] {
-        let model = Model::new(metadata(), network(hidden)).unwrap();
+    let plain = [&[64, 64][..], &[16], &[33, 7, 5], &[]];
+    let plain = plain.map(|hidden| Model::new(metadata(), network(hidden)).unwrap());
+    for model in plain.into_iter().chain([model_with_values(), model_with_further()]) {
         for (m, n, k) in [(4096, 4096, 4096), (1, 4096, 11_008), (53_840, 168, 528)] {
             let problem = problem(m, n, k, DType::BFloat16);
             let hardware = &model.metadata().hardware;
             let configs = model.space().configs(hardware, &problem).unwrap();
             let features = ProblemFeatures::new(&hardware.facts.unwrap(), &problem).unwrap();
             let tiles: Vec<_> = configs.iter().map(|config| featured_tile(config).unwrap()).collect();
-            let rows: Vec<_> = tiles.iter().map(|tile| features.row(tile)).collect();
-            let expected = oracle(model.network(), &rows).unwrap();
+            let mut expected = vec![0.0; tiles.len()];
+            let networks = model.networks().count() as f32;
+            for network in model.networks() {
+                let outputs = oracle(network, &features, &tiles).unwrap();
+                expected.iter_mut().zip(outputs).for_each(|(mean, output)| *mean += output / networks);
+            }
             let predicted = model.predict(&problem, &configs).unwrap();
             for ((time, tile), expected) in predicted.iter().zip(tiles).zip(expected) {
                 let got = libm::log(time.0 / f64::from(features.base_us(tile.allow_tf32)));

@@ -2,8 +2,10 @@
 
 use diode_core::hardware::find;
 use diode_core::ids::Digest;
-use diode_core::{DType, Heuristic, Method, Op, Problem, ProblemFields};
-use diode_model::{COLUMN_COUNT, FEATURE_SET, Layer, Metadata, Model, Network, Training};
+use diode_core::{DType, Heuristic, Method, Op, Problem, ProblemFields, RocmExtras, Tile};
+use diode_model::{
+    COLUMN_COUNT, FEATURE_SET, Layer, Metadata, Model, Network, TileNetwork, TileValues, Training, tile_key,
+};
 
 /// Random numbers between -0.5 and 0.5 from a linear congruence.
 struct Numbers(u32);
@@ -69,6 +71,36 @@ pub(crate) fn network(hidden: &[usize]) -> Network {
 
 pub(crate) fn model() -> Model {
     Model::new(metadata(), network(&[64, 64])).expect("the metadata is valid")
+}
+
+/// A model whose network has two values for each of some tiles.
+pub(crate) fn model_with_values() -> Model {
+    Model::of(metadata(), network_with_values(11)).expect("the metadata is valid")
+}
+
+/// The same with two further networks.
+pub(crate) fn model_with_further() -> Model {
+    let further = [12, 13].map(network_with_values).to_vec();
+    model_with_values().with_further(further).expect("all know the same tiles")
+}
+
+fn network_with_values(seed: u32) -> TileNetwork {
+    let plain = network(&[16, 8]);
+    let mut numbers = Numbers(seed);
+    let tiles = [(64, 3), (64, 4), (128, 3)];
+    let mut tiles = tiles.map(|(m, stages)| Tile::new(m, 128, 64, stages, 4)).to_vec();
+    let rocm = Some(RocmExtras { matrix_instr_nonkdim: 16, waves_per_eu: 0, kpack: 2 });
+    tiles.push(Tile { rocm, ..tiles[2] });
+    let values = TileValues::new(tiles.iter().map(tile_key).collect(), numbers.take(8, 1.0))
+        .expect("the tiles are in order");
+    let mut layers = plain.layers().to_vec();
+    let first = &mut layers[0];
+    let rows = first.weights.chunks_exact(COLUMN_COUNT);
+    first.weights = rows.flat_map(|row| [row, &numbers.take(2, 0.5)].concat()).collect();
+    first.inputs += 2;
+    let (mean, std) = ([plain.mean(), &[0.0; 2]].concat(), [plain.std(), &[1.0; 2]].concat());
+    let dense = Network::new(mean, std, layers).expect("the shapes fit");
+    TileNetwork::new(dense, Some(values)).expect("there is an input for each value")
 }
 
 pub(crate) fn problem(m: u64, n: u64, k: u64, dtype: DType) -> Problem {

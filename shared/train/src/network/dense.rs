@@ -14,6 +14,8 @@ use super::product::{Matrix, values};
 /// `activation(x · weightsᵀ + bias)`, for one forward pass and its backward pass.
 pub(super) struct Dense {
     activation: Activation,
+    /// How many of the last inputs are learnt. The backward pass computes slopes for these alone.
+    learnt_inputs: usize,
     /// The slopes of SiLU. The forward pass leaves them here for the backward pass.
     slopes: Mutex<Vec<f32>>,
 }
@@ -25,14 +27,16 @@ pub(super) enum Activation {
 }
 
 impl Dense {
-    /// `x` has a row for each input, `weights` a row for each output.
+    /// `x` has a row for each row of inputs, `weights` a row for each output. Of the columns of `x`, the last
+    /// `learnt_inputs` get slopes.
     pub(super) fn forward(
         x: &Tensor,
         weights: &Tensor,
         bias: &Tensor,
         activation: Activation,
+        learnt_inputs: usize,
     ) -> Result<Tensor> {
-        x.apply_op3(weights, bias, Self { activation, slopes: Mutex::default() })
+        x.apply_op3(weights, bias, Self { activation, learnt_inputs, slopes: Mutex::default() })
     }
 }
 
@@ -88,9 +92,10 @@ impl CustomOp3 for Dense {
         let errors = Matrix::new(errors, inputs.rows(), dense.rows())?;
 
         let x_slopes = if x.track_op() {
-            let mut sums = vec![0.0; inputs.rows() * inputs.columns()];
-            errors.add_product(dense, &mut sums)?;
-            Some(Tensor::from_vec(sums, x.shape(), &Device::Cpu)?)
+            let mut sums = vec![0.0; inputs.rows() * self.learnt_inputs];
+            errors.add_product(dense.last_columns(self.learnt_inputs)?, &mut sums)?;
+            let sums = Tensor::from_vec(sums, (inputs.rows(), self.learnt_inputs), &Device::Cpu)?;
+            Some(sums.pad_with_zeros(1, inputs.columns() - self.learnt_inputs, 0)?)
         } else {
             None
         };

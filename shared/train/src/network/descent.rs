@@ -6,26 +6,39 @@ use candle_nn::{AdamW, Optimizer, ParamsAdamW};
 
 use super::Mlp;
 
+/// The weight decay of tiles' values. It is strong, so that the network relies on features where these say
+/// enough.
+const DECAY_OF_TILE_VALUES: f64 = 3.0;
 /// Longer gradients are shortened to this length.
 const MAX_GRADIENT: f64 = 5.0;
 
 pub(crate) struct Descent {
     variables: Vec<Var>,
     adam: AdamW,
+    /// For the values of tiles.
+    adam_of_values: AdamW,
 }
 
 impl Descent {
     pub(crate) fn new(mlp: &Mlp, weight_decay: f64) -> Result<Self> {
-        let variables: Vec<Var> = mlp.variables().cloned().collect();
-        let adam = AdamW::new(variables.clone(), ParamsAdamW { weight_decay, ..ParamsAdamW::default() })?;
-        Ok(Self { variables, adam })
+        let adam = |variables: Vec<Var>, weight_decay| {
+            AdamW::new(variables, ParamsAdamW { weight_decay, ..ParamsAdamW::default() })
+        };
+        Ok(Self {
+            variables: mlp.variables().cloned().collect(),
+            adam: adam(mlp.of_layers().cloned().collect(), weight_decay)?,
+            adam_of_values: adam(mlp.tile_values.iter().cloned().collect(), DECAY_OF_TILE_VALUES)?,
+        })
     }
 
     pub(crate) fn step(&mut self, loss: &Tensor, learning_rate: f64) -> Result<()> {
         let mut gradients = loss.backward()?;
         self.bound(&mut gradients)?;
-        self.adam.set_learning_rate(learning_rate);
-        self.adam.step(&gradients)
+        for adam in [&mut self.adam, &mut self.adam_of_values] {
+            adam.set_learning_rate(learning_rate);
+            adam.step(&gradients)?;
+        }
+        Ok(())
     }
 
     pub(super) fn bound(&self, gradients: &mut GradStore) -> Result<()> {

@@ -36,6 +36,14 @@ impl<'a> Matrix<'a> {
         Self { values, rows: columns, columns: rows, strides: (across, down) }
     }
 
+    /// The last columns alone.
+    pub(super) fn last_columns(self, columns: usize) -> Result<Self> {
+        let (Some(left_out), (_, 1)) = (self.columns.checked_sub(columns), self.strides) else {
+            bail!("matrix: got {} columns, expected at least {columns}, row by row", self.columns);
+        };
+        Ok(Self { values: self.values.get(left_out..).unwrap_or_default(), columns, ..self })
+    }
+
     pub(super) fn rows(&self) -> usize {
         self.rows
     }
@@ -60,9 +68,9 @@ impl<'a> Matrix<'a> {
             bail!("product: got {a:?} times {b:?} into {} values", sums.len());
         }
         let stride = |stride: usize| stride as isize;
-        // SAFETY: `new` has checked that each slice holds its whole matrix at these strides. The check above
-        // ensures that `sums` holds the whole result. `sums` is borrowed mutably, so it overlaps neither
-        // matrix.
+        // SAFETY: `new` has checked that each slice holds its whole matrix at these strides, and `last_columns`
+        // leaves out only what comes before the first value that it keeps. The check above ensures that `sums`
+        // holds the whole result. `sums` is borrowed mutably, so it overlaps neither matrix.
         unsafe {
             gemm(
                 self.rows,

@@ -61,7 +61,7 @@ fn gradients_are_the_differences_of_the_loss() {
         let above = random((6, 4), &mut rng);
         let loss = |parts: &[Var; 3]| {
             let [x, weights, bias] = parts;
-            let outputs = Dense::forward(x, weights, &bias.flatten_all().unwrap(), activation).unwrap();
+            let outputs = Dense::forward(x, weights, &bias.flatten_all().unwrap(), activation, 3).unwrap();
             (outputs * &above).unwrap().sum_all().unwrap()
         };
         let gradients = loss(&parts).backward().unwrap();
@@ -100,6 +100,58 @@ fn idle_inputs_get_no_weights_and_the_others_learn() {
     assert!(first.weights.chunks(3).all(|row| row[0] != 0.0 && row[1] == 0.0 && row[2] != 0.0));
 }
 
+/// A network of three features and two values for each of four tiles, and rows of inputs with their tiles.
+fn network_of_tiles(rng: &mut ChaCha8Rng) -> (Mlp, Tensor, TileRows) {
+    let options = TrainOptions { hidden: vec![6], tile_values: Some(2), ..TrainOptions::default() };
+    let mlp = Mlp::untrained(&[false; 3], 4, &options).unwrap();
+    mlp.tile_values.as_ref().unwrap().set(&random((4, 2), rng)).unwrap();
+    let tiles = TileRows::new(vec![0, 2, 2, 1, 0], vec![1.0, 1.0, 0.0, 1.0, 1.0]).unwrap();
+    (mlp, random((5, 3), rng), tiles)
+}
+
+#[test]
+fn values_of_tiles_are_inputs_and_learn() {
+    let mut rng = ChaCha8Rng::seed_from_u64(9);
+    let (mlp, inputs, tiles) = network_of_tiles(&mut rng);
+    let slopes = random((5, 1), &mut rng);
+    let outputs = mlp.forward_tiles(&inputs, Some(&tiles)).unwrap();
+    let gradients = (&outputs * &slopes).unwrap().sum_all().unwrap().backward().unwrap();
+
+    let known = mlp.tile_values.as_ref().unwrap();
+    let values_of_rows = known.index_select(&tiles.tiles, 0).unwrap().broadcast_mul(&tiles.kept).unwrap();
+    let mut x = Tensor::cat(&[&inputs, &values_of_rows], 1).unwrap();
+    for (index, Layer { weights, bias }) in mlp.layers.iter().enumerate() {
+        x = x.matmul(&weights.t().unwrap()).unwrap().broadcast_add(bias).unwrap();
+        x = if index == 0 { x.silu().unwrap() } else { x };
+    }
+    assert_close(&values(&outputs), &values(&x), 2e-5);
+    let expected = (x * slopes).unwrap().sum_all().unwrap().backward().unwrap();
+    for variable in mlp.variables() {
+        let of = |gradients: &candle_core::backprop::GradStore| values(gradients.get(variable).unwrap());
+        assert_close(&of(&gradients), &of(&expected), 2e-4);
+    }
+    let of_tiles = values(gradients.get(known).unwrap());
+    assert!(of_tiles[..6].iter().all(|&slope| slope != 0.0), "tiles 0 to 2 are in rows: {of_tiles:?}");
+    assert_eq!(of_tiles[6..], [0.0, 0.0], "tile 3 is in no row");
+}
+
+#[test]
+fn values_of_tiles_decay_and_go_into_another_network() {
+    let mut rng = ChaCha8Rng::seed_from_u64(10);
+    let (mlp, inputs, tiles) = network_of_tiles(&mut rng);
+    let before = mlp.values_of_tiles().unwrap().unwrap();
+    let loss = mlp.forward_tiles(&inputs, Some(&tiles)).unwrap().sum_all().unwrap();
+    Descent::new(&mlp, 0.0).unwrap().step(&loss, 0.01).unwrap();
+    let after = mlp.values_of_tiles().unwrap().unwrap();
+    // Tile 3 is in no row, so it only decays.
+    assert_close(&after[6..], &[before[6] * 0.97, before[7] * 0.97], 1e-6);
+    assert!(before[..6].iter().zip(&after).all(|(before, after)| (before * 0.97 - after).abs() > 5e-3));
+
+    let (other, ..) = network_of_tiles(&mut rng);
+    other.set_weights(&mlp.weights().unwrap()).unwrap();
+    assert_eq!(other.values_of_tiles().unwrap().unwrap(), after);
+}
+
 #[test]
 fn long_gradients_are_shortened() {
     let mut rng = ChaCha8Rng::seed_from_u64(6);
@@ -135,7 +187,7 @@ fn weights_go_into_another_network_of_the_same_layers_only() {
 fn what_does_not_fit_together_is_refused() {
     let mut rng = ChaCha8Rng::seed_from_u64(8);
     let (x, weights) = (random((6, 3), &mut rng), random((4, 2), &mut rng));
-    let bias = Tensor::zeros(4, candle_core::DType::F32, CPU).unwrap();
-    let error = Dense::forward(&x, &weights, &bias, Activation::None).unwrap_err().to_string();
+    let bias = Tensor::zeros(4, DType::F32, CPU).unwrap();
+    let error = Dense::forward(&x, &weights, &bias, Activation::None, 3).unwrap_err().to_string();
     assert!(error.contains("got (6, 3) times (2, 4) into 24 values"), "{error}");
 }

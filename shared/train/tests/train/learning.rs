@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use crate::made_up::{dataset, ignore, problems, quick, tiles};
 use diode_core::space::Space;
 use diode_core::{Config, ConfigIndex, DType, Method, Problem, ProblemFields, Tile, TimeColumn};
-use diode_model::{Model, rank};
+use diode_model::{Model, TileKey, rank, tile_key};
 use diode_train::{
     Checkpoint, Fitted, Plan, Progress, TrainError, TrainOptions, TrainingSet, cross_validate, evaluate,
     evaluate_with_library, fit, train,
@@ -79,6 +79,39 @@ fn the_same_seed_gives_the_same_bytes() {
     };
     assert_eq!(bytes(&options), bytes(&options));
     assert_ne!(bytes(&options), bytes(&TrainOptions { seed: 1, ..options.clone() }));
+}
+
+#[test]
+fn a_network_may_learn_values_for_tiles() {
+    let (set, options) = (set(6, 20), TrainOptions { epochs: Some(20), ..quick() });
+    let plain = train(&set, &options, String::new(), &mut ignore).unwrap();
+    assert_eq!(plain.network().values(), None, "a small set has too few problems for each tile");
+
+    let with_values = TrainOptions { tile_values: Some(3), ..options };
+    let plan = Plan { options: with_values, folds: 2, created_at: String::new(), keep_when_stopped: false };
+    let mut checkpoint = Checkpoint::new(&set, &plan);
+    let Fitted { model, .. } = fit(&set, &plan, &checkpoint.clone(), &mut |step| {
+        if let Progress::Learnt { phase, network } = step {
+            checkpoint.add(phase.clone(), network.clone());
+        }
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    let known = model.network().values().unwrap();
+    let timed: BTreeSet<TileKey> = set
+        .iter()
+        .flat_map(|problem| set.configs(problem))
+        .filter_map(|config| config.tile().map(tile_key))
+        .collect();
+    assert!(known.tiles().iter().eq(&timed));
+    assert_eq!((known.width(), known.values().len()), (3, 3 * timed.len()));
+    assert!(known.values().iter().all(|&value| value != 0.0));
+    assert_eq!(model.networks().count(), 3, "the networks of both folds are part of the model");
+
+    let bytes = model.to_bytes().unwrap();
+    assert_eq!(Model::from_bytes(&bytes).unwrap(), model);
+    let again = fit(&set, &plan, &checkpoint, &mut ignore).unwrap().model;
+    assert_eq!(again.to_bytes().unwrap(), bytes, "a checkpoint has the values, too");
 }
 
 #[test]

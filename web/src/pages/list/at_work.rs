@@ -1,12 +1,12 @@
 //! A list that is being ranked or is done. A worker ranks it (`web/ranker`), so the page still answers.
 
 use diode_core::Epilogue;
-use diode_model::Model;
 use diode_ranking::{Line, Row};
 use js_sys::{Array, Uint8Array};
 use leptos::prelude::*;
 use wasm_bindgen::JsValue;
 
+use crate::models::Downloaded;
 use crate::worker::Worker;
 
 /// The number of lines that are ranked together. The page adds their rows in one turn, which must be short.
@@ -53,13 +53,11 @@ impl AtWork {
     }
 
     /// Starts a list. This ends the previous list.
-    pub(super) fn begin(self, model: &Model, lines: Vec<Line>, tf32: bool, epilogue: Epilogue) {
+    pub(super) fn begin(self, model: &Downloaded, lines: Vec<Line>, tf32: bool, epilogue: Epilogue) {
         self.clear();
         self.total.set(lines.len());
         self.waiting.set_value(lines.into_iter());
-        // A model that was read from a file can always be written.
-        let Ok(model) = model.to_bytes() else { return self.fail() };
-        let model = Uint8Array::from(model.as_slice());
+        let model = Uint8Array::from(model.file.as_slice());
         self.tell(&Array::of3(&model.into(), &tf32.into(), &epilogue.as_str().into()));
         (0..AHEAD).for_each(|_| self.tell_more());
     }

@@ -2,17 +2,17 @@
 
 use diode_core::ids::ModelId;
 use diode_core::{Method, ProblemGroup};
-use diode_model::{GroupConfidence, Metadata, Model};
+use diode_model::{GroupConfidence, Metadata};
 use leptos::prelude::*;
 
 use crate::components::Loaded;
 use crate::format;
-use crate::models;
+use crate::models::{self, Downloaded};
 
 #[component]
 pub(super) fn FromTheFile(id: ModelId) -> impl IntoView {
     let model = models::model(move || Some(id.to_string()));
-    let shown = |model: std::sync::Arc<Model>| {
+    let shown = |model: std::sync::Arc<Downloaded>| {
         let metadata = model.metadata();
         view! {
             <div class="split even">

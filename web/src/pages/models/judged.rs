@@ -37,7 +37,7 @@ pub(super) fn Judged(summary: ModelSummary) -> impl IntoView {
     });
     let shown = move |points: Arc<Vec<ProblemPoint>>| {
         let slug = slug.clone();
-        model.value().map(|model| view! { <Predicted model points slug /> })
+        model.value().map(|file| view! { <Predicted model=Arc::clone(&file.model) points slug /> })
     };
     let missing = || {
         view! {

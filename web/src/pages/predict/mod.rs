@@ -94,12 +94,14 @@ fn FormAndAnswer(fields: Fields, models: Arc<Vec<ModelSummary>>) -> impl IntoVie
         // them down.
         (_, Load::Waiting) => view! { <Skeleton height="48rem" /> }.into_any(),
         (_, Load::Failed(reason)) => view! { <FailedLoad reason retry=move || model.retry() /> }.into_any(),
-        (Ok(summary), Load::Ready(model)) => view! { <Answer fields summary model /> }.into_any(),
+        (Ok(summary), Load::Ready(file)) => {
+            view! { <Answer fields summary model=Arc::clone(&file.model) /> }.into_any()
+        }
     };
     let all = Arc::clone(&models);
     let is_open = RwSignal::new(false);
     let further = move || {
-        let (summary, model) = (choice.get().ok()?, model.value()?);
+        let (summary, model) = (choice.get().ok()?, Arc::clone(&model.value()?.model));
         let hardware = model.metadata().hardware.clone();
         let problem = Signal::derive(move || fields.problem().ok());
         let about = About { fields, summary, model, models: Arc::clone(&all), is_open };

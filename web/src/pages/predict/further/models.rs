@@ -75,7 +75,7 @@ fn OneModel(model: ModelSummary, problem: Memo<Option<Problem>>, tf32: Signal<bo
         (Load::Ready(file), Some(problem)) => {
             let tf32 = tf32.get();
             let predict = |kept: &mut Option<Ranker<Arc<Model>>>| {
-                let ranker = kept.get_or_insert_with(|| Ranker::new(Arc::clone(&file)));
+                let ranker = kept.get_or_insert_with(|| Ranker::new(Arc::clone(&file.model)));
                 predicted(&file, ranker, &problem, tf32)
             };
             ranker.try_update_value(predict).unwrap_or_else(|| Ok(Default::default()))

@@ -1,0 +1,157 @@
+//! A network for tiles, and what it has learnt about single tiles.
+//!
+//! The features do not say everything about a kernel, such as how many registers the compiler needs for it.
+//! So a network may have some values of its own for each tile that it has learnt from. They are its last
+//! inputs. For all other tiles these inputs are 0.
+
+use diode_core::Tile;
+use diode_numeric::{Network, PreparedTiles, halves};
+
+use crate::features::{COLUMN_COUNT, ProblemFeatures};
+use crate::{Misfit, ModelError};
+
+/// The settings that identify a tile for its values. Other settings follow from the problem, or features show
+/// them.
+pub type TileKey = [u32; 9];
+
+/// The settings of a tile that identify it.
+pub fn tile_key(tile: &Tile) -> TileKey {
+    let Tile { block_m, block_n, block_k, group_m, num_stages, num_warps, rocm, .. } = *tile;
+    let [nonkdim, waves_per_eu, kpack] =
+        rocm.map_or([0; 3], |rocm| [rocm.matrix_instr_nonkdim, rocm.waves_per_eu, rocm.kpack]);
+    [block_m, block_n, block_k, group_m, num_stages, num_warps, nonkdim, waves_per_eu, kpack]
+}
+
+/// The values of some tiles, each with equally many.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TileValues {
+    /// Sorted.
+    tiles: Vec<TileKey>,
+    /// Tile by tile.
+    values: Vec<f32>,
+}
+
+impl TileValues {
+    /// Inputs beyond this size are cut off, so no value is larger.
+    const LARGEST: f32 = 8.0;
+
+    /// Takes the tiles in order, and all values tile by tile.
+    pub fn new(tiles: Vec<TileKey>, values: Vec<f32>) -> Result<Self, Misfit> {
+        let in_order = tiles.windows(2).all(|two| two[0] < two[1]);
+        let is_whole = !tiles.is_empty() && !values.is_empty() && values.len().is_multiple_of(tiles.len());
+        if in_order && is_whole && values.iter().all(|value| value.abs() <= Self::LARGEST) {
+            return Ok(Self { tiles, values });
+        }
+        Err(Misfit {
+            name: "tiles.values".to_owned(),
+            given: format!("{} values for {} tiles", values.len(), tiles.len()),
+            expected: "equally many for each of some tiles in order, none above 8 in size".to_owned(),
+        })
+    }
+
+    pub fn tiles(&self) -> &[TileKey] {
+        &self.tiles
+    }
+
+    /// All values, tile by tile.
+    pub fn values(&self) -> &[f32] {
+        &self.values
+    }
+
+    /// How many values each tile has.
+    pub fn width(&self) -> usize {
+        self.values.len() / self.tiles.len()
+    }
+
+    /// The values of some tiles, tile by tile.
+    pub fn of(&self, tiles: &[&Tile]) -> Vec<f32> {
+        let width = self.width();
+        let mut all = vec![0.0; tiles.len() * width];
+        for (tile, values) in tiles.iter().zip(all.chunks_exact_mut(width)) {
+            if let Ok(at) = self.tiles.binary_search(&tile_key(tile)) {
+                values.copy_from_slice(&self.values[at * width..][..width]);
+            }
+        }
+        all
+    }
+}
+
+/// A network that predicts the times of tiles, from features and perhaps from values of single tiles.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TileNetwork {
+    dense: Network,
+    values: Option<TileValues>,
+}
+
+impl TileNetwork {
+    /// Refuses a network that does not take one input for each feature and for each value of a tile.
+    pub fn new(dense: Network, values: Option<TileValues>) -> Result<Self, ModelError> {
+        dense.expect_inputs(COLUMN_COUNT + values.as_ref().map_or(0, TileValues::width))?;
+        Ok(Self { dense, values })
+    }
+
+    /// The network itself.
+    pub fn dense(&self) -> &Network {
+        &self.dense
+    }
+
+    pub fn values(&self) -> Option<&TileValues> {
+        self.values.as_ref()
+    }
+
+    /// The number of weights and values that were learnt.
+    pub fn parameters(&self) -> u64 {
+        self.dense.parameters() + self.values.as_ref().map_or(0, |known| known.values.len() as u64)
+    }
+
+    /// The same network with weights and values rounded to 16-bit floats. A file stores these in half the bytes.
+    pub fn rounded_to_half(self) -> Result<Self, ModelError> {
+        let values =
+            self.values.map(|TileValues { tiles, values }| TileValues { values: halves(values), tiles });
+        Self::new(self.dense.rounded_to_half()?, values)
+    }
+
+    /// Prepares tiles for problems with the same input types as `features`.
+    pub(crate) fn prepare(&self, features: &ProblemFeatures, tiles: &[&Tile]) -> PreparedTiles {
+        let values = self.values.as_ref().map(|known| known.of(tiles)).unwrap_or_default();
+        PreparedTiles::new(&self.dense, features, tiles, &values)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_found_by_what_identifies_a_tile() {
+        let [small, large] = [Tile::new(16, 32, 64, 2, 4), Tile::new(64, 32, 64, 2, 4)];
+        let keys = [small, large].map(|tile| tile_key(&tile)).to_vec();
+        let known = TileValues::new(keys, vec![1.0, 2.0, 3.0, 4.0]).unwrap();
+        let same = Tile { even_k: true, allow_tf32: true, ..large };
+        let other = Tile { group_m: 4, ..large };
+        assert_eq!(known.of(&[&same, &other, &small]), [3.0, 4.0, 0.0, 0.0, 1.0, 2.0]);
+    }
+
+    #[test]
+    fn values_that_do_not_fit_are_refused() {
+        let [small, large] = [Tile::new(16, 32, 64, 2, 4), Tile::new(64, 32, 64, 2, 4)].map(|t| tile_key(&t));
+        let refusal = |tiles: &[TileKey], values: &[f32]| {
+            TileValues::new(tiles.to_vec(), values.to_vec()).unwrap_err().to_string()
+        };
+        assert_eq!(
+            refusal(&[small, large], &[1.0, 2.0, 3.0]),
+            "tensor `tiles.values`: got 3 values for 2 tiles, expected equally many for each of some tiles in order, \
+             none above 8 in size"
+        );
+        for (tiles, values) in [
+            (&[large, small][..], &[1.0, 2.0][..]),
+            (&[small, small], &[1.0, 2.0]),
+            (&[], &[]),
+            (&[small], &[]),
+            (&[small], &[f32::NAN]),
+            (&[small], &[-9.0]),
+        ] {
+            assert!(refusal(tiles, values).contains("expected equally many"));
+        }
+    }
+}
