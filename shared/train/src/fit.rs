@@ -43,7 +43,7 @@ pub struct Fitted {
 }
 
 /// Trains a model on all of a set, then judges the recipe by cross-validation and writes the result into the
-/// model. The same data, plan and machine give the same bytes, even if a checkpoint already has some of the
+/// model. The networks of the folds become further networks of the model. The same data, plan and machine give the same bytes, even if a checkpoint already has some of the
 /// networks.
 ///
 /// The model is trained first, so that a training that is stopped during the folds still gives a model, but

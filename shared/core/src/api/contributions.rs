@@ -8,8 +8,8 @@ use crate::Invalid;
 use crate::ids::{AccountName, JobId, ModelId};
 use crate::named_enum::named_enum;
 
-/// The most bytes of a contributed model: three times the size of the largest model that comes with Diode. Larger models would
-/// take long to evaluate.
+/// The most bytes of a contributed model: three times the size of the largest model that comes with Diode.
+/// Larger models would take long to evaluate.
 pub const MAX_MODEL_BYTES: usize = 1 << 20;
 
 named_enum! {

@@ -75,47 +75,26 @@ struct SummaryFields {
 }
 
 impl From<SummaryFields> for HardwareSummary {
-    fn from(fields: SummaryFields) -> Self {
-        let SummaryFields {
-            slug,
-            name,
-            vendor,
-            facts,
-            problems,
-            solutions,
-            timings,
-            ops,
-            dtypes,
-            methods,
-            best_tflops,
-            method,
-            median_roofline_share,
-            gain_over_defaults,
-            triton_gain_over_defaults,
-            comparison,
-            updated_at,
-            models,
-            confirmed,
-            conflicting_uploads,
-        } = fields;
+    fn from(read: SummaryFields) -> Self {
+        let SummaryFields { slug, name, vendor, facts, .. } = read;
         Self {
             hardware: Hardware { slug, name, vendor, facts },
-            problems,
-            solutions,
-            timings,
-            ops,
-            dtypes,
-            methods,
-            best_tflops,
-            method,
-            median_roofline_share,
-            gain_over_defaults,
-            triton_gain_over_defaults,
-            comparison,
-            updated_at,
-            models,
-            confirmed,
-            conflicting_uploads,
+            problems: read.problems,
+            solutions: read.solutions,
+            timings: read.timings,
+            ops: read.ops,
+            dtypes: read.dtypes,
+            methods: read.methods,
+            best_tflops: read.best_tflops,
+            method: read.method,
+            median_roofline_share: read.median_roofline_share,
+            gain_over_defaults: read.gain_over_defaults,
+            triton_gain_over_defaults: read.triton_gain_over_defaults,
+            comparison: read.comparison,
+            updated_at: read.updated_at,
+            models: read.models,
+            confirmed: read.confirmed,
+            conflicting_uploads: read.conflicting_uploads,
         }
     }
 }
