@@ -25,18 +25,18 @@ struct Shipped {
 const SHIPPED: [Shipped; 2] = [
     Shipped {
         hardware: "nvidia-h200",
-        learnt_from: &["data", "data/further"],
-        problems: 4390,
-        timings: 2_487_963,
+        learnt_from: &["data", "data/further", "data/later"],
+        problems: 4630,
+        timings: 2_539_683,
         others: 209,
         second_method: Some(Method::Unspecified),
         validation: ("h200-mm-bf16-nn", 55),
     },
     Shipped {
         hardware: "nvidia-h100",
-        learnt_from: &["data", "data/further"],
-        problems: 3638,
-        timings: 823_955,
+        learnt_from: &["data", "data/further", "data/later"],
+        problems: 3878,
+        timings: 875_675,
         others: 0,
         second_method: None,
         validation: ("h100-mm-bf16-nn", 60),
@@ -81,7 +81,8 @@ fn read(files: &[PathBuf]) -> Vec<Dataset> {
 fn each_model_is_what_its_card_says() {
     for shipped in &SHIPPED {
         let (bytes, model) = shipped.model();
-        assert!(bytes.len() <= 64 * 1024, "{} bytes", bytes.len());
+        // Five networks with values of tiles, each with one for the library.
+        assert!(bytes.len() <= 400 * 1024, "{} bytes", bytes.len());
         assert!(model.knows_library(false));
         let set = TrainingSet::from_datasets(&read(&shipped.training()), None).unwrap();
         let there = (set.problems(), set.timings(), set.others().len());
