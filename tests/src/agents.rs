@@ -91,7 +91,7 @@ impl Drop for Agent {
 }
 
 /// How long to wait. Two trainings beside other tests take long on two cores.
-const PATIENCE: Duration = Duration::from_secs(240);
+const PATIENCE: Duration = Duration::from_secs(480);
 
 /// Waits until `is_so` returns true. `what` describes this in the error.
 pub fn until(what: &str, mut is_so: impl FnMut() -> anyhow::Result<bool>) -> anyhow::Result<()> {
