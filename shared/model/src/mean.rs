@@ -64,7 +64,8 @@ impl PreparedConfigs {
         let tiles = places.iter().map(|&at| featured_tile(&configs[at])).collect::<Result<Vec<_>, _>>()?;
         let mut means = Means::new(configs, found);
         for network in model.networks().skip(1) {
-            let predicted = network.prepare(features, &tiles).predict(network.dense(), features, Effort::All);
+            let prepared = network.prepare_all_wanted(features, &tiles);
+            let predicted = prepared.predict(network.dense(), features, Effort::All);
             means.add(predicted.into_iter().map(|one| Predicted { tile: places[one.tile], ..one }));
         }
         means.finish()

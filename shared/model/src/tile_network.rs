@@ -113,8 +113,16 @@ impl TileNetwork {
 
     /// Prepares tiles for problems with the same input types as `features`.
     pub(crate) fn prepare(&self, features: &ProblemFeatures, tiles: &[&Tile]) -> PreparedTiles {
-        let values = self.values.as_ref().map(|known| known.of(tiles)).unwrap_or_default();
-        PreparedTiles::new(&self.dense, features, tiles, &values)
+        PreparedTiles::new(&self.dense, features, tiles, &self.values_of(tiles))
+    }
+
+    /// The same for tiles of which all are always wanted.
+    pub(crate) fn prepare_all_wanted(&self, features: &ProblemFeatures, tiles: &[&Tile]) -> PreparedTiles {
+        PreparedTiles::all_wanted(&self.dense, features, tiles, &self.values_of(tiles))
+    }
+
+    fn values_of(&self, tiles: &[&Tile]) -> Vec<f32> {
+        self.values.as_ref().map(|known| known.of(tiles)).unwrap_or_default()
     }
 }
 

@@ -68,20 +68,21 @@ impl PreparedTiles {
             scouts.push((scout, scout));
             others.extend(members.into_iter().filter(|&at| at != scout).map(|at| (at, scout)));
         }
-        let parts = [
-            network.part(PROBLEM_COLUMNS, CONFIG_COLUMNS),
-            network.part(COLUMN_COUNT, network.inputs() - COLUMN_COUNT),
-        ];
-        let blocks = |list: &[(usize, usize)]| {
-            let mut blocks: Vec<Block> = list
-                .chunk_by(|a, b| tiles[a.0].allow_tf32 == tiles[b.0].allow_tf32)
-                .flat_map(|alike| alike.chunks(LANES))
-                .map(|block| Block::new(features, tiles, block))
-                .collect();
-            blocks.chunks_mut(2).for_each(|two| sum_configs(two, &parts, features, values));
-            blocks
-        };
-        Self { tiles: tiles.len(), scouts: blocks(&scouts), others: blocks(&others) }
+        let blocks = Blocks::new(network, features, tiles, values);
+        Self { tiles: tiles.len(), scouts: blocks.of(&scouts), others: blocks.of(&others) }
+    }
+
+    /// Prepares tiles of which all are always wanted. Each counts as a scout, so that as few blocks as possible
+    /// are filled.
+    pub fn all_wanted(
+        network: &Network,
+        features: &ProblemFeatures,
+        tiles: &[&Tile],
+        values: &[f32],
+    ) -> Self {
+        let list: Vec<(usize, usize)> = (0..tiles.len()).map(|at| (at, at)).collect();
+        let blocks = Blocks::new(network, features, tiles, values);
+        Self { tiles: tiles.len(), scouts: blocks.of(&list), others: Vec::new() }
     }
 
     /// The predicted times, in no particular order.
@@ -141,18 +142,53 @@ impl Block {
     }
 }
 
-/// Computes the sums of one or two blocks.
-fn sum_configs(blocks: &mut [Block], parts: &[Part<'_>; 2], features: &ProblemFeatures, values: &[f32]) {
-    let terms = [&blocks[0].terms, &blocks[blocks.len() - 1].terms];
-    let mut columns = [f32x16::ZERO; CONFIG_COLUMNS];
-    features.config_columns(&terms, bytemuck::cast_slice_mut(&mut columns));
-    let [of_config, of_values] = parts;
-    let mut sums = of_config.sums(&mut columns);
-    if !values.is_empty() {
-        of_values.add_to(&mut sums, &mut value_columns(blocks, of_values.inputs(), values));
+/// Fills blocks with tiles.
+struct Blocks<'a> {
+    features: &'a ProblemFeatures,
+    tiles: &'a [&'a Tile],
+    /// The network's inputs after the features, tile by tile.
+    values: &'a [f32],
+    of_config: Part<'a>,
+    of_values: Part<'a>,
+}
+
+impl<'a> Blocks<'a> {
+    fn new(
+        network: &'a Network,
+        features: &'a ProblemFeatures,
+        tiles: &'a [&'a Tile],
+        values: &'a [f32],
+    ) -> Self {
+        let of_config = network.part(PROBLEM_COLUMNS, CONFIG_COLUMNS);
+        let of_values = network.part(COLUMN_COUNT, network.inputs() - COLUMN_COUNT);
+        Self { features, tiles, values, of_config, of_values }
     }
-    for (half, block) in blocks.iter_mut().enumerate() {
-        block.sums = sums.iter().map(|&both| halves(both)[half]).collect();
+
+    /// The blocks of a list of tiles and their families' scouts.
+    fn of(&self, list: &[(usize, usize)]) -> Vec<Block> {
+        let allow_tf32 = |at: usize| self.tiles[at].allow_tf32;
+        let mut blocks: Vec<Block> = list
+            .chunk_by(|a, b| allow_tf32(a.0) == allow_tf32(b.0))
+            .flat_map(|alike| alike.chunks(LANES))
+            .map(|block| Block::new(self.features, self.tiles, block))
+            .collect();
+        blocks.chunks_mut(2).for_each(|two| self.sum_configs(two));
+        blocks
+    }
+
+    /// Computes the sums of one or two blocks.
+    fn sum_configs(&self, blocks: &mut [Block]) {
+        let terms = [&blocks[0].terms, &blocks[blocks.len() - 1].terms];
+        let mut columns = [f32x16::ZERO; CONFIG_COLUMNS];
+        self.features.config_columns(&terms, bytemuck::cast_slice_mut(&mut columns));
+        let mut sums = self.of_config.sums(&mut columns);
+        if !self.values.is_empty() {
+            let mut columns = value_columns(blocks, self.of_values.inputs(), self.values);
+            self.of_values.add_to(&mut sums, &mut columns);
+        }
+        for (half, block) in blocks.iter_mut().enumerate() {
+            block.sums = sums.iter().map(|&both| halves(both)[half]).collect();
+        }
     }
 }
 
@@ -292,6 +328,9 @@ mod tests {
             let alone = PreparedTiles::new(&network, &features, &[&tiles[one.tile]], &[]);
             assert_eq!(alone.predict(&network, &features, Effort::All)[0].us, one.us);
         }
+        let all_wanted = PreparedTiles::all_wanted(&network, &features, &list, &[]);
+        let together = by_tile(prepared.predict(&network, &features, Effort::All));
+        assert_eq!(all_wanted.predict(&network, &features, Effort::All), together);
     }
 
     #[test]
