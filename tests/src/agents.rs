@@ -90,8 +90,8 @@ impl Drop for Agent {
     }
 }
 
-/// How long to wait. Two trainings beside other tests take long on two cores.
-const PATIENCE: Duration = Duration::from_secs(480);
+/// How long to wait. A training beside other tests takes long on two cores.
+const PATIENCE: Duration = Duration::from_secs(240);
 
 /// Waits until `is_so` returns true. `what` describes this in the error.
 pub fn until(what: &str, mut is_so: impl FnMut() -> anyhow::Result<bool>) -> anyhow::Result<()> {

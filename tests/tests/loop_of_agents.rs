@@ -60,16 +60,13 @@ fn agents_of_two_gpus_make_models_whatever_is_killed_and_whoever_lies() -> anyho
     let mut liar = liar;
     until("the liar ends", || Ok(liar.child.try_wait()?.is_some()))?;
 
-    // The server trains by itself, and each GPU gets a model.
+    // The server trains by itself, one GPU after the other, and each gets a model.
+    until("one GPU has a model", || {
+        Ok(published(&server, GPUS[0])?.or(published(&server, GPUS[1])?).is_some())
+    })?;
     for gpu in GPUS {
-        let path = format!("/api/v1/models?hardware=simulated-{gpu}");
-        let published = || -> anyhow::Result<Option<Value>> {
-            let models = server.get(&path)?;
-            let models = models.as_array().context("models")?;
-            Ok(models.iter().find(|model| model["state"] == "published").cloned())
-        };
-        until(&format!("{gpu} has a model"), || Ok(published()?.is_some()))?;
-        let model = published()?.context("a model")?;
+        until(&format!("{gpu} has a model"), || Ok(published(&server, gpu)?.is_some()))?;
+        let model = published(&server, gpu)?.context("a model")?;
         let file = format!("{gpu}.safetensors");
         let id = model["id"].as_str().context("an id")?;
         std::fs::write(folder.join(&file), server.bytes(&format!("/api/v1/models/{id}/download"))?)?;
@@ -84,6 +81,12 @@ fn agents_of_two_gpus_make_models_whatever_is_killed_and_whoever_lies() -> anyho
         nothing_was_measured_twice(&server, gpu)?;
     }
     Ok(())
+}
+
+fn published(server: &Server, gpu: &str) -> anyhow::Result<Option<Value>> {
+    let models = server.get(&format!("/api/v1/models?hardware=simulated-{gpu}"))?;
+    let models = models.as_array().context("models")?;
+    Ok(models.iter().find(|model| model["state"] == "published").cloned())
 }
 
 fn problems(server: &Server, gpu: &str) -> anyhow::Result<u64> {

@@ -67,7 +67,7 @@ async fn a_model_is_taken_as_it_is() -> anyhow::Result<()> {
     browser.script::<()>(CATCH_FILES).await?;
     browser.press("document.querySelector('.download a')").await?;
     let size = models[0]["bytes"].as_u64().context("a size")?;
-    let saved = format!("saved, {:.0}", size as f64 / 1000.0);
+    let saved = format!("saved, {:.0}\u{a0}kB", size as f64 / 1000.0);
     browser
         .until(&format!("return document.querySelector('.download').innerText.includes('{saved}')"))
         .await?;

@@ -68,8 +68,8 @@ impl PreparedTiles {
             scouts.push((scout, scout));
             others.extend(members.into_iter().filter(|&at| at != scout).map(|at| (at, scout)));
         }
-        let blocks = Blocks::new(network, features, tiles, values);
-        Self { tiles: tiles.len(), scouts: blocks.of(&scouts), others: blocks.of(&others) }
+        let filler = BlockFiller::new(network, features, tiles, values);
+        Self { tiles: tiles.len(), scouts: filler.blocks(&scouts), others: filler.blocks(&others) }
     }
 
     /// Prepares tiles of which all are always wanted. Each counts as a scout, so that as few blocks as possible
@@ -81,8 +81,8 @@ impl PreparedTiles {
         values: &[f32],
     ) -> Self {
         let list: Vec<(usize, usize)> = (0..tiles.len()).map(|at| (at, at)).collect();
-        let blocks = Blocks::new(network, features, tiles, values);
-        Self { tiles: tiles.len(), scouts: blocks.of(&list), others: Vec::new() }
+        let filler = BlockFiller::new(network, features, tiles, values);
+        Self { tiles: tiles.len(), scouts: filler.blocks(&list), others: Vec::new() }
     }
 
     /// The predicted times, in no particular order.
@@ -143,7 +143,7 @@ impl Block {
 }
 
 /// Fills blocks with tiles.
-struct Blocks<'a> {
+struct BlockFiller<'a> {
     features: &'a ProblemFeatures,
     tiles: &'a [&'a Tile],
     /// The network's inputs after the features, tile by tile.
@@ -152,7 +152,7 @@ struct Blocks<'a> {
     of_values: Part<'a>,
 }
 
-impl<'a> Blocks<'a> {
+impl<'a> BlockFiller<'a> {
     fn new(
         network: &'a Network,
         features: &'a ProblemFeatures,
@@ -165,7 +165,7 @@ impl<'a> Blocks<'a> {
     }
 
     /// The blocks of a list of tiles and their families' scouts.
-    fn of(&self, list: &[(usize, usize)]) -> Vec<Block> {
+    fn blocks(&self, list: &[(usize, usize)]) -> Vec<Block> {
         let allow_tf32 = |at: usize| self.tiles[at].allow_tf32;
         let mut blocks: Vec<Block> = list
             .chunk_by(|a, b| allow_tf32(a.0) == allow_tf32(b.0))
