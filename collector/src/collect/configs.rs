@@ -20,7 +20,8 @@ pub(crate) struct ConfigArgs {
     #[arg(long, alias = "search-space")]
     space: Option<SpaceArg>,
 
-    /// Time only the default configs and those of the space that a model ranks best; see --top
+    /// Time only the configs of the space that a model ranks best (see --top) and, unless the space is a
+    /// list of configs, the default configs
     #[arg(long, value_name = "FILE")]
     model: Option<PathBuf>,
 
@@ -57,7 +58,9 @@ impl ConfigArgs {
         let space = self.space();
         match &self.model {
             Some(model) => {
-                format!("the default configs and the {} best of {space} by {}", self.top, model.display())
+                let defaults =
+                    if matches!(space, SpaceArg::File(_)) { "" } else { "the default configs and " };
+                format!("{defaults}the {} best of {space} by {}", self.top, model.display())
             }
             None => format!("the {space} space"),
         }
@@ -68,7 +71,10 @@ impl ConfigChoice {
     /// The configs to time on a problem, apart from the library kernel.
     pub(super) fn of(&self, hardware: &Hardware, problem: &Problem) -> anyhow::Result<Vec<Config>> {
         let Some(model) = &self.model else { return Ok(self.space.configs(hardware, problem)?) };
-        let mut configs = Space::Named(SpaceName::Default).configs(hardware, problem)?;
+        let mut configs = match &self.space {
+            Space::Named(_) => Space::Named(SpaceName::Default).configs(hardware, problem)?,
+            Space::List(_) => Vec::new(),
+        };
         let ranked = model.rank(problem, &self.space)?.configs.into_iter().map(|(config, _)| config);
         let more: Vec<Config> = ranked.take(self.top).filter(|config| !configs.contains(config)).collect();
         configs.extend(more);

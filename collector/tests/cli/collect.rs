@@ -3,6 +3,7 @@
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use crate::predecessor_models::H200;
 use crate::sandbox::{Sandbox, assert_sound, content, stderr};
 use diode_core::{Op, OutputLayout};
 
@@ -68,6 +69,31 @@ fn an_interrupt_keeps_what_was_measured() {
     let dataset = sandbox.dataset("a.msgpack.zst");
     assert_sound(&dataset);
     assert!((1..5000).contains(&dataset.solutions.len()), "{}", dataset.solutions.len());
+}
+
+/// Of a list, only the best configs are timed. Of a named space, the default configs are, too.
+#[test]
+fn a_model_chooses_what_to_time() {
+    let sandbox = Sandbox::new();
+    sandbox.write("p.json", r#"[{"op":"mm","b":1,"m":1024,"n":1024,"k":1024,"dtype":"bfloat16"}]"#);
+    let config = |side: u32, warps: u32| {
+        format!(
+            r#"{{"template":"triton::mm","block_m":{side},"block_n":{side},"block_k":64,"group_m":8,"num_stages":4,
+                "num_warps":{warps},"even_k":true,"allow_tf32":false,"use_fast_accum":false,"acc_type":"tl.float32"}}"#
+        )
+    };
+    sandbox.write("s.json", &format!("[{},{},{}]", config(16, 8), config(64, 4), config(128, 8)));
+    let model = format!("{H200}/matmul-nvidia-h200.safetensors");
+    let usual =
+        ["collect", "--backend", "simulated", "--problems", "p.json", "--model", &model, "--top", "2"];
+    let timed = |name: &str, space: &str| {
+        sandbox.ok(&[&usual[..], &["--space", space, "--output", name]].concat());
+        let configs = sandbox.dataset(name).configs;
+        configs.iter().filter_map(|config| config.tile().copied()).collect::<Vec<_>>()
+    };
+    let of_list: Vec<u32> = timed("list.msgpack.zst", "s.json").iter().map(|tile| tile.block_m).collect();
+    assert!(of_list.len() == 2 && !of_list.contains(&16), "{of_list:?}");
+    assert!(timed("named.msgpack.zst", "full").len() > 10);
 }
 
 #[test]

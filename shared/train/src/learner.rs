@@ -24,8 +24,12 @@ pub(crate) struct Learnt {
 /// well for tiles that have none.
 const WITHOUT_VALUES: f64 = 0.1;
 
-/// Trains one network, with values for so many tiles. The result has the weights of the epoch with the least loss, also if the
-/// training is stopped. Since the learning rate falls, that is usually one of the last epochs.
+/// A step draws equally many rows of each problem. The rows of problems with at most this many would be drawn many
+/// times over beside problems with more rows, so they are a part of their own.
+const FEW_ROWS: usize = 32;
+
+/// Trains one network, with values for so many tiles. The result has the weights of the epoch with the least
+/// loss, also if the training is stopped. Since the learning rate falls, that is usually one of the last epochs.
 pub(crate) fn learn(
     problems: &[&TrainingRows],
     idle: &[bool],
@@ -36,8 +40,10 @@ pub(crate) fn learn(
     let mlp = Mlp::untrained(idle, tiles, options)?;
     let mut rng = ChaCha8Rng::seed_from_u64(options.seed.wrapping_add(1));
     let mut descent = Descent::new(&mlp, options.weight_decay)?;
-    let most = problems.iter().map(|problem| problem.rows()).max().unwrap_or(0);
-    let rows = (options.configs_per_problem.min(most), options.fastest_per_problem);
+    let rows = [false, true].map(|few| {
+        let of = problems.iter().map(|problem| problem.rows()).filter(|&rows| (rows <= FEW_ROWS) == few);
+        (options.configs_per_problem.min(of.max().unwrap_or(0)), options.fastest_per_problem)
+    });
     let epochs = options.epochs_for(problems.len());
     let steps_per_epoch = options.steps_per_epoch(problems.len());
     let steps = epochs * steps_per_epoch;
@@ -49,9 +55,15 @@ pub(crate) fn learn(
         order.shuffle(&mut rng);
         let mut losses = 0.0;
         for picked in order.chunks(options.problems_per_step()) {
-            let drawn: Vec<&TrainingRows> = picked.iter().map(|&index| problems[index]).collect();
-            let batch = Batch::draw(&drawn, rows, mlp.has_tile_values(), &mut rng)?;
-            let loss = batch.measured.loss(&mlp.forward_tiles(&batch.inputs, batch.tiles.as_ref())?)?;
+            let drawn = picked.iter().map(|&index| problems[index]);
+            let (few, many): (Vec<_>, Vec<_>) = drawn.partition(|problem| problem.rows() <= FEW_ROWS);
+            let mut loss = Tensor::new(0.0_f32, &Device::Cpu)?;
+            for (drawn, rows) in [many, few].iter().zip(rows) {
+                if !drawn.is_empty() {
+                    let part = Part::draw(drawn, rows, mlp.has_tile_values(), &mut rng)?;
+                    loss = (loss + (part.loss(&mlp)? * (drawn.len() as f64 / picked.len() as f64))?)?;
+                }
+            }
             descent.step(&loss, one_cycle(step, steps, options.learning_rate))?;
             losses += loss.to_scalar::<f32>()?;
             step += 1;
@@ -73,15 +85,15 @@ pub(crate) fn learn(
     Ok(Learnt { mlp, complete })
 }
 
-/// What one step learns from: some rows of each of some problems.
-struct Batch {
+/// A part of what one step learns from: some rows of each of some problems.
+struct Part {
     inputs: Tensor,
     /// The tiles of the rows, if the network has values for tiles.
     tiles: Option<TileRows>,
     measured: Measured,
 }
 
-impl Batch {
+impl Part {
     /// Draws equally many rows of each problem: its fastest rows first, then random ones.
     fn draw(
         problems: &[&TrainingRows],
@@ -107,5 +119,9 @@ impl Batch {
         });
         let tiles = tiles.transpose()?;
         Ok(Self { inputs, tiles, measured: Measured::new(&picked)? })
+    }
+
+    fn loss(&self, mlp: &Mlp) -> Result<Tensor, TrainError> {
+        Ok(self.measured.loss(&mlp.forward_tiles(&self.inputs, self.tiles.as_ref())?)?)
     }
 }

@@ -256,7 +256,8 @@ class Lists:
             size = 4 if dtype == "float32" else 2
             # Problems are grouped by the power of two that divides K. Without 16 and 32 there are fewer groups,
             # so that one list of configs serves many problems.
-            if name.split()[0] not in ("mm-bf16-nn", "bmm-bf16") and math.gcd(k, 64) in (16, 32):
+            many = aligned and self.added.get(name) == "picks"
+            if not many and name.split()[0] not in ("mm-bf16-nn", "bmm-bf16") and math.gcd(k, 64) in (16, 32):
                 return False
             if not aligned and math.gcd(k, 256) in (16, 32, 64, 128):
                 return False
@@ -304,6 +305,29 @@ class Lists:
                 self.add(name, problem(*drawn))
         for rows in self.rows[name].values():
             rng.shuffle(rows)
+
+
+def add_picks(lists):
+    """Adds problems that are timed with models' picks only, so that many of them can be timed."""
+    any_layer = lambda rng: layer(rng, list(NETWORKS))
+    biased = lambda rng: layer(rng, WITH_BIAS)
+    drawn = [any_layer, log_normal, log_normal, squarish, few_rows, log_normal]
+    half, full = "bfloat16", "float32"
+    add = lambda name, number, op, layouts, dtype, makers, **options: lists.add_to(
+        name, "picks", number, op, layouts, dtype, makers, **options
+    )
+    add("mm-bf16-nn", 900, "mm", ["nn"], half, drawn)
+    add("mm-bf16-nt", 700, "mm", ["nt"], half, drawn)
+    add("mm-bf16-tn", 300, "mm", ["tn"], half, [gradient, squarish, log_normal])
+    add("addmm-bf16-vector", 700, "addmm", ["nt"], half, [biased, log_normal, any_layer, log_normal, dlrm], bias="vector")
+    add("bmm-bf16", 300, "bmm", ["nn", "nt"], half, [attention, batched])
+    add("mm-fp16", 200, "mm", ["nn", "nt"], "float16", drawn)
+    add("mm-tf32", 500, "mm", ["nn", "nt"], full, [*drawn, dlrm], tf32=True)
+    add("addmm-tf32-vector", 200, "addmm", ["nt"], full, [biased, log_normal, dlrm], bias="vector", tf32=True)
+    add("mm-fp32", 300, "mm", ["nn", "nt"], full, [*drawn, dlrm])
+    add("mm-bf16-unaligned", 400, "mm", ["nn"], half, [unaligned, unaligned, real_unaligned], aligned=False)
+    add("mm-bf16-unaligned-nt", 400, "mm", ["nt"], half, [unaligned_vocabulary, unaligned], aligned=False)
+    add("mm-bf16-unaligned-tn", 400, "mm", ["tn"], half, [unaligned_weight_gradient, unaligned], aligned=False)
 
 
 def main():
@@ -364,6 +388,7 @@ def main():
         "addmm-tf32-vector", "addmm", ["nt"], "float32", 120, 24, [biased, biased, log_normal, dlrm], bias="vector", tf32=True
     )
     lists.draw("addmm-fp32-vector", "addmm", ["nt"], "float32", 120, 24, [biased, biased, log_normal, dlrm], bias="vector")
+    add_picks(lists)
     roles: dict[tuple[int, ...], str] = {}
     for drawn, all_roles in lists.rows.items():
         name = drawn.split()[0]
@@ -380,7 +405,7 @@ def main():
             print(
                 f"{name:20} {which:10} {len(rows):4}  bound at {times[0]:.0f}, {times[len(times) // 2]:.0f}, {times[-1]:.0f} µs"
             )
-    for which in ("train", "more", "further", "validation"):
+    for which in ("train", "more", "further", "picks", "validation"):
         print(which, sum(len(rows.get(which, [])) for rows in lists.rows.values()))
 
 

@@ -5,7 +5,7 @@
 #
 # FOLDER/spaces is the output of `spaces.py expand`. Timings go to FOLDER/out. A script that is started again goes on
 # where it ended. These variables may be set: DIODE, PYTHON (with triton 3.6.0), LIBRARY (the folder of cuBLAS),
-# PROCESSES, DEVICE (as for `diode collect`) and ROLES. With BUILD_FIRST, all packs are built before anything is
+# PROCESSES, DEVICE (as for `diode collect`), ROLES and, for the role `picks`, MODEL. With BUILD_FIRST, all packs are built before anything is
 # measured, so that compilers do not disturb the measuring.
 set -u
 name=$1 folder=$2 end=$(($(date +%s) + $3))
@@ -45,16 +45,17 @@ build() { # PROCESSES PACK…
 }
 
 collect() { # PACK ROLE: all powers of two of K, into one file
-  local list=${1%.*} powers="full 256 128 64 32 16 1" power problems space
+  local list=${1%.*} powers="full 256 128 64 32 16 1" power problems space which=
   [ "$list" = "$1" ] || powers=${1##*.}
   for power in $powers; do
     problems=$spaces/$list.$2.$power.problems.json space=$spaces/$list.$2.$power.space.json
     [ -e "$problems" ] || continue
     [ "$power" = full ] && space=full
+    [ "$2" = picks ] && which="--model $MODEL --top 8"
     [ "$(left)" -gt 3 ] || return
     echo "$(date +%T) $list $2 $power" >> "$folder/collections"
     "$diode" collect --output "$folder/out/$name-$list.$2.msgpack.zst" --resume --kernels "$folder/packs/$1.pack" --problems "$problems" \
-      --space "$space" --budget "$(left)s" $library $device 2>&1 | tr '\r' '\n' | grep -v 'problems ·' >> "$folder/collections"
+      --space "$space" $which --budget "$(left)s" $library $device 2>&1 | tr '\r' '\n' | grep -v 'problems ·' >> "$folder/collections"
   done
 }
 

@@ -2,8 +2,8 @@
 
     python3 trained_models/matmul/lists/reuse.py trained_models/matmul/nvidia-h200/data > H200.json
 
-Takes `.msgpack.zst` files, except those of the lists themselves: `-lists` in the name, or a folder `further/`. Files
-under `validation/` are for validation. Needs the packages msgpack and zstandard.
+Takes `.msgpack.zst` files, except those of the lists themselves: `-lists` or `-library` in the name, or a folder of
+added problems. Files under `validation/` are for validation. Needs the packages msgpack and zstandard.
 """
 
 import io
@@ -14,12 +14,14 @@ import sys
 import msgpack
 import zstandard
 
+ADDED = {"further", "later", "picks"}
+
 
 def main():
     seen, rows = set(), []
     folder = pathlib.Path(sys.argv[1])
     for path in sorted(folder.rglob("*.msgpack.zst")):
-        if "-lists" in path.name or "further" in path.parts:
+        if "-lists" in path.name or "-library" in path.name or ADDED & set(path.parts):
             continue
         data = zstandard.ZstdDecompressor().stream_reader(io.BytesIO(path.read_bytes())).read()
         for record in msgpack.Unpacker(io.BytesIO(data), max_buffer_size=0):

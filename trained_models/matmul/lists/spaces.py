@@ -1,10 +1,12 @@
 """Chooses the configs that the lists are timed with, and writes what `diode` takes.
 
     python3 spaces.py choose --diode diode --model MODEL --lists . > tiles.json
+    python3 spaces.py likely --diode diode --lists . > likely.json
     python3 spaces.py expand --lists . --out FOLDER [--only LIST ...]
 
 `choose` has a model rank the `full` space for every problem and keeps, for each list, what is ranked high for
-many of its problems, the default configs, and some at random. `expand` writes, for each list and each power of two
+many of its problems, the default configs, and some at random. `likely` has the models that come with `diode` rank
+`full` for every problem of `picks/`, and keeps what is picked most. `expand` writes, for each list and each power of two
 that divides K, the problems and the configs with EVEN_K as such a K makes it, as `diode collect` takes them; and for
 each list what a pack of its kernels is built from.
 """
@@ -15,6 +17,7 @@ import math
 import os
 import random
 import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -27,6 +30,8 @@ RANKED_OF_SLOW, AT_RANDOM_OF_SLOW = {"validation": 270, "train": 130}, {"validat
 # The roles of problems that were added to train on. They are timed with the configs of the training
 # list.
 ADDED = ("more", "further")
+# Problems that are timed with likely picks only, and how many tiles a list of them has.
+PICKS, LIKELY, LIKELY_OF_SLOW = "picks", 96, 40
 SLOW = {"mm-fp32", "mm-bf16-unaligned"}
 # The tiles of one list serve all lists whose names have the same word.
 SHARED = {"unaligned": "mm-bf16-unaligned", "tf32": "mm-tf32", "fp32": "mm-fp32"}
@@ -128,6 +133,32 @@ def choose(options):
     print("}")
 
 
+def picked(diode, hardware, path, tf32):
+    """The tiles that the hardware's model ranks first, for each problem of a list."""
+    rounding = ["--tf32"] if tf32 else []
+    command = [diode, "predict", "--json", "--list", path, "--top", "16", "--hardware", hardware, *rounding]
+    predictions = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    for prediction in predictions:
+        rows = [c for c in prediction["candidates"] if c["template"] != "aten"]
+        yield [(c["block_m"], c["block_n"], c["block_k"], c["num_stages"], c["num_warps"]) for c in rows]
+
+
+def likely(options):
+    lines = []
+    for file in sorted(os.listdir(os.path.join(options.lists, PICKS))):
+        name, score = file[:-5], dict[Any, float]()
+        for hardware in options.hardware:
+            for ranking in picked(options.diode, hardware, os.path.join(options.lists, PICKS, file), "tf32" in name):
+                for rank, tile in enumerate(ranking):
+                    score[tile] = score.get(tile, 0) + 1 / (rank + 4)
+        count = LIKELY_OF_SLOW if tiles_of(name) in SLOW else LIKELY
+        kept = sorted(score, key=lambda tile: (-score[tile], tile))[:count]
+        share = sum(score[tile] for tile in kept) / sum(score.values())
+        print(f"{name}: {len(kept)} of {len(score)} tiles, {100 * share:.0f} % of the picks", file=sys.stderr)
+        lines.append(f' "{name}": {json.dumps(sorted(kept), separators=(",", ":"))}')
+    print("{\n" + ",\n".join(lines) + "\n}")
+
+
 def tiles_of(name):
     """The list whose tiles a list is timed with."""
     return next((of for word, of in SHARED.items() if word in name), name)
@@ -162,6 +193,8 @@ def configs(tiles, power, name):
 def expand(options):
     with open(os.path.join(options.lists, "tiles.json")) as file:
         chosen = json.load(file)
+    with open(os.path.join(options.lists, "likely.json")) as file:
+        likely_tiles = json.load(file)
     os.makedirs(options.out, exist_ok=True)
 
     def write(name, rows):
@@ -175,10 +208,10 @@ def expand(options):
         kernels: dict[str, Any] = {}
         every: dict[str, Any] = {}
         for role in options.roles:
-            if role in ADDED:
+            if role in (*ADDED, PICKS):
                 if not os.path.exists(os.path.join(options.lists, role, name + ".json")):
                     continue
-                roles[role] = roles["train"]
+                roles[role] = [options.tile] if options.tile else roles["train"] if role in ADDED else likely_tiles[name]
             problems = read(options.lists, role, name)
             if role not in roles:
                 write(f"{name}.{role}.full.problems", problems)
@@ -208,6 +241,11 @@ def main():
     choosing.add_argument("--model", required=True)
     choosing.add_argument("--lists", required=True)
     choosing.set_defaults(run=choose)
+    ranking = commands.add_parser("likely")
+    ranking.add_argument("--diode", default="diode")
+    ranking.add_argument("--lists", required=True)
+    ranking.add_argument("--hardware", nargs="+", default=["nvidia-h100", "nvidia-h200"])
+    ranking.set_defaults(run=likely)
     expanding = commands.add_parser("expand")
     expanding.add_argument("--lists", required=True)
     expanding.add_argument("--out", required=True)

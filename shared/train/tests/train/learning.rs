@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
-use crate::made_up::{dataset, ignore, problems, quick, tiles};
+use crate::made_up::{dataset, ignore, nanos, problems, quick, tiles};
 use diode_core::space::Space;
-use diode_core::{Config, ConfigIndex, DType, Method, Problem, ProblemFields, Tile, TimeColumn};
+use diode_core::{Config, ConfigIndex, DType, Dataset, Method, Problem, ProblemFields, Tile, TimeColumn};
 use diode_model::{Model, TileKey, rank, tile_key};
 use diode_train::{
     Checkpoint, Fitted, Plan, Progress, TrainError, TrainOptions, TrainingSet, cross_validate, evaluate,
@@ -56,6 +56,26 @@ fn unseen_problems_get_better_picks_than_any_fixed_config() {
     assert!(report.spearman_median > 0.9 && report.mape_within_2x < 0.2, "{report:?}");
     assert_eq!((report.problems, report.configs), (set.problems(), 72));
     assert_eq!(report.split, "4-fold cross-validation by problem");
+}
+
+#[test]
+fn problems_with_few_timings_teach_beside_others() {
+    let (all, tiles) = (problems(48), tiles());
+    let few = all[6..].iter().map(|problem| {
+        let mut likely = tiles.clone();
+        likely.sort_by_key(|tile| nanos(problem, tile));
+        dataset([problem.clone()], &likely[..9])
+    });
+    let many = dataset(all[..6].iter().cloned(), &tiles);
+    let everything = TrainingSet::from_datasets(&[dataset(all.clone(), &tiles)], None).unwrap();
+    let time_error = |data: &[Dataset]| {
+        let set = TrainingSet::from_datasets(data, None).unwrap();
+        let model = train(&set, &quick(), String::new(), &mut ignore).unwrap();
+        evaluate(&model, &everything).unwrap().mape_within_2x
+    };
+    let alone = time_error(std::slice::from_ref(&many));
+    let together = time_error(&[many].into_iter().chain(few).collect::<Vec<_>>());
+    assert!(together < 0.8 * alone, "{together:.3} with them, {alone:.3} without");
 }
 
 #[test]
