@@ -147,13 +147,13 @@ async fn the_curves_of_a_training_have_a_table_are_saved_and_are_read_by_keys() 
 
 async fn look_at(server: &Server, charts: &[Chart]) -> anyhow::Result<()> {
     let browser = Browser::start().await?;
-    for (place, (viewport, theme, look)) in LOOKS.into_iter().enumerate() {
+    for (turn, (viewport, theme, look)) in LOOKS.into_iter().enumerate() {
         browser.look(viewport, theme).await?;
         for chart in charts {
             let name = format!("{} {look}", chart.name);
             chart.open(&browser, server).await.context(name.clone())?;
             // Files and keys do not depend on the look.
-            if place == 0 {
+            if turn == 0 {
                 chart.saved(&browser).await.context(name.clone())?;
                 chart.read_by_keys(&browser).await.context(name.clone())?;
             }

@@ -24,9 +24,13 @@ pub(crate) struct Learnt {
 /// well for tiles that have none.
 const WITHOUT_VALUES: f64 = 0.1;
 
-/// A step draws equally many rows of each problem. The rows of problems with at most this many would be drawn many
-/// times over beside problems with more rows, so they are a part of their own.
+/// A step draws equally many rows of each problem. Beside problems with more rows than this, the rows of other
+/// problems would be drawn many times over. So problems with few rows are a part of their own.
 const FEW_ROWS: usize = 32;
+
+fn has_few_rows(problem: &&TrainingRows) -> bool {
+    problem.rows() <= FEW_ROWS
+}
 
 /// Trains one network, with values for so many tiles. The result has the weights of the epoch with the least
 /// loss, also if the training is stopped. Since the learning rate falls, that is usually one of the last epochs.
@@ -41,8 +45,9 @@ pub(crate) fn learn(
     let mut rng = ChaCha8Rng::seed_from_u64(options.seed.wrapping_add(1));
     let mut descent = Descent::new(&mlp, options.weight_decay)?;
     let rows = [false, true].map(|few| {
-        let of = problems.iter().map(|problem| problem.rows()).filter(|&rows| (rows <= FEW_ROWS) == few);
-        (options.configs_per_problem.min(of.max().unwrap_or(0)), options.fastest_per_problem)
+        let of = problems.iter().filter(|problem| has_few_rows(problem) == few);
+        let most = of.map(|problem| problem.rows()).max().unwrap_or(0);
+        (options.configs_per_problem.min(most), options.fastest_per_problem)
     });
     let epochs = options.epochs_for(problems.len());
     let steps_per_epoch = options.steps_per_epoch(problems.len());
@@ -56,7 +61,7 @@ pub(crate) fn learn(
         let mut losses = 0.0;
         for picked in order.chunks(options.problems_per_step()) {
             let drawn = picked.iter().map(|&index| problems[index]);
-            let (few, many): (Vec<_>, Vec<_>) = drawn.partition(|problem| problem.rows() <= FEW_ROWS);
+            let (few, many): (Vec<_>, Vec<_>) = drawn.partition(has_few_rows);
             let mut loss = Tensor::new(0.0_f32, &Device::Cpu)?;
             for (drawn, rows) in [many, few].iter().zip(rows) {
                 if !drawn.is_empty() {

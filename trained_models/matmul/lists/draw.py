@@ -75,6 +75,14 @@ def layer(rng, names):
     return (m, *rng.choice(layers))
 
 
+def any_layer(rng):
+    return layer(rng, list(NETWORKS))
+
+
+def biased(rng):
+    return layer(rng, WITH_BIAS)
+
+
 def dlrm(rng):
     return (rng.choice([128, 512, 2048, 8192]), *rng.choice(DLRM))
 
@@ -256,8 +264,9 @@ class Lists:
             size = 4 if dtype == "float32" else 2
             # Problems are grouped by the power of two that divides K. Without 16 and 32 there are fewer groups,
             # so that one list of configs serves many problems.
-            many = aligned and self.added.get(name) == "picks"
-            if not many and name.split()[0] not in ("mm-bf16-nn", "bmm-bf16") and math.gcd(k, 64) in (16, 32):
+            # Tiles for picks have kernels for K of either sort anyway.
+            any_power = aligned and self.added.get(name) == "picks"
+            if not any_power and name.split()[0] not in ("mm-bf16-nn", "bmm-bf16") and math.gcd(k, 64) in (16, 32):
                 return False
             if not aligned and math.gcd(k, 256) in (16, 32, 64, 128):
                 return False
@@ -309,8 +318,6 @@ class Lists:
 
 def add_picks(lists):
     """Adds problems that are timed with models' picks only, so that many of them can be timed."""
-    any_layer = lambda rng: layer(rng, list(NETWORKS))
-    biased = lambda rng: layer(rng, WITH_BIAS)
     drawn = [any_layer, log_normal, log_normal, squarish, few_rows, log_normal]
     half, full = "bfloat16", "float32"
     add = lambda name, number, op, layouts, dtype, makers, **options: lists.add_to(
@@ -337,9 +344,7 @@ def main():
     options = parser.parse_args()
     with open(options.reuse) as file:
         lists = Lists(json.load(file))
-    any_layer = lambda rng: layer(rng, list(NETWORKS))
     decoder = lambda rng: layer(rng, DECODERS)
-    biased = lambda rng: layer(rng, WITH_BIAS)
     scores = lambda rng: attention(rng, "scores")
     plain = [any_layer, log_normal, decoder, log_normal, squarish, few_rows]
     linear = [any_layer, decoder, any_layer, log_normal, few_rows]

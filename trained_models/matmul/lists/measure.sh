@@ -5,13 +5,15 @@
 #
 # FOLDER/spaces is the output of `spaces.py expand`. Timings go to FOLDER/out. A script that is started again goes on
 # where it ended. These variables may be set: DIODE, PYTHON (with triton 3.6.0), LIBRARY (the folder of cuBLAS),
-# PROCESSES, DEVICE (as for `diode collect`), ROLES and, for the role `picks`, MODEL. With BUILD_FIRST, all packs are built before anything is
-# measured, so that compilers do not disturb the measuring.
+# PROCESSES, DEVICE (as for `diode collect`), ROLES and, for the role `picks`, MODEL (the file of the model that
+# chooses what to time). With BUILD_FIRST, all packs are built before anything is measured, so that compilers do not
+# disturb the measuring.
 set -u
 name=$1 folder=$2 end=$(($(date +%s) + $3))
 diode=${DIODE:-diode} processes=${PROCESSES:-$(nproc)}
 python=${PYTHON:+--python=$PYTHON} library=${LIBRARY:+--library=$LIBRARY} device=${DEVICE:+--device=$DEVICE}
 roles=${ROLES:-validation train more further}
+if [[ " $roles " = *" picks "* ]]; then : "${MODEL:?is not set; the role picks needs the file of a model, such as h200.safetensors}"; fi
 packs="addmm-bf16-vector mm-bf16-nn bmm-bf16 baddbmm-bf16 mm-bf16-nt mm-fp16 mm-tf32 addmm-tf32-vector bmm-fp16 addmm-bf16-matrix mm-bf16-tn addmm-fp16-vector"
 # Some kernels of these packs take minutes to compile, so these packs are built beside the others.
 slow="mm-fp32 addmm-fp32-vector"
@@ -45,17 +47,17 @@ build() { # PROCESSES PACK…
 }
 
 collect() { # PACK ROLE: all powers of two of K, into one file
-  local list=${1%.*} powers="full 256 128 64 32 16 1" power problems space which=
+  local list=${1%.*} powers="full 256 128 64 32 16 1" power problems space chosen=
   [ "$list" = "$1" ] || powers=${1##*.}
   for power in $powers; do
     problems=$spaces/$list.$2.$power.problems.json space=$spaces/$list.$2.$power.space.json
     [ -e "$problems" ] || continue
     [ "$power" = full ] && space=full
-    [ "$2" = picks ] && which="--model $MODEL --top 8"
+    [ "$2" = picks ] && chosen="--model $MODEL --top 8"
     [ "$(left)" -gt 3 ] || return
     echo "$(date +%T) $list $2 $power" >> "$folder/collections"
     "$diode" collect --output "$folder/out/$name-$list.$2.msgpack.zst" --resume --kernels "$folder/packs/$1.pack" --problems "$problems" \
-      --space "$space" $which --budget "$(left)s" $library $device 2>&1 | tr '\r' '\n' | grep -v 'problems ·' >> "$folder/collections"
+      --space "$space" $chosen --budget "$(left)s" $library $device 2>&1 | tr '\r' '\n' | grep -v 'problems ·' >> "$folder/collections"
   done
 }
 

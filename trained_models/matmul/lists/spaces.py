@@ -6,9 +6,9 @@
 
 `choose` has a model rank the `full` space for every problem and keeps, for each list, what is ranked high for
 many of its problems, the default configs, and some at random. `likely` has the models that come with `diode` rank
-`full` for every problem of `picks/`, and keeps what is picked most. `expand` writes, for each list and each power of two
-that divides K, the problems and the configs with EVEN_K as such a K makes it, as `diode collect` takes them; and for
-each list what a pack of its kernels is built from.
+`full` for every problem of `picks/`, and keeps what is picked most. `expand` writes, for each list and each power of
+two that divides K, the problems and the configs with EVEN_K as such a K makes it, as `diode collect` takes them; and
+for each list what a pack of its kernels is built from.
 """
 
 import argparse
@@ -84,7 +84,11 @@ def ranked(diode, model, problem, dtype):
     output = subprocess.run(
         [diode, "predict", "--json", "--model", model, "--top", "400", *flags], capture_output=True, text=True, check=True
     ).stdout
-    rows = [c for c in json.loads(output)["candidates"] if c["template"] != "aten"]
+    return tiles_in(json.loads(output))
+
+
+def tiles_in(prediction):
+    rows = [c for c in prediction["candidates"] if c["template"] != "aten"]
     return [(c["block_m"], c["block_n"], c["block_k"], c["num_stages"], c["num_warps"]) for c in rows]
 
 
@@ -138,9 +142,7 @@ def picked(diode, hardware, path, tf32):
     rounding = ["--tf32"] if tf32 else []
     command = [diode, "predict", "--json", "--list", path, "--top", "16", "--hardware", hardware, *rounding]
     predictions = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-    for prediction in predictions:
-        rows = [c for c in prediction["candidates"] if c["template"] != "aten"]
-        yield [(c["block_m"], c["block_n"], c["block_k"], c["num_stages"], c["num_warps"]) for c in rows]
+    return [tiles_in(prediction) for prediction in predictions]
 
 
 def likely(options):
@@ -154,7 +156,10 @@ def likely(options):
         count = LIKELY_OF_SLOW if tiles_of(name) in SLOW else LIKELY
         kept = sorted(score, key=lambda tile: (-score[tile], tile))[:count]
         share = sum(score[tile] for tile in kept) / sum(score.values())
-        print(f"{name}: {len(kept)} of {len(score)} tiles, {100 * share:.0f} % of the picks", file=sys.stderr)
+        print(
+            f"{name}: {len(kept)} of {len(score)} tiles, {100 * share:.0f} % of the picks, of which the first count more",
+            file=sys.stderr,
+        )
         lines.append(f' "{name}": {json.dumps(sorted(kept), separators=(",", ":"))}')
     print("{\n" + ",\n".join(lines) + "\n}")
 
@@ -203,15 +208,16 @@ def expand(options):
 
     for name in options.only or names(options.lists):
         roles = dict(chosen[tiles_of(name)])
+        roles |= dict.fromkeys(ADDED, roles["train"])
+        if name in likely_tiles:
+            roles[PICKS] = likely_tiles[name]
         if options.tile:
             roles = {role: [options.tile] for role in roles}
         kernels: dict[str, Any] = {}
         every: dict[str, Any] = {}
         for role in options.roles:
-            if role in (*ADDED, PICKS):
-                if not os.path.exists(os.path.join(options.lists, role, name + ".json")):
-                    continue
-                roles[role] = [options.tile] if options.tile else roles["train"] if role in ADDED else likely_tiles[name]
+            if role in (*ADDED, PICKS) and not os.path.exists(os.path.join(options.lists, role, name + ".json")):
+                continue
             problems = read(options.lists, role, name)
             if role not in roles:
                 write(f"{name}.{role}.full.problems", problems)
