@@ -115,6 +115,12 @@ def unaligned(rng):
     return m, (n | 1 if which != "k" else n // 8 * 8), (k | 1 if which != "n" else k // 8 * 8)
 
 
+def unaligned_columns(rng):
+    """Problems in layout tn in which rows of A, of B or of both are no multiple of 16 bytes."""
+    m, n, k = unaligned(rng)
+    return (m | 1 if rng.random() < 0.5 else m // 8 * 8), n, k
+
+
 def real_unaligned(rng):
     # fmt: off
     return rng.choice([
@@ -191,9 +197,13 @@ def role(m, n, k):
     return "validation" if hashlib.sha256(f"{m}x{n}x{k}".encode()).digest()[0] % 5 == 0 else "train"
 
 
+def row_lengths(m, n, k, layout):
+    """The lengths of the rows of A, of B and of the output."""
+    return {"nn": (k, n, n), "nt": (k, k, n), "tn": (m, n, n)}[layout]
+
+
 def is_aligned(m, n, k, layout, size):
-    along = {"nn": (k, n, n), "nt": (k, k, n), "tn": (m, n, n)}[layout]
-    return all(length * size % 16 == 0 for length in along)
+    return all(length * size % 16 == 0 for length in row_lengths(m, n, k, layout))
 
 
 class Lists:
@@ -269,6 +279,9 @@ class Lists:
             if not any_power and name.split()[0] not in ("mm-bf16-nn", "bmm-bf16") and math.gcd(k, 64) in (16, 32):
                 return False
             if not aligned and math.gcd(k, 256) in (16, 32, 64, 128):
+                return False
+            # Each width of aligned loads needs kernels of its own, so rows in fp32 are aligned to 16 or to 4 bytes.
+            if not aligned and dtype == "float32" and any(length % 4 == 2 for length in row_lengths(m, n, k, layout)):
                 return False
             takes = micros(b, m, n, k, speed)
             return (
@@ -393,6 +406,14 @@ def main():
         "addmm-tf32-vector", "addmm", ["nt"], "float32", 120, 24, [biased, biased, log_normal, dlrm], bias="vector", tf32=True
     )
     lists.draw("addmm-fp32-vector", "addmm", ["nt"], "float32", 120, 24, [biased, biased, log_normal, dlrm], bias="vector")
+    # Rows that are aligned to four bytes only, with rounding to TF32 and without.
+    full, any_odd = "float32", [unaligned, unaligned, real_unaligned, unaligned_vocabulary]
+    odd_columns = [unaligned_columns, unaligned_weight_gradient]
+    lists.draw("mm-tf32-unaligned", "mm", ["nn", "nt"], full, 200, 40, any_odd, aligned=False, tf32=True)
+    lists.draw("mm-tf32-unaligned-tn", "mm", ["tn"], full, 100, 20, odd_columns, aligned=False, tf32=True)
+    lists.draw("addmm-tf32-unaligned-vector", "addmm", ["nt"], full, 100, 20, any_odd, bias="vector", aligned=False, tf32=True)
+    lists.draw("mm-fp32-unaligned", "mm", ["nn", "nt"], full, 70, 16, any_odd, aligned=False)
+    lists.draw("mm-fp32-unaligned-tn", "mm", ["tn"], full, 40, 8, odd_columns, aligned=False)
     add_picks(lists)
     roles: dict[tuple[int, ...], str] = {}
     for drawn, all_roles in lists.rows.items():

@@ -26,15 +26,26 @@ SEED = 20261122
 # random.
 RANKED, AT_RANDOM = {"validation": 370, "train": 170}, {"validation": 110, "train": 70}
 # The same numbers for kernels that take long to compile or to run.
-RANKED_OF_SLOW, AT_RANDOM_OF_SLOW = {"validation": 270, "train": 130}, {"validation": 70, "train": 40}
+OF_SLOW = {"validation": 270, "train": 130}, {"validation": 70, "train": 40}
+FEWER = {
+    "mm-fp32": OF_SLOW,
+    "mm-bf16-unaligned": OF_SLOW,
+    "mm-tf32-unaligned": ({"validation": 150, "train": 100}, {"validation": 30, "train": 30}),
+    "mm-fp32-unaligned": ({"validation": 30, "train": 30}, {"validation": 10, "train": 10}),
+}
 # The roles of problems that were added to train on. They are timed with the configs of the training
 # list.
 ADDED = ("more", "further")
 # Problems that are timed with likely picks only, and how many tiles a list of them has.
 PICKS, LIKELY, LIKELY_OF_SLOW = "picks", 96, 40
-SLOW = {"mm-fp32", "mm-bf16-unaligned"}
 # The tiles of one list serve all lists whose names have the same word.
-SHARED = {"unaligned": "mm-bf16-unaligned", "tf32": "mm-tf32", "fp32": "mm-fp32"}
+SHARED = {
+    "tf32-unaligned": "mm-tf32-unaligned",
+    "fp32-unaligned": "mm-fp32-unaligned",
+    "unaligned": "mm-bf16-unaligned",
+    "tf32": "mm-tf32",
+    "fp32": "mm-fp32",
+}
 # fmt: off
 DEFAULT = [
     (32, 32, 16, 1, 2), (32, 32, 128, 2, 4), (32, 64, 32, 5, 8), (64, 32, 32, 5, 8), (64, 32, 128, 5, 4), (64, 64, 16, 2, 4), (64, 64, 32, 2, 4),
@@ -73,14 +84,16 @@ def full(size):
     return [tile for tile in tiles if fits(tile, size)]
 
 
-def ranked(diode, model, problem, dtype):
+def ranked(diode, model, problem, tf32):
     flags = [f"--{key}={problem[key]}" for key in ("op", "b", "m", "n", "k")] + [
-        f"--dtype={dtype}",
+        f"--dtype={problem['a_dtype']}",
         f"--a-layout={problem['a_layout']}",
         f"--b-layout={problem['b_layout']}",
     ]
     if problem["bias"] != "none":
         flags.append(f"--bias={problem['bias']}")
+    if tf32:
+        flags.append("--tf32")
     output = subprocess.run(
         [diode, "predict", "--json", "--model", model, "--top", "400", *flags], capture_output=True, text=True, check=True
     ).stdout
@@ -94,17 +107,14 @@ def tiles_in(prediction):
 
 def choose(options):
     chosen: dict[str, Any] = {}
-    for name in names(options.lists):
+    for name in options.only or names(options.lists):
         if tiles_of(name) != name:
             continue
         both = {role: read(options.lists, role, name) for role in ("train", "validation")}
         size = 4 if "32" in name else 2
-        # TF32 runs on the same cores as 16-bit types, and the model was not trained on it. So its
-        # problems are ranked as bf16.
-        dtype = "bfloat16" if "tf32" in name else both["train"][0]["a_dtype"]
         problems = both["train"] + both["validation"]
         with ThreadPoolExecutor(2) as pool:
-            rankings = list(pool.map(lambda p, dtype=dtype: ranked(options.diode, options.model, p, dtype), problems))
+            rankings = list(pool.map(lambda p, tf32="tf32" in name: ranked(options.diode, options.model, p, tf32), problems))
         score: dict[Any, float] = {}
         for ranking in rankings:
             for rank, tile in enumerate(tile for tile in ranking if fits(tile, size)):
@@ -121,7 +131,7 @@ def choose(options):
             if role == "validation":
                 defaults |= {tile for p in both[role] for d in DEFAULT if fits(tile := scaled(d, p), size) and tile[4] >= 1}
             tiles = dict.fromkeys(sorted(defaults))
-            most, more = (RANKED_OF_SLOW, AT_RANDOM_OF_SLOW) if name in SLOW else (RANKED, AT_RANDOM)
+            most, more = FEWER.get(name, (RANKED, AT_RANDOM))
             tiles.update(dict.fromkeys(best[: most[role]]))
             tiles.update(dict.fromkeys([tile for tile in drawn if tile not in tiles][: more[role]]))
             chosen[name][role] = sorted(tiles)
@@ -153,7 +163,7 @@ def likely(options):
             for ranking in picked(options.diode, hardware, os.path.join(options.lists, PICKS, file), "tf32" in name):
                 for rank, tile in enumerate(ranking):
                     score[tile] = score.get(tile, 0) + 1 / (rank + 4)
-        count = LIKELY_OF_SLOW if tiles_of(name) in SLOW else LIKELY
+        count = LIKELY_OF_SLOW if tiles_of(name) in FEWER else LIKELY
         kept = sorted(score, key=lambda tile: (-score[tile], tile))[:count]
         share = sum(score[tile] for tile in kept) / sum(score.values())
         print(
@@ -246,6 +256,7 @@ def main():
     choosing.add_argument("--diode", default="diode")
     choosing.add_argument("--model", required=True)
     choosing.add_argument("--lists", required=True)
+    choosing.add_argument("--only", nargs="+", metavar="LIST", help="lists to choose tiles for, instead of all")
     choosing.set_defaults(run=choose)
     ranking = commands.add_parser("likely")
     ranking.add_argument("--diode", default="diode")
