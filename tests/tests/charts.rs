@@ -3,7 +3,7 @@
 
 use anyhow::{Context as _, ensure};
 use diode_tests::{
-    Browser, CATCH_FILES, LOOKS, Server, collect_on_cpu, diode, seeded_server, trained_on_server,
+    Browser, CATCH_FILES, LOOKS, Server, Theme, collect_on_cpu, diode, seeded_server, trained_on_server,
 };
 use serde_json::json;
 
@@ -147,11 +147,14 @@ async fn the_curves_of_a_training_have_a_table_are_saved_and_are_read_by_keys() 
 
 async fn look_at(server: &Server, charts: &[Chart]) -> anyhow::Result<()> {
     let browser = Browser::start().await?;
-    for (turn, (viewport, theme, look)) in LOOKS.into_iter().enumerate() {
-        browser.look(viewport, theme).await?;
-        for chart in charts {
+    for chart in charts {
+        for (turn, (viewport, theme, look)) in LOOKS.into_iter().enumerate() {
             let name = format!("{} {look}", chart.name);
-            chart.open(&browser, server).await.context(name.clone())?;
+            browser.look(viewport, theme).await?;
+            // An open page follows the colours that the system prefers.
+            if matches!(theme, Theme::Light) {
+                chart.open(&browser, server).await.context(name.clone())?;
+            }
             // Files and keys do not depend on the look.
             if turn == 0 {
                 chart.saved(&browser).await.context(name.clone())?;
