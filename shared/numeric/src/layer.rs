@@ -2,7 +2,7 @@
 
 use wide::f32x16;
 
-use crate::vectors::{Dense, UNROLL, run};
+use crate::vectors::{Dense, UNROLL, Weights, run};
 
 /// A dense layer as it is stored, with its weights ordered by output.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,18 +41,14 @@ impl GroupedLayer {
     /// Adds the layer's inputs to its sums.
     pub(crate) fn add_to(&self, sums: &mut [f32x16], input: &[f32x16]) {
         if self.outputs > 1 {
-            return run(Dense { weights: &self.weights, input, sums });
+            return run(Dense { weights: self.weights_from(0), input, sums });
         }
         let products = input.iter().zip(&self.weights).map(|(&x, weights)| f32x16::splat(weights[0]) * x);
         sums[0] = products.fold(sums[0], |sum, product| sum + product);
     }
 
-    /// The weights for `count` inputs from `first` on, in the layer's order.
-    pub(crate) fn weights_of(&self, first: usize, count: usize) -> Vec<[f32; UNROLL]> {
-        self.weights
-            .chunks_exact(self.inputs)
-            .flat_map(|group| &group[first..first + count])
-            .copied()
-            .collect()
+    /// The weights for the inputs from `first` on.
+    pub(crate) fn weights_from(&self, first: usize) -> Weights<'_> {
+        Weights { of_all: &self.weights, inputs: self.inputs, first }
     }
 }

@@ -4,7 +4,7 @@ use wide::f32x16;
 
 use crate::Misfit;
 use crate::layer::{GroupedLayer, Layer};
-use crate::vectors::{Dense, Normalise, Silu, UNROLL, run};
+use crate::vectors::{Dense, Normalise, Silu, Weights, run};
 
 /// A multi-layer perceptron with one output and the normalisation of its inputs.
 #[derive(Debug, Clone, PartialEq)]
@@ -119,7 +119,7 @@ impl Network {
         Part {
             mean: &self.mean[inputs.clone()],
             std: &self.std[inputs],
-            weights: self.grouped[0].weights_of(first, count),
+            weights: self.grouped[0].weights_from(first),
             network: self,
         }
     }
@@ -131,7 +131,7 @@ pub(crate) struct Part<'a> {
     mean: &'a [f32],
     std: &'a [f32],
     /// The first layer's weights for these inputs.
-    weights: Vec<[f32; UNROLL]>,
+    weights: Weights<'a>,
     network: &'a Network,
 }
 
@@ -150,7 +150,7 @@ impl Part<'_> {
     /// Adds these inputs to the sums of the first layer. The inputs are not normalised yet.
     pub(crate) fn add_to(&self, sums: &mut [f32x16], input: &mut [f32x16]) {
         run(Normalise { columns: input, mean: self.mean, std: self.std });
-        run(Dense { weights: &self.weights, input, sums });
+        run(Dense { weights: self.weights, input, sums });
     }
 
     /// The outputs of the network. Its last inputs are in front, and are not normalised yet. The first layer's sums

@@ -12,7 +12,7 @@ mod scaling;
 mod tests;
 
 pub(crate) use activation::Silu;
-pub(crate) use dense::{Dense, UNROLL};
+pub(crate) use dense::{Dense, UNROLL, Weights};
 use instructions::Instructions;
 pub use scaling::normalise;
 pub(crate) use scaling::{Log2, Normalise};

@@ -11,10 +11,27 @@ const PLAIN: usize = 4;
 
 /// Adds weights times inputs to a layer's sums, for a whole group of [`UNROLL`] outputs at a time.
 pub(crate) struct Dense<'a> {
-    /// The weights by groups of outputs, and within a group by input.
-    pub(crate) weights: &'a [[f32; UNROLL]],
+    pub(crate) weights: Weights<'a>,
     pub(crate) input: &'a [f32x16],
     pub(crate) sums: &'a mut [f32x16],
+}
+
+/// A layer's weights for its inputs from one on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Weights<'a> {
+    /// The weights for all inputs, by groups of outputs, and within a group by input.
+    pub(crate) of_all: &'a [[f32; UNROLL]],
+    /// How many inputs the layer has.
+    pub(crate) inputs: usize,
+    pub(crate) first: usize,
+}
+
+impl<'a> Weights<'a> {
+    /// The weights by groups of outputs, each from the first input on.
+    #[inline(always)]
+    fn groups(self) -> impl Iterator<Item = &'a [[f32; UNROLL]]> {
+        self.of_all.chunks_exact(self.inputs).map(move |group| &group[self.first..])
+    }
 }
 
 impl Task for Dense<'_> {
@@ -22,7 +39,7 @@ impl Task for Dense<'_> {
     fn plain(self) {
         let input: &[[f32x8; 2]] = bytemuck::cast_slice(self.input);
         let sums: &mut [[f32x8; 2]] = bytemuck::cast_slice_mut(self.sums);
-        for (sums, weights) in sums.chunks_exact_mut(UNROLL).zip(self.weights.chunks_exact(input.len())) {
+        for (sums, weights) in sums.chunks_exact_mut(UNROLL).zip(self.weights.groups()) {
             for (first, sums) in (0..).step_by(PLAIN).zip(sums.chunks_exact_mut(PLAIN)) {
                 for half in 0..2 {
                     let [mut a, mut b, mut c, mut d] =
@@ -61,7 +78,7 @@ impl Dense<'_> {
         let (sums, _) = S::as_mut_simd_f32s(bytemuck::cast_slice_mut(self.sums));
         let (input, _) = input.as_chunks::<VECTORS>();
         let (sums, _) = sums.as_chunks_mut::<VECTORS>();
-        for (sums, weights) in sums.chunks_exact_mut(UNROLL).zip(self.weights.chunks_exact(input.len())) {
+        for (sums, weights) in sums.chunks_exact_mut(UNROLL).zip(self.weights.groups()) {
             for (first, sums) in (0..).step_by(OUTPUTS).zip(sums.chunks_exact_mut(OUTPUTS)) {
                 // An array stays in registers, a slice would not.
                 let mut added: [[S::f32s; VECTORS]; OUTPUTS] = std::array::from_fn(|at| sums[at]);

@@ -31,13 +31,16 @@ fn difference(values: &[f32x16], work: impl Fn(Instructions, &mut [f32x16])) -> 
 #[test]
 fn sums_agree_to_a_millionth() {
     const INPUTS: usize = 71;
+    const FIRST: usize = 9;
     let mut draw = draws();
     let mut lanes = || f32x16::from([0.0; 16].map(|_: f32| draw()));
     let input: Vec<f32x16> = (0..INPUTS).map(|_| lanes()).collect();
     let sums: Vec<f32x16> = (0..3 * UNROLL).map(|_| lanes()).collect();
-    let weights: Vec<[f32; UNROLL]> = (0..3 * INPUTS).map(|_| [0.0; UNROLL].map(|_: f32| draw())).collect();
+    let weights: Vec<[f32; UNROLL]> =
+        (0..3 * (FIRST + INPUTS)).map(|_| [0.0; UNROLL].map(|_: f32| draw())).collect();
     let difference = difference(&sums, |instructions, sums| {
-        instructions.run(Dense { weights: &weights, input: &input, sums });
+        let weights = Weights { of_all: &weights, inputs: FIRST + INPUTS, first: FIRST };
+        instructions.run(Dense { weights, input: &input, sums });
     });
     assert!(difference < 1e-6, "{difference:e}");
 }
