@@ -30,7 +30,7 @@ impl<'a> Weights<'a> {
     /// The weights by groups of outputs, each from the first input on.
     #[inline(always)]
     fn groups(self) -> impl Iterator<Item = &'a [[f32; UNROLL]]> {
-        self.of_all.chunks_exact(self.inputs).map(move |group| &group[self.first..])
+        self.of_all.chunks_exact(self.inputs).filter_map(move |group| group.get(self.first..))
     }
 }
 
