@@ -34,7 +34,8 @@ def files(tmp_path: Path) -> list[Path]:
         "tower", {"no tuning": 12.0, "ours": 10.0, "max-autotune": 11.0}, "networks", seconds={"no tuning": 1.0, "ours": 2.0}
     )
     before = case("mm, int8 weights", {"no tuning": 30.0, "ours": 20.0}, "prologues")
-    second.write_text("\n".join([case("linear, relu", {"no tuning": 20.0, "ours": 12.5}), before, networks]))
+    scores = case("baddbmm", {"no tuning": 6.0, "ours": 4.0}, "batched")
+    second.write_text("\n".join([case("linear, relu", {"no tuning": 20.0, "ours": 12.5}), before, scores, networks]))
     return [first, second]
 
 
@@ -48,6 +49,7 @@ def test_the_report_has_what_was_found(files: list[Path], tmp_path: Path) -> Non
     compared.write(tmp_path / "report.md", files)
     text = (tmp_path / "report.md").read_text()
     assert "| with what follows | 2 | 1.265 | 1.00 (linear, 3-D relu) | 0 | 1.414 | 89.4% |" in text
+    assert "| of these, with a bias | 1 | 1.500 | 1.50 (baddbmm) | 0 |  |  |" in text
     assert "| with what comes before | 1 | 1.500 | 1.50 (mm, int8 weights) | 0 |  |  |" in text
     assert "| linear, relu | 20.0 | 12.5 | 64×64×64 s3 w4 | 1.60 | 2.00 |" in text
     assert "| tower | 1 of 1 | 12.0 | 10.0 | 11.0 | 1.200 | 1.100 | 1.0 s | 2.0 s |  |" in text

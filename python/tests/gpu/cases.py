@@ -22,7 +22,7 @@ class Case:
     """A function to compile and to time."""
 
     part: str
-    """``alone``, ``epilogues``, ``prologues`` or ``networks``."""
+    """``alone``, ``batched``, ``epilogues``, ``prologues`` or ``networks``."""
     name: str
     make: Callable[[], Made]
     training: bool = False
@@ -80,6 +80,49 @@ def alone() -> list[Case]:
 
 def _alone(shape: Shape) -> Made:
     return shape.function(), shape.inputs()
+
+
+# Batch, M, N and K of a network's batched products. In the first of attention's two products, queries with keys, B is
+# in columns; in the second one, weights with values, it is in rows.
+_QUERIES = [
+    (96, 128, 128, 64), (96, 512, 512, 64),  # BERT base, T5 base
+    (64, 384, 384, 64), (48, 1024, 1024, 64),  # BERT large, GPT-2
+    (32, 512, 512, 128), (128, 4, 2048, 128),  # Llama 8B: a prompt; decoding of 16 texts with grouped heads
+    (96, 197, 197, 64), (2048, 32, 32, 64),  # ViT base; the interactions of a recommender
+]  # fmt: skip
+_VALUES = [
+    (96, 128, 64, 128), (64, 384, 64, 384), (48, 1024, 64, 1024), (32, 512, 128, 512), (128, 4, 128, 2048), (96, 197, 64, 197),
+    (16, 64, 2816, 2048), (16, 64, 2048, 1408),  # experts
+]  # fmt: skip
+# Queries with keys, and a bias for each pair of positions, as in T5 and BLOOM.
+_BIASED = [(96, 128, 128, 64), (96, 512, 512, 64), (64, 256, 256, 64), (256, 1, 1024, 64), (32, 512, 512, 128)]
+
+
+def batched() -> list[Case]:
+    """Batched products with nothing after them: those of attention, of experts and of a recommender."""
+    products = [
+        *(("bmm", size, True, torch.bfloat16) for size in _QUERIES),
+        *(("bmm", size, False, torch.bfloat16) for size in _VALUES),
+        ("bmm", _QUERIES[0], True, torch.float16),
+        ("bmm", _VALUES[0], False, torch.float16),
+        *(("baddbmm", size, True, torch.bfloat16) for size in _BIASED),
+    ]
+    return [
+        Case(
+            "batched",
+            f"{op} {'×'.join(map(str, size))} {str(dtype).removeprefix('torch.')} {'nt' if columns else 'nn'}",
+            functools.partial(_batched, op, size, columns, dtype),
+        )
+        for op, size, columns, dtype in products
+    ]
+
+
+def _batched(op: str, size: tuple[int, int, int, int], columns: bool, dtype: torch.dtype) -> Made:
+    batch, m, n, k = size
+    random = lambda *sizes: torch.randn(*sizes, device="cuda", dtype=dtype)
+    a = random(batch, m, k) / math.sqrt(k)
+    b = random(batch, n, k).transpose(1, 2) if columns else random(batch, k, n)
+    return (torch.bmm, (a, b)) if op == "bmm" else (torch.baddbmm, (random(batch, m, n), a, b))
 
 
 def epilogues() -> list[Case]:

@@ -62,14 +62,17 @@ def summary(name: str, cases: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def groups(cases: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[Mapping[str, Any]]]]:
-    """The groups of cases: alone, with what follows (also only what this torch can fuse), and with what comes before."""
+    """The groups of cases: alone, in batches, with what follows (also only what this torch can fuse), and with what comes before."""
     alone = [case for case in cases if case["part"] == "alone"]
+    batched = [case for case in cases if case["part"] == "batched"]
     followed = [case for case in cases if case["part"] == "epilogues"]
     unfused = [case for case in followed if "norm" in case["name"]]
     rounded = lambda some: [case for case in some if "tf32" in case["name"]]
     found = [
         ("multiplications alone", alone),
         ("of these, in TF32", rounded(alone)),
+        ("batched multiplications alone", batched),
+        ("of these, with a bias", [case for case in batched if "baddbmm" in case["name"]]),
         ("with what follows", followed),
         ("of these, in TF32", rounded(followed)),
         ("of these, what a tile can fuse", [case for case in followed if case not in unfused]),
