@@ -187,6 +187,23 @@ def batched(rng):
     return round(math.exp(rng.uniform(math.log(2), math.log(300)))), size(), size(), size(), rng.choice(["nn", "nt"])
 
 
+def odd_attention(rng):
+    """Attention over a number of tokens that is no multiple of eight: images of patches, texts, and what is left of a prompt."""
+    heads, size = rng.choice([(6, 64), (8, 64), (12, 64), (16, 64), (16, 80), (16, 88), (20, 64), (32, 128), (8, 128)])
+    tokens = rng.choice([65, 77, 145, 197, 197, 257, 325, 577, 729, 1025, round(math.exp(rng.uniform(3, 7.3))) | 1])
+    keys = tokens if rng.random() < 0.8 else rng.choice([77, 197, 257, 512, 1024])
+    b = rng.choice([1, 2, 4, 8, 16, 32]) * heads
+    return (b, tokens, keys, size, "nt") if rng.random() < 0.5 else (b, tokens, size, keys, "nn")
+
+
+def odd_batched(rng):
+    """Batched products of drawn sizes in which rows of A or B are no multiple of 16 bytes."""
+    m, n, k = (round(math.exp(rng.uniform(math.log(16), math.log(1500)))) for _ in range(3))
+    which = rng.choice(["n", "k", "both"])
+    n, k = n | 1 if which != "k" else max(n // 8 * 8, 8), k | 1 if which != "n" else max(k // 8 * 8, 8)
+    return round(math.exp(rng.uniform(math.log(2), math.log(300)))), m, n, k, rng.choice(["nn", "nt"])
+
+
 def micros(b, m, n, k, dtype):
     size = 4 if dtype in ("float32", "tf32") else 2
     return max(2e6 * b * m * n * k / FLOPS[dtype], size * 1e6 * b * (m * k + k * n + m * n) / BYTES_PER_SECOND) + 3
@@ -278,7 +295,8 @@ class Lists:
             any_power = aligned and self.added.get(name) == "picks"
             if not any_power and name.split()[0] not in ("mm-bf16-nn", "bmm-bf16") and math.gcd(k, 64) in (16, 32):
                 return False
-            if not aligned and math.gcd(k, 256) in (16, 32, 64, 128):
+            # The heads of attention are 64 or 128 wide, so these two are left in for batched problems.
+            if not aligned and math.gcd(k, 256) in ((16, 32, 256) if op == "bmm" else (16, 32, 64, 128)):
                 return False
             # Each width of aligned loads needs kernels of its own, so rows in fp32 are aligned to 16 or to 4 bytes.
             if not aligned and dtype == "float32" and any(length % 4 == 2 for length in row_lengths(m, n, k, layout)):
@@ -415,6 +433,17 @@ def main():
     lists.draw("mm-fp32-unaligned", "mm", ["nn", "nt"], full, 70, 16, any_odd, aligned=False)
     lists.draw("mm-fp32-unaligned-tn", "mm", ["tn"], full, 40, 8, odd_columns, aligned=False)
     add_picks(lists)
+    # Attention over any number of tokens, batched products in fp32, and more of the kinds whose first picks are worst.
+    lists.draw("bmm-bf16-unaligned", "bmm", ["nn", "nt"], bf, 150, 32, [odd_attention, odd_batched], aligned=False)
+    lists.draw("bmm-tf32", "bmm", ["nn", "nt"], full, 110, 24, batches, tf32=True)
+    lists.draw("bmm-fp32", "bmm", ["nn", "nt"], full, 60, 14, batches)
+    for name, op, layouts, makers in [
+        ("mm-fp16-unaligned", "mm", ["nn", "nt", "tn"], [unaligned, unaligned_vocabulary, unaligned_weight_gradient]),
+        ("bmm-fp16-unaligned", "bmm", ["nn", "nt"], [odd_attention, odd_batched]),
+    ]:
+        lists.add_to(name, "picks", 150, op, layouts, half, makers, aligned=False)
+    lists.add_to("mm-bf16-unaligned-nt", "further", 100, "mm", ["nt"], bf, last_layer, aligned=False)
+    lists.add_to("mm-bf16-unaligned-tn", "further", 100, "mm", ["tn"], bf, any_gradient, aligned=False)
     roles: dict[tuple[int, ...], str] = {}
     for drawn, all_roles in lists.rows.items():
         name = drawn.split()[0]

@@ -14,15 +14,16 @@ diode=${DIODE:-diode} processes=${PROCESSES:-$(nproc)}
 python=${PYTHON:+--python=$PYTHON} library=${LIBRARY:+--library=$LIBRARY} device=${DEVICE:+--device=$DEVICE}
 roles=${ROLES:-validation train more further}
 if [[ " $roles " = *" picks "* ]]; then : "${MODEL:?is not set; the role picks needs the file of a model, such as h200.safetensors}"; fi
-packs="addmm-bf16-vector mm-bf16-nn bmm-bf16 baddbmm-bf16 mm-bf16-nt mm-fp16 mm-tf32 addmm-tf32-vector bmm-fp16 addmm-bf16-matrix mm-bf16-tn addmm-fp16-vector"
+packs="addmm-bf16-vector mm-bf16-nn bmm-bf16 baddbmm-bf16 mm-bf16-nt mm-fp16 mm-tf32 addmm-tf32-vector bmm-fp16 addmm-bf16-matrix mm-bf16-tn addmm-fp16-vector bmm-tf32"
 # Some kernels of these packs take minutes to compile, so these packs are built beside the others.
-slow="mm-fp32 addmm-fp32-vector"
+slow="mm-fp32 addmm-fp32-vector bmm-fp32"
 for list in mm-tf32-unaligned mm-tf32-unaligned-tn addmm-tf32-unaligned-vector; do
   packs="$packs $list.1 $list.256"
 done
-for list in mm-fp32-unaligned mm-fp32-unaligned-tn mm-bf16-unaligned mm-bf16-unaligned-nt mm-bf16-unaligned-tn mm-bf16-unaligned-sums addmm-bf16-unaligned-vector addmm-bf16-unaligned-matrix; do
+for list in mm-fp32-unaligned mm-fp32-unaligned-tn mm-bf16-unaligned mm-bf16-unaligned-nt mm-bf16-unaligned-tn mm-bf16-unaligned-sums addmm-bf16-unaligned-vector addmm-bf16-unaligned-matrix mm-fp16-unaligned; do
   slow="$slow $list.1 $list.256"
 done
+for power in 1 64 128; do slow="$slow bmm-bf16-unaligned.$power bmm-fp16-unaligned.$power"; done
 mkdir -p "$folder/packs" "$folder/out"
 spaces=$folder/spaces
 # Lists that were not expanded have no problems to measure, so they are left out.

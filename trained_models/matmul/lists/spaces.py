@@ -27,9 +27,13 @@ SEED = 20261122
 RANKED, AT_RANDOM = {"validation": 370, "train": 170}, {"validation": 110, "train": 70}
 # The same numbers for kernels that take long to compile or to run.
 OF_SLOW = {"validation": 270, "train": 130}, {"validation": 70, "train": 40}
+OF_BATCHES = {"validation": 200, "train": 120}, {"validation": 40, "train": 30}
 FEWER = {
     "mm-fp32": OF_SLOW,
     "mm-bf16-unaligned": OF_SLOW,
+    "bmm-bf16-unaligned": OF_BATCHES,
+    "bmm-tf32": OF_BATCHES,
+    "bmm-fp32": ({"validation": 60, "train": 40}, {"validation": 15, "train": 15}),
     "mm-tf32-unaligned": ({"validation": 150, "train": 100}, {"validation": 30, "train": 30}),
     "mm-fp32-unaligned": ({"validation": 30, "train": 30}, {"validation": 10, "train": 10}),
 }
@@ -40,6 +44,10 @@ ADDED = ("more", "further")
 PICKS, LIKELY, LIKELY_OF_SLOW = "picks", 96, 40
 # The tiles of one list serve all lists whose names have the same word.
 SHARED = {
+    "bmm-bf16-unaligned": "bmm-bf16-unaligned",
+    "bmm-fp16-unaligned": "bmm-bf16-unaligned",
+    "bmm-tf32": "bmm-tf32",
+    "bmm-fp32": "bmm-fp32",
     "tf32-unaligned": "mm-tf32-unaligned",
     "fp32-unaligned": "mm-fp32-unaligned",
     "unaligned": "mm-bf16-unaligned",
@@ -159,6 +167,8 @@ def likely(options):
     lines = []
     for file in sorted(os.listdir(os.path.join(options.lists, PICKS))):
         name, score = file[:-5], dict[Any, float]()
+        if options.only and name not in options.only:
+            continue
         for hardware in options.hardware:
             for ranking in picked(options.diode, hardware, os.path.join(options.lists, PICKS, file), "tf32" in name):
                 for rank, tile in enumerate(ranking):
@@ -262,6 +272,7 @@ def main():
     ranking.add_argument("--diode", default="diode")
     ranking.add_argument("--lists", required=True)
     ranking.add_argument("--hardware", nargs="+", default=["nvidia-h100", "nvidia-h200"])
+    ranking.add_argument("--only", nargs="+", metavar="LIST", help="lists to rank for, instead of all")
     ranking.set_defaults(run=likely)
     expanding = commands.add_parser("expand")
     expanding.add_argument("--lists", required=True)
