@@ -80,10 +80,15 @@ impl TrainingRange {
     }
 
     /// Whether models of such training problems were judged on this kind. Models that had learnt mm in float32 but no
-    /// addmm were judged on addmm in float32, on two GPUs, and picked well.
+    /// addmm were judged on addmm in float32, on two GPUs, and picked well. So did models that had learnt unaligned rows in
+    /// bfloat16 alone, in float16: no feature tells these two types apart.
     fn knows(&self, kind: ProblemKind) -> bool {
         let like_mm = kind.op == Op::Addmm && kind.dtype == DType::Float32;
-        self.kinds.contains(&kind) || like_mm && self.kinds.contains(&ProblemKind { op: Op::Mm, ..kind })
+        let like_bfloat16 = kind.dtype == DType::Float16;
+        let mut judged = vec![kind];
+        judged.extend(like_mm.then_some(ProblemKind { op: Op::Mm, ..kind }));
+        judged.extend(like_bfloat16.then_some(ProblemKind { dtype: DType::BFloat16, ..kind }));
+        self.kinds.iter().any(|known| judged.contains(known))
     }
 
     /// Says in words how a problem is outside of the range; `None` if it is inside.
@@ -154,6 +159,14 @@ mod tests {
         assert_eq!(range.outside(&of(Op::Bmm, DType::Float32)).unwrap(), "bmm in float32 (nn)");
         let range = TrainingRange::of([of(Op::Addmm, DType::Float32)].iter()).unwrap();
         assert_eq!(range.outside(&of(Op::Mm, DType::Float32)).unwrap(), "mm in float32 (nn)");
+    }
+
+    #[test]
+    fn who_knows_bfloat16_knows_float16() {
+        let of = |n, dtype| problem(256, n, dtype);
+        let range = TrainingRange::of([of(257, DType::BFloat16), of(256, DType::Float16)].iter()).unwrap();
+        assert_eq!(range.outside(&of(257, DType::Float16)), None);
+        assert_eq!(range.outside(&of(256, DType::BFloat16)).unwrap(), "mm in bfloat16 (nn)");
     }
 
     #[test]
