@@ -9,6 +9,9 @@ use crate::{Model, ModelError};
 
 /// A shortlist predicts the times of the scouts and of this many further blocks of tiles.
 const SHORTLIST: Effort = Effort::Blocks(56);
+/// The same if further networks put the best configs into another order anyway. More blocks do not bring the picks closer
+/// to those of the whole space.
+const SHORTLIST_FOR_SEVERAL: Effort = Effort::Blocks(40);
 /// So many of the best configs of a shortlist get the mean of all networks. They are more than [`MOST_PICKS`], since
 /// picks are not only near-copies of one config.
 const AVERAGED: usize = 2 * MOST_PICKS;
@@ -55,8 +58,10 @@ impl PreparedConfigs {
         features: &ProblemFeatures,
         configs: &[Config],
     ) -> Result<Vec<Predicted>, ModelError> {
-        let mut found = self.of_network.predict(model.network().dense(), features, SHORTLIST);
-        if model.networks().nth(1).is_some() {
+        let are_several = model.networks().nth(1).is_some();
+        let effort = if are_several { SHORTLIST_FOR_SEVERAL } else { SHORTLIST };
+        let mut found = self.of_network.predict(model.network().dense(), features, effort);
+        if are_several {
             fastest_first(&mut found);
             found.truncate(AVERAGED);
         }
