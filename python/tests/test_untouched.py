@@ -141,6 +141,14 @@ def test_kinds_that_no_model_was_judged_on_get_the_library(name: str) -> None:
     assert any(not one.config.is_library for one in pick.near), "what would have been picked"
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_attention_over_any_number_of_tokens_gets_a_tile(dtype: torch.dtype) -> None:
+    torch_diode.install()
+    compile(torch.bmm, tensor((96, 197, 64), dtype), tensor((96, 64, 197), dtype, stride=(12608, 1, 64)))
+    [pick] = torch_diode.explain()
+    assert not pick.picks[0].config.is_library and pick.caveat is None
+
+
 @pytest.mark.parametrize(("k", "picked"), [(1000, False), (1001, True), (1008, True)])
 def test_weights_whose_rows_begin_off_a_sector_get_the_library(k: int, picked: bool) -> None:
     graph: Graph = (

@@ -42,12 +42,10 @@ FEWER = {
 ADDED = ("more", "further")
 # Problems that are timed with likely picks only, and how many tiles a list of them has.
 PICKS, LIKELY, LIKELY_OF_SLOW = "picks", 96, 40
-# The tiles of one list serve all lists whose names have the same word.
+# The tiles of one list serve all lists whose names have the same word. Lists with a number of tiles of their own also
+# have tiles of their own.
 SHARED = {
-    "bmm-bf16-unaligned": "bmm-bf16-unaligned",
     "bmm-fp16-unaligned": "bmm-bf16-unaligned",
-    "bmm-tf32": "bmm-tf32",
-    "bmm-fp32": "bmm-fp32",
     "tf32-unaligned": "mm-tf32-unaligned",
     "fp32-unaligned": "mm-fp32-unaligned",
     "unaligned": "mm-bf16-unaligned",
@@ -186,7 +184,7 @@ def likely(options):
 
 def tiles_of(name):
     """The list whose tiles a list is timed with."""
-    return next((of for word, of in SHARED.items() if word in name), name)
+    return name if name in FEWER else next((of for word, of in SHARED.items() if word in name), name)
 
 
 def divisor(k):
