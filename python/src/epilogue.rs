@@ -188,7 +188,7 @@ impl PyWeighed {
 }
 
 /// The kernels and their times, best first. If `costs` and `epilogue` are given, the epilogue's times
-/// are added.
+/// are added. With `costs`, a tile that takes long to compile gives way to one that is nearly as fast.
 #[pyfunction]
 pub(crate) fn weighed(
     kernels: Vec<(PyRef<'_, PyConfig>, f64)>,
@@ -199,5 +199,10 @@ pub(crate) fn weighed(
     let costs = costs.map(PyCosts::costs).transpose()?;
     let what_follows = costs.as_ref().zip(epilogue.map(|epilogue| &epilogue.0));
     let kernels = kernels.into_iter().map(|(config, us)| (config.0, Micros(us)));
-    Ok(epilogue::weighed(kernels, &problem.0, what_follows).into_iter().map(PyWeighed).collect())
+    let mut best_first = epilogue::weighed(kernels, &problem.0, what_follows);
+    // Costs are known of Hopper's GPUs only, on which some tiles take long.
+    if costs.is_some() {
+        epilogue::soonest_first(&mut best_first, &problem.0);
+    }
+    Ok(best_first.into_iter().map(PyWeighed).collect())
 }

@@ -156,6 +156,21 @@ def test_a_tile_that_is_short_of_registers_pays_for_functions() -> None:
     assert fused[0] < COSTS_H100.separate_us(small) < fused[1]
 
 
+def test_a_tile_gives_way_to_one_that_compiles_sooner_and_is_nearly_as_fast() -> None:
+    long, soon = tile(128, 256, 8), tile(128, 128, 8)
+    problem = Problem("mm", 4096, 1024, 1024, "bfloat16")
+    assert weighed([(long, 19.4), (soon, 19.5)], problem, COSTS_H100, None)[0].config == soon
+    assert weighed([(long, 19.4), (soon, 20.0)], problem, COSTS_H100, None)[0].config == long
+    assert weighed([(long, 19.4), (soon, 19.5)], problem, None, None)[0].config == long, "on unknown hardware"
+    reasons = []
+    with gpu(**H100):
+        torch_diode.install()
+        for m, n, k in ((2048, 1024, 768), (2048, 1024, 1024), (4096, 512, 768), (4096, 512, 1024)):
+            compile(lambda c, a, b: torch.addmm(c, a, b.t()).relu(), tensor((n,)), tensor((m, k)), tensor((n, k)))
+            reasons.append(torch_diode.history()[-1].why)
+    assert any("compiled sooner than the fastest tile, and predicted to take" in str(why) for why in reasons), reasons
+
+
 def test_the_model_decides_with_what_follows_and_explains_it() -> None:
     rows, layer = tensor((8192, 256)), tensor((256, 4096))
     with gpu(**H100):

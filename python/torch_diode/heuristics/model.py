@@ -144,8 +144,10 @@ def _weighed(answer: Answer, model: Model, request: Request, choice: Choice) -> 
     assert first.expected_us is not None
     scale = best.alone_us / first.expected_us
     by = f"by the model of {model.hardware.slug} ({model.digest[:12]})"
-    why = answer.why
-    if epilogue is not None:
+    why, longer = answer.why, best.us / min(one.us for one in best_first) - 1
+    if longer > 0 and not best.config.is_library:
+        why = f"compiled sooner than the fastest tile, and predicted to take {longer:.1%} longer, {by}"
+    elif epilogue is not None:
         why = f"predicted fastest with what follows, of the {WEIGHED} likeliest of {choice.ranked} configs and the library, {by}"
     elif best.config.is_library:
         why = f"no tile is predicted to be faster than the library by {DOUBT:.0%}, {by}"

@@ -1,10 +1,12 @@
 //! What a kernel costs beyond the multiplication. An epilogue becomes part of a tile's kernel, but is a
 //! kernel of its own after the library.
 
+mod compiling;
 mod costs;
 mod decision;
 mod following;
 
+pub use compiling::soonest_first;
 pub use costs::Costs;
 pub use decision::{DOUBT, Decision, NEAR, Verdict, WEIGHED, Weighed, uncounted, weighed};
 pub use following::Following;
