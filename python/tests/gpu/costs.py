@@ -37,6 +37,8 @@ class Case:
     name: str
     alone: str | None
     problem: Problem
+    rounds: bool
+    """Whether float32 is rounded to TF32."""
     epilogue: Epilogue | None
     """``None`` also if a norm takes the epilogue into its own kernel."""
     none_us: float
@@ -71,12 +73,13 @@ def read(path: Path) -> dict[str, Case]:
         sizes = re.match(r"(linear|mm) (\d+)×(\d+)×(\d+) (\w+)(?:, (.*))?$", line["name"])
         tiles = dict(_tiles(line))
         if sizes and tiles and line["part"] != "prologues":
-            linear, (m, n, k) = sizes[1] == "linear", map(int, sizes.groups()[1:4])
-            problem = Problem("mm", m, n, k, sizes[5])
+            linear, (m, n, k), rounds = sizes[1] == "linear", map(int, sizes.groups()[1:4]), sizes[5] == "tf32"
+            dtype = "float32" if rounds else sizes[5]
+            problem = Problem("mm", m, n, k, dtype)
             if linear:
-                problem = Problem("addmm", m, n, k, sizes[5], b_layout="column", bias="vector")
-            following = _epilogue(m * n, sizes[6]) if sizes[6] else None
-            found[line["name"]] = Case(line["name"], line["alone"], problem, following, line["times"][NONE], tiles)
+                problem = Problem("addmm", m, n, k, dtype, b_layout="column", bias="vector")
+            following = _epilogue(m * n, 4 if rounds else 2, sizes[6]) if sizes[6] else None
+            found[line["name"]] = Case(line["name"], line["alone"], problem, rounds, following, line["times"][NONE], tiles)
     return found
 
 
@@ -89,12 +92,12 @@ def _tiles(line: Mapping[str, Any]) -> Iterator[tuple[str, tuple[Config, float]]
             yield notes[0][2], (tile, us)
 
 
-def _epilogue(elements: int, name: str) -> Epilogue | None:
+def _epilogue(elements: int, size: int, name: str) -> Epilogue | None:
     name = name.removeprefix("3-D ")
     if "norm" in name:
         return None
     function = (FUNCTIONS[name],) if name in FUNCTIONS else ("add",)
-    product = 2 * elements
+    product = size * elements
     read = product if name in ("residual", "silu × gate") else 0
     written = 2 * product if "fp32" in name else product
     return Epilogue(function, elements, product, read, written, keeps_product="both" in name)
@@ -142,8 +145,8 @@ def decided(case: Case, heuristic: ModelHeuristic, hardware: Hardware) -> tuple[
         hardware=hardware,
         device_name=hardware.name,
         shared_memory=hardware.shared_memory,
-        tf32=False,
-        tiles_tf32=False,
+        tf32=case.rounds,
+        tiles_tf32=case.rounds,
         top_k=1,
         min_confidence=None,
         performance_threshold=None,
