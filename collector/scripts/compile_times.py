@@ -76,7 +76,8 @@ def main():
     parser.add_argument("--seconds", type=float, default=600, help="how long to go on")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
-    chance, times, until = random.Random(arguments.seed), [], time.monotonic() + arguments.seconds
+    chance, until = random.Random(arguments.seed), time.monotonic() + arguments.seconds
+    times: list[float] = []
     timed_assembly(times)
     lines = csv.writer(sys.stdout)
     lines.writerow(["dtype", "linear", "block_m", "block_n", "block_k", "num_stages", "num_warps", "k", "steps", "seconds"])
