@@ -128,7 +128,13 @@ fn is_sent_by_the_next(database_url: &str) -> (tempfile::TempDir, String) {
     let server = start(folder.path(), database_url, &format!("smtp://127.0.0.1:{port}"));
     ask_to_confirm(&server);
     let log = || std::fs::read_to_string(folder.path().join("log")).unwrap();
-    soon("a failed try", || log().contains("next try in 10 s").then_some(()));
+    // The next look for mails shows that the failed try is stored. Before, the mail is still claimed for minutes.
+    soon("the look after a failed try", || {
+        let log = log();
+        let (_, after) = log.split_once("next try in 10 s")?;
+        let (_, after) = after.split_once("UPDATE mails SET not_before")?;
+        after.contains("SELECT position FROM mails").then_some(())
+    });
     server.kill();
 
     let server = start(folder.path(), database_url, "file:mails");

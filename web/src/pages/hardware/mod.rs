@@ -85,10 +85,10 @@ fn Measured(summary: Arc<HardwareSummary>) -> impl IntoView {
     let points = use_points(Arc::clone(&summary));
     let chart = Arc::clone(&summary);
     let boards = Arc::clone(&summary);
-    let is_chart_settled = is_chart_settled(points);
     // Turns are taken in the order in which they are requested. The chart must come before the other parts. Points that
     // are there already are drawn at once.
     let is_chart_due = if points.is_there() { RwSignal::new(true) } else { due() };
+    let are_boards_due = are_boards_due(points, is_chart_due);
     let chart = move || match is_chart_due.get() {
         true => view! { <ProblemChart summary=Arc::clone(&chart) points /> }.into_any(),
         false => view! { <Skeleton height="31rem" /> }.into_any(),
@@ -112,7 +112,7 @@ fn Measured(summary: Arc<HardwareSummary>) -> impl IntoView {
             {later("31rem", &summary, |summary| view! { <FactsCard summary /> }.into_any())}
         </div>
         {move || {
-            if is_chart_settled.get() {
+            if are_boards_due.get() {
                 let summary = Arc::clone(&boards);
                 view! { <Later height="46rem"><Boards summary=Arc::clone(&summary) /></Later> }.into_any()
             } else {
@@ -122,13 +122,22 @@ fn Measured(summary: Arc<HardwareSummary>) -> impl IntoView {
     }
 }
 
-/// Whether the chart is ready, or will never have points. The boards wait for this: they are below the first
-/// screenful, and their rows would keep a slow computer from drawing the chart.
-fn is_chart_settled(points: Points) -> Memo<bool> {
+/// Whether the chart is drawn, or will never have points. The boards wait for this: they are below the first screenful,
+/// and their rows would keep a slow computer from drawing the chart.
+fn are_boards_due(points: Points, is_chart_due: RwSignal<bool>) -> RwSignal<bool> {
     let any_fault = any_fault();
-    Memo::new(move |before: Option<&bool>| {
-        before.is_some_and(|settled| *settled) || any_fault.get() || !matches!(points.get(), Load::Waiting)
-    })
+    // If the points are there already, the boards are too: a reader who went back needs the page's old height at once.
+    let are_due = RwSignal::new(points.is_there());
+    Effect::new(move |_| {
+        let is_settled = any_fault.get() || !matches!(points.get(), Load::Waiting);
+        if is_chart_due.get() && is_settled && !are_due.get_untracked() {
+            // The chart is drawn at the beginning of the next frame.
+            request_animation_frame(move || {
+                are_due.try_set(true);
+            });
+        }
+    });
+    are_due
 }
 
 /// A part of the page that is made after the parts before it.
