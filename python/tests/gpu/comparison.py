@@ -3,7 +3,8 @@
     python python/tests/gpu/comparison.py --times times.jsonl --report report.md
 
 Every case is written to the file of times as soon as it is measured, and is not measured again. Hugging Face's
-transformers must be installed for the networks.
+transformers must be installed for the networks. On a machine with several GPUs, each can measure other cases (`--only`, and
+`CUDA_VISIBLE_DEVICES`) into a file of its own; `compared.py` joins the files.
 """
 
 from __future__ import annotations
@@ -74,7 +75,8 @@ def prepare(case: Case, method: str) -> dict[str, Any]:
         torch_diode.install()
     elif method.startswith("tile "):
         torch_diode.install(heuristic=NthTile(int(method.removeprefix("tile "))))
-    return {"max_autotune_gemm": True} if method == MAX else {}
+    quiet = {"autotune_num_choices_displayed": 0, "max_autotune_report_choices_stats": False}
+    return {"max_autotune_gemm": True, **quiet} if method == MAX else {}
 
 
 def methods(part: str, tiles: int) -> list[str]:
