@@ -3,8 +3,8 @@
     python collector/scripts/compile_times.py --seconds 600 > times.csv
 
 needs Triton, and no GPU. Each line is a linear layer or an `mm` with random tile, K and type, and the seconds of processor time
-that `ptxas` took. If K is short enough, `ptxas` unrolls the loop over K, which takes long for kernels with Hopper's warp-group
-instructions. `shared/model/src/epilogue/compiling.rs` has a formula for these seconds, which was fitted to such lines.
+that `ptxas` took. fp32 is rounded to TF32. If K is short enough, `ptxas` unrolls the loop over K, which takes long for kernels
+with Hopper's warp-group instructions. `shared/model/src/epilogue/compiling.rs` has a formula for these seconds.
 """
 
 import argparse
