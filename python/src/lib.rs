@@ -39,6 +39,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<epilogue::PyWeighed>()?;
     module.add("DOUBT", DOUBT)?;
     module.add("WEIGHED", WEIGHED)?;
+    module.add_function(wrap_pyfunction!(epilogue::hides_steps, module)?)?;
     module.add_function(wrap_pyfunction!(epilogue::weighed, module)?)?;
     module.add_function(wrap_pyfunction!(limits::obstacle, module)?)?;
     module.add_function(wrap_pyfunction!(shipped::shipped_models, module)?)?;

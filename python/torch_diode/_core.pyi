@@ -22,6 +22,7 @@ __all__ = [
     "Table",
     "Weighed",
     "__version__",
+    "hides_steps",
     "obstacle",
     "shipped_models",
     "weighed",
@@ -344,5 +345,6 @@ class Weighed:
 def weighed(
     kernels: Sequence[tuple[Config, float]], problem: Problem, costs: Costs | None, epilogue: Epilogue | None
 ) -> list[Weighed]: ...
+def hides_steps(hardware: Hardware, problem: Problem, config: Config) -> bool: ...
 def obstacle(problem: Problem, config: Config, shared_memory: int, *, tf32: bool = False) -> str | None: ...
 def shipped_models() -> list[tuple[str, bytes]]: ...

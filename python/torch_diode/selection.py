@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from . import messages
-from ._core import Hardware, obstacle
+from ._core import Hardware, hides_steps, obstacle
 from .heuristics import Answer, Candidate, Heuristic, Request
 from .inductor import config, epilogues, kernels
 from .kernels import Offer
@@ -203,9 +203,16 @@ def _runnable(candidate: Candidate, request: Request, offer: Offer | None) -> tu
         offered = not candidate.config.is_library or kernels.offers_library()
         choice = None
     else:
-        choice = offer.choice(candidate)
+        choice = offer.choice(candidate, hides_steps=_hides_steps(candidate, request))
         offered = choice is not None
     return (choice,) if offered else f"{candidate.config.label}: its template is not offered here"
+
+
+def _hides_steps(candidate: Candidate, request: Request) -> bool:
+    """Whether the kernel would take long to compile if its loop were unrolled. An entry of Inductor's own table stays as it is."""
+    if request.hardware is None or not request.tiles_tf32 or candidate.params is not None:
+        return False
+    return hides_steps(request.hardware, request.problem, candidate.config)
 
 
 def _pick(decision: Decision) -> Pick:

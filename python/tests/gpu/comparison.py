@@ -162,6 +162,11 @@ def left(given: Sequence[Case], path: Path) -> list[Case]:
     return [case for case in given if case.name not in known]
 
 
+def has_one_of(names: str, case: Case) -> bool:
+    """Whether one of the names, which commas separate, is part of the case's name. Every case has the empty name."""
+    return any(name in case.name for name in names.split(","))
+
+
 def with_time(given: Sequence[Case], until: float) -> Iterator[Case]:
     """Yields cases until the time is over."""
     for at, case in enumerate(given):
@@ -189,7 +194,7 @@ def main() -> None:
         "--autotuned", default="", help="networks with one of these in their names, by commas, are autotuned too; all by default"
     )
     parser.add_argument("--autotune-seconds", type=float, default=1e9, help="autotune no network after so long")
-    parser.add_argument("--only", default="", help="cases whose names contain this")
+    parser.add_argument("--only", default="", help="cases with one of these in their names, by commas; all by default")
     parser.add_argument("--workers", type=int, default=max(1, (os.cpu_count() or 2) - 1))
     parser.add_argument("--seconds", type=float, default=1e9, help="begin no case after so long")
     parser.add_argument("--share", type=int, help=argparse.SUPPRESS)
@@ -200,7 +205,7 @@ def main() -> None:
         case
         for part in arguments.parts.split(",")
         for case in left(PARTS[part](), arguments.times)
-        if arguments.only in case.name
+        if has_one_of(arguments.only, case)
     ]
     kernels = [case for case in given if case.part != "networks"]
     nets = [case for case in given if case.part == "networks"]
@@ -209,8 +214,7 @@ def main() -> None:
         # users do it: rows that are no multiple of 16 bytes are padded.
         warm_up(nets[0])
         for case in with_time(nets, until):
-            named = any(name in case.name for name in arguments.autotuned.split(","))
-            autotuned = named and time.time() < autotuned_until
+            autotuned = has_one_of(arguments.autotuned, case) and time.time() < autotuned_until
             keep(case, measured_network(case, autotuned), arguments.times)
     if kernels:
         with config.patch(shape_padding=False), tempfile.TemporaryDirectory() as folder:

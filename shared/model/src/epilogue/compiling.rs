@@ -1,8 +1,8 @@
 //! How long a tile's kernel takes to compile if sizes are part of its code, as in Inductor's.
 //!
 //! `ptxas` then knows how often the loop over K runs. If the loop is short enough, it writes all its
-//! steps one after the other, which takes seconds for kernels with Hopper's warp-group instructions.
-//! `docs/measurements/plugin.md` has the times that these numbers were fitted to.
+//! steps one after the other (it unrolls the loop), which takes seconds for kernels with Hopper's warp-group
+//! instructions. `docs/measurements/plugin.md` has the times that these numbers were fitted to.
 
 use diode_core::{Config, DType, Layout, Problem, Tile};
 
@@ -13,8 +13,14 @@ const SHARE_PER_SECOND: f64 = 0.01;
 /// Compiling for longer than this counts no more.
 const MOST_SECONDS: f64 = 3.0;
 
+/// A kernel in TF32 hides how often its loop runs, if unrolling it would take longer than this. Unrolled loops
+/// are 1.6 % faster in half precision, and 0.1 % in TF32.
+const SOON_SECONDS: f64 = 0.5;
+
 /// A loop is unrolled if its steps have no more instructions than this together.
 const MOST_UNROLLED: f64 = 3200.0;
+/// `ptxas` unrolls some loops with a few more.
+const PERHAPS_UNROLLED: f64 = 1.5 * MOST_UNROLLED;
 /// Instructions of a step, beside its copies and multiplications.
 const INSTRUCTIONS: f64 = 20.0;
 const PER_COPY: f64 = 4.0;
@@ -37,34 +43,74 @@ pub fn soonest_first(best_first: &mut [Weighed], problem: &Problem) {
     }
 }
 
+/// Whether a tile's kernel should hide from `ptxas` how often its loop over K runs, so that it is not unrolled.
+/// A kernel in fp32 is taken to round to TF32.
+#[must_use]
+pub fn hides_steps(config: &Config, problem: &Problem) -> bool {
+    // Only the template for `mm` is known to do so.
+    let Config::Mm(tile) = config else { return false };
+    let steps = Loop::of(tile, problem);
+    problem.a_dtype == DType::Float32
+        && may_use_warp_groups(tile, problem)
+        && steps.instructions() <= PERHAPS_UNROLLED
+        && steps.seconds() > SOON_SECONDS
+}
+
 /// How many seconds the unrolled loop of a kernel takes in `ptxas` on a core of 2026. 0 if it is not
 /// unrolled, and for other instructions than Hopper's, which are compiled soon in any case.
 fn compile_seconds(config: &Config, problem: &Problem) -> f64 {
     let (Config::Mm(tile) | Config::Bmm(tile)) = config else { return 0.0 };
-    if !multiplies_by_warp_groups(tile, problem) {
+    let rounds = problem.a_dtype != DType::Float32 || tile.allow_tf32;
+    if !rounds || !may_use_warp_groups(tile, problem) || hides_steps(config, problem) {
         return 0.0;
     }
-    let bytes_of_k = u64::from(tile.block_k) * problem.a_dtype.size();
-    let steps = problem.k.div_ceil(u64::from(tile.block_k)) as f64;
-    // A copy moves 16 bytes for each thread, a multiplication takes 64 rows and 32 bytes of K.
-    let copies = |block: u32| (u64::from(block) * bytes_of_k).div_ceil(16 * 32 * u64::from(tile.num_warps));
-    let multiplications =
-        u64::from(tile.block_m).div_ceil(16 * u64::from(tile.num_warps)) * (bytes_of_k / 32);
-    let step = INSTRUCTIONS
-        + PER_COPY * (copies(tile.block_m) + copies(tile.block_n)) as f64
-        + PER_MULTIPLICATION * multiplications as f64;
-    if steps * step > MOST_UNROLLED {
-        return 0.0;
-    }
-    let values = f64::from(tile.block_m * tile.block_n) / f64::from(32 * tile.num_warps);
-    let (work, bytes) = (values * steps, bytes_of_k as f64);
-    SECONDS * work * work.sqrt() * (bytes * bytes.sqrt()).sqrt()
+    let steps = Loop::of(tile, problem);
+    if steps.instructions() <= MOST_UNROLLED { steps.seconds() } else { 0.0 }
 }
 
-fn multiplies_by_warp_groups(tile: &Tile, problem: &Problem) -> bool {
+/// The loop over K of a kernel with warp-group instructions.
+struct Loop {
+    steps: f64,
+    instructions_per_step: f64,
+    /// How many values of the product a thread holds.
+    values: f64,
+    bytes_of_k: f64,
+}
+
+impl Loop {
+    fn of(tile: &Tile, problem: &Problem) -> Self {
+        let bytes_of_k = u64::from(tile.block_k) * problem.a_dtype.size();
+        // A copy moves 16 bytes for each thread, a multiplication takes 64 rows and 32 bytes of K.
+        let copies =
+            |block: u32| (u64::from(block) * bytes_of_k).div_ceil(16 * 32 * u64::from(tile.num_warps));
+        let multiplications =
+            u64::from(tile.block_m).div_ceil(16 * u64::from(tile.num_warps)) * (bytes_of_k / 32);
+        Self {
+            steps: problem.k.div_ceil(u64::from(tile.block_k)) as f64,
+            instructions_per_step: INSTRUCTIONS
+                + PER_COPY * (copies(tile.block_m) + copies(tile.block_n)) as f64
+                + PER_MULTIPLICATION * multiplications as f64,
+            values: f64::from(tile.block_m * tile.block_n) / f64::from(32 * tile.num_warps),
+            bytes_of_k: bytes_of_k as f64,
+        }
+    }
+
+    /// Of all steps together.
+    fn instructions(&self) -> f64 {
+        self.steps * self.instructions_per_step
+    }
+
+    /// The seconds if it is unrolled.
+    fn seconds(&self) -> f64 {
+        let work = self.values * self.steps;
+        SECONDS * work * work.sqrt() * (self.bytes_of_k * self.bytes_of_k.sqrt()).sqrt()
+    }
+}
+
+/// Whether there are warp-group instructions for a tile, in fp32 those for TF32.
+fn may_use_warp_groups(tile: &Tile, problem: &Problem) -> bool {
     let along_k = (problem.a_layout, problem.b_layout) == (Layout::Row, Layout::Column);
-    let has_instruction = problem.a_dtype != DType::Float32 || (tile.allow_tf32 && along_k);
-    has_instruction && tile.block_m >= 64 && tile.num_warps >= 4
+    (problem.a_dtype != DType::Float32 || along_k) && tile.block_m >= 64 && tile.num_warps >= 4
 }
 
 #[cfg(test)]
@@ -92,9 +138,26 @@ mod tests {
             ([64, 128, 32], 4, 4, 768, DType::Float32, 1.29),
             ([64, 64, 32], 4, 4, 768, DType::Float32, 0.41),
         ] {
-            let found = compile_seconds(&tile(blocks, stages, warps), &linear(1024, k, dtype));
+            let tile = Tile::new(blocks[0], blocks[1], blocks[2], stages, warps);
+            let found = Loop::of(&tile, &linear(1024, k, dtype)).seconds();
             assert!((0.6..1.6).contains(&(found / measured)), "{blocks:?} w{warps}: {found} of {measured}");
         }
+    }
+
+    #[test]
+    fn in_tf32_a_loop_that_would_take_long_hides_its_steps() {
+        let in_tf32 = |k| linear(1024, k, DType::Float32);
+        let large = tile([128, 128, 32], 5, 4);
+        assert!(hides_steps(&large, &in_tf32(768)));
+        assert_eq!(compile_seconds(&large, &in_tf32(768)), 0.0);
+        assert!(hides_steps(&large, &in_tf32(1024)), "it may be unrolled");
+        assert!(!hides_steps(&large, &in_tf32(2048)), "the loop is too long to be unrolled");
+        assert!(!hides_steps(&tile([64, 16, 32], 5, 4), &in_tf32(256)), "it compiles soon");
+        assert!(!hides_steps(&tile([128, 128, 32], 5, 2), &in_tf32(768)), "too few warps for a group");
+        assert!(!hides_steps(&tile([128, 128, 64], 3, 4), &linear(1024, 1024, DType::BFloat16)));
+        assert!(!hides_steps(&Config::Library, &in_tf32(768)));
+        let bmm = Config::Bmm(Tile::new(128, 128, 32, 5, 4));
+        assert!(!hides_steps(&bmm, &in_tf32(768)), "its template has another loop");
     }
 
     #[test]

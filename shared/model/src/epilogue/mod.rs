@@ -6,7 +6,7 @@ mod costs;
 mod decision;
 mod following;
 
-pub use compiling::soonest_first;
+pub use compiling::{hides_steps, soonest_first};
 pub use costs::Costs;
 pub use decision::{DOUBT, Decision, NEAR, Verdict, WEIGHED, Weighed, uncounted, weighed};
 pub use following::Following;
