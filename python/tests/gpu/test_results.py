@@ -10,8 +10,10 @@ from figures import Report
 from shapes import random_problems
 from torch._dynamo.utils import counters
 from torch._inductor import config
+from torch._inductor.utils import run_and_get_code
 
 import torch_diode
+from torch_diode.inductor import steps
 
 TILE = {"block_m": 128, "block_n": 64, "block_k": 64, "num_stages": 3, "num_warps": 4}
 TOLERANCE = {torch.float16: 4e-3, torch.bfloat16: 2e-2, torch.float32: 1e-4}
@@ -87,6 +89,28 @@ def test_tf32_on_and_off(precision: str) -> None:
         off = error(torch.compile(torch.mm)(a, b), a.double() @ b.double())
         assert (1e-5 < off < 1e-2) if precision == "high" else (off < 1e-5), f"relative error {off:.2g}"
         assert torch_diode.explain()[0].source == "function"
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+@pytest.mark.parametrize("k", [512, 500])
+def test_hidden_steps_change_no_result(k: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    try:
+        large = {"block_m": 128, "block_n": 128, "block_k": 32, "num_stages": 5, "num_warps": 4}
+        torch_diode.install(heuristic=lambda problem: large)
+        x, w = randn(1000, k, dtype=torch.float32), randn(1576, k, dtype=torch.float32)
+        product = lambda x, w: (x @ w.t()).relu()
+        hidden, code = run_and_get_code(torch.compile(product), x, w)
+        assert "tl.program_id(2)" in code[0]
+        assert error(hidden, product(x.double(), w.double())) < 1e-2
+        monkeypatch.setattr(steps, "hiding", lambda template, inputs: template)
+        torch._dynamo.reset()
+        with config.patch(force_disable_caches=True):
+            shown, code = run_and_get_code(torch.compile(product), x, w)
+        assert "tl.program_id(2)" not in code[0]
+        assert torch.equal(hidden, shown)
     finally:
         torch.set_float32_matmul_precision(before)
 
