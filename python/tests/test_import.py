@@ -98,6 +98,14 @@ def test_a_torch_that_lacks_a_module_leaves_the_plug_in_out_with_one_line() -> N
     assert "this torch is not supported" in run(absent + says)
 
 
+def test_without_a_decision_it_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch_diode.install()
+    monkeypatch.setattr(status, "has_gpu", lambda: False)
+    assert "for GPUs only, and this machine shows none" in str(torch_diode.explain())
+    monkeypatch.setattr(status, "has_gpu", lambda: True)
+    assert "takes from its cache is not decided again" in str(torch_diode.explain())
+
+
 @pytest.mark.parametrize("broken", ["DIODE_TOP_K", "DIODE_MODEL", "DIODE_TABLE", "DIODE_HARDWARE"])
 def test_a_bad_variable_is_named_in_the_status(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(status, "has_gpu", lambda: True)
@@ -145,7 +153,7 @@ def test_the_command_runs_the_program(diode: str, monkeypatch: pytest.MonkeyPatc
     assert command.main(["toolkit", "no-such-command"]) == 2
     monkeypatch.setenv("DIODE_PROGRAM", "/no/such/diode")
     assert command.main(["toolkit", "--version"]) == 1
-    assert "expected the program; build it" in capfd.readouterr().err
+    assert "/no/such/diode: the program `diode` is not there; build it" in capfd.readouterr().err
     assert command.main(["status"]) == 0
     assert json.loads(capfd.readouterr().out)["import"]["version"] == torch_diode.__version__
     assert command.main([]) == 2

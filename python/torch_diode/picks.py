@@ -6,6 +6,7 @@ import collections
 import dataclasses
 import threading
 
+from . import status
 from ._core import Problem
 from .heuristics import Candidate
 
@@ -68,10 +69,13 @@ class Explanation(list[Pick]):
 
     def __str__(self) -> str:
         if not self:
-            return (
-                "torch_diode decided nothing since it was installed. A graph that Inductor takes from its cache is not "
-                "decided again: set torch.compiler.config.force_disable_caches = True to see it."
+            why_not = (
+                "A graph that Inductor takes from its cache is not decided again: "
+                "set torch.compiler.config.force_disable_caches = True to see it."
+                if status.has_gpu()
+                else "It picks kernels for GPUs only, and this machine shows none."
             )
+            return f"torch_diode decided nothing since it was installed. {why_not}"
         return "\n".join(line for pick in self for line in pick.lines())
 
     __repr__ = __str__

@@ -18,9 +18,10 @@ def program() -> str:
     beside = Path(sys.executable).parent / "diode"
     found: str | None = named or (str(beside) if beside.is_file() else shutil.which("diode"))
     if found is None or not os.access(found, os.X_OK):
+        place = found or "on the path and beside this Python"
         raise DiodeError(
-            f"diode: got {found or 'no such program on the path'}, expected the program; build it with "
-            "`cargo build --release -p diode-collector`, or name it by DIODE_PROGRAM"
+            f"{place}: the program `diode` is not there; build it with `cargo build --release -p diode-collector`, "
+            "and put it on the path or name it by DIODE_PROGRAM"
         )
     return found
 

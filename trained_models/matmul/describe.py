@@ -91,7 +91,9 @@ def checked(path):
 
 
 def card(model, header, about, validation, given):
-    trainable = [t for name, t in header.items() if name != "__metadata__" and "normalisation" not in name]
+    # `tiles` says to which tiles the values belong.
+    is_learnt = lambda name: name not in ("__metadata__", "tiles") and "normalisation" not in name
+    trainable = [t for name, t in header.items() if is_learnt(name)]
     parameters = sum(product(tensor["shape"]) for tensor in trainable)
     limits = model.parent / "limits.json"
     created = about["training"]["created_at"]
