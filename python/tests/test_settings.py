@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -43,7 +44,9 @@ def test_arguments_come_before_variables_before_defaults(monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("variable", "value", "expected"),
     [
-        ("DIODE_TOP_K", "many", "a number from 1 on"),
+        ("DIODE_TOP_K", "many", "a number from 1 to"),
+        ("DIODE_TOP_K", "²", "a number from 1 to"),
+        ("DIODE_TOP_K", "9" * 30, "a number from 1 to"),
         ("DIODE_FAST_AUTOTUNE", "maybe", "1 or 0"),
         ("DIODE_CONFIDENCE_THRESHOLD", "high", "a number, or none"),
         ("DIODE_PERFORMANCE_THRESHOLD", "0.5", "a factor of at least 1"),
@@ -56,10 +59,34 @@ def test_a_bad_variable_is_named(variable: str, value: str, expected: str, monke
     assert not torch_diode.is_installed()
 
 
-@pytest.mark.parametrize(("name", "value"), [("top_k", 0), ("min_confidence", 1.5), ("performance_threshold", 0.9)])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("top_k", 0),
+        ("top_k", 10**30),
+        ("top_k", True),
+        ("min_confidence", 1.5),
+        ("min_confidence", "x"),
+        ("performance_threshold", 0.9),
+        ("performance_threshold", "x"),
+        ("fast_autotune", "no"),
+        ("fallback_to_autotune", 5),
+        ("nearest", "yes"),
+        ("hardware", 5),
+        ("model", 5),
+        ("table", []),
+    ],
+)
 def test_a_bad_argument_is_named(name: str, value: Any) -> None:
-    with pytest.raises(DiodeError, match=f"{name}: got {value}"):
+    with pytest.raises(DiodeError, match=re.escape(f"{name}: got {value!r}, expected ")):
         torch_diode.install(**{name: value})
+    assert not torch_diode.is_installed()
+
+
+@pytest.mark.parametrize(("name", "value"), [("top_k_configs", 0), ("performance_threshold", 0.1)])
+def test_a_bad_argument_of_a_handler_is_refused_at_once(name: str, value: Any) -> None:
+    with pytest.raises(DiodeError, match=f"got {value}, expected "):
+        torch_diode.create_diode_choices(**{name: value})
 
 
 def test_files_can_be_named_by_variables(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -102,3 +102,14 @@ def test_with_another_template_of_a_future_torch_a_loop_is_that_of_inductor(monk
         assert loops(product(768)) == [False]
     finally:
         steps._edited.cache_clear()
+
+
+def test_a_model_that_stands_in_says_nothing_about_compiling() -> None:
+    with gpu(name="NVIDIA GeForce RTX 4090", gcnArchName="NVIDIA GeForce RTX 4090", minor=9, major=8):
+        torch_diode.install(heuristic=lambda problem: {**LARGE, "num_stages": 2}, hardware="nvidia-h200")
+        code = compile(lambda x, w: x @ w.t(), tensor((1576, 768), torch.float32), tensor((768, 768), torch.float32))
+    assert loops(code) == [False]
+
+
+def test_the_name_of_the_template_does_not_matter() -> None:
+    assert loops(product(768, tile={**LARGE, "template": "triton::bmm"})) == [True]

@@ -63,6 +63,10 @@ def install(
             "pick_unjudged": pick_unjudged,
         }
     )
+    if hardware is not None and not isinstance(hardware, str):
+        raise DiodeError(f"hardware: got {hardware!r}, expected a device's name or a slug such as nvidia-h200")
+    if not isinstance(nearest, bool):
+        raise DiodeError(f"nearest: got {nearest!r}, expected True or False")
     name = hardware or os.environ.get("DIODE_HARDWARE")
     known = Hardware.find(name) if name else None
     if name and known is None:
@@ -81,10 +85,10 @@ def install(
 def _heuristics(model: Any, table: Any, heuristic: Any, nearest: bool, asked_for: str | None) -> list[Heuristic]:
     several = heuristic if isinstance(heuristic, (list, tuple)) else [] if heuristic is None else [heuristic]
     chain = [as_heuristic(one) for one in several]
-    table = table if table is not None else os.environ.get("DIODE_TABLE")
+    table = table if table is not None else os.environ.get("DIODE_TABLE") or None
     if table is not None:
         chain.append(table_heuristic(table, nearest=nearest))
-    model = model if model is not None else os.environ.get("DIODE_MODEL")
+    model = model if model is not None else os.environ.get("DIODE_MODEL") or None
     if model is not None:
         found = [models.load(one) for one in (model if isinstance(model, (list, tuple)) else [model])]
     else:

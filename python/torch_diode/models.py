@@ -29,6 +29,8 @@ def load(model: str | os.PathLike[str] | Model) -> Model:
     """A model from a file, or an available model by its name, such as ``NVIDIA-H200-matmul``."""
     if isinstance(model, Model):
         return model
+    if not isinstance(model, (str, os.PathLike)):
+        raise DiodeError(f"model: got {model!r}, expected a Model, a file or a model's name")
     path = os.fspath(model)
     if os.path.exists(path):
         return Model.load(path)

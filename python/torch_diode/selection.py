@@ -210,9 +210,11 @@ def _runnable(candidate: Candidate, request: Request, offer: Offer | None) -> tu
 
 def _hides_steps(candidate: Candidate, request: Request) -> bool:
     """Whether the kernel would take long to compile if its loop were unrolled. An entry of Inductor's own table stays as it is."""
-    if request.hardware is None or not request.tiles_tf32 or candidate.params is not None:
+    # Hardware whose model stands in for this device's says nothing about compiling.
+    device = Hardware.find(request.device_name)
+    if device is None or not request.tiles_tf32 or candidate.params is not None:
         return False
-    return hides_steps(request.hardware, request.problem, candidate.config)
+    return hides_steps(device, request.problem, candidate.config)
 
 
 def _pick(decision: Decision) -> Pick:

@@ -7,6 +7,7 @@ the key of Inductor's graph cache, so a graph that was compiled under other sett
 from __future__ import annotations
 
 import dataclasses
+import numbers
 import os
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -15,6 +16,9 @@ from ._core import DiodeError
 from .inductor import Undo
 
 BACKEND = "DIODE"
+
+# Far more than a space has configs.
+_MOST_PICKS = 1_000_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,8 +62,8 @@ def _number(text: str) -> float | None:
 
 
 def _count(text: str) -> int:
-    if not text.isdigit() or int(text) == 0:
-        raise ValueError("a number from 1 on")
+    if not (text.isascii() and text.isdigit()):
+        raise ValueError(f"a number from 1 to {_MOST_PICKS}")
     return int(text)
 
 
@@ -97,12 +101,20 @@ def initial(chosen: Mapping[str, Any]) -> dict[str, Any]:
 
 def _check(settings: Settings) -> None:
     top_k, share, factor = settings.top_k, settings.min_confidence, settings.performance_threshold
-    if not isinstance(top_k, int) or top_k < 1:
-        raise DiodeError(f"top_k: got {top_k}, expected a number from 1 on")
-    if share is not None and not 0 <= share <= 1:
-        raise DiodeError(f"min_confidence: got {share}, expected a probability from 0 to 1, or None")
-    if factor is not None and not factor >= 1:
-        raise DiodeError(f"performance_threshold: got {factor}, expected a factor of at least 1, or None")
+    if not isinstance(top_k, int) or isinstance(top_k, bool) or not 1 <= top_k <= _MOST_PICKS:
+        raise DiodeError(f"top_k: got {top_k!r}, expected a number from 1 to {_MOST_PICKS}")
+    if share is not None and not (_is_number(share) and 0 <= share <= 1):
+        raise DiodeError(f"min_confidence: got {share!r}, expected a probability from 0 to 1, or None")
+    if factor is not None and not (_is_number(factor) and factor >= 1):
+        raise DiodeError(f"performance_threshold: got {factor!r}, expected a factor of at least 1, or None")
+    for field, entry in _ENTRIES.items():
+        value = getattr(settings, field)
+        if entry.value_type is bool and not isinstance(value, bool):
+            raise DiodeError(f"{field}: got {value!r}, expected True or False")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
 def add_entries(values: Mapping[str, Any]) -> Undo:

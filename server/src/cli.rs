@@ -1,5 +1,7 @@
 //! The command line.
 
+use std::fmt::Display;
+use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -148,7 +150,7 @@ impl Cli {
             }
             Command::Migrate { data } => {
                 open(data).await?.store.close().await;
-                eprintln!("the database is up to date");
+                say(&"the database is up to date");
             }
             Command::Settings { .. } => admin::print(&explained()?)?,
             Command::Admin { command: AdminCommand::Accounts(command) } => {
@@ -165,14 +167,14 @@ impl Cli {
                 let backend = open(data).await?;
                 let outcome = admin::seed(&backend, &folder).await;
                 backend.store.close().await;
-                eprintln!("{}", outcome?);
+                say(&outcome?);
             }
             Command::Admin { command: AdminCommand::Verify { data } } => {
                 let backend = open_existing(data).await?;
                 let outcome = admin::verify(&backend).await;
                 backend.store.close().await;
                 let report = outcome?;
-                eprintln!("{report}");
+                say(&report);
                 if !report.is_clean() {
                     return Ok(ExitCode::FAILURE);
                 }
@@ -183,7 +185,7 @@ impl Cli {
                 let made = admin::backup::make(&backend, &settings.database_url, &folder).await;
                 backend.store.close().await;
                 let made = made?;
-                eprintln!("{made}");
+                say(&made);
                 if !made.lost.is_empty() || !made.damaged.is_empty() {
                     return Ok(ExitCode::FAILURE);
                 }
@@ -191,10 +193,10 @@ impl Cli {
             Command::Admin { command: AdminCommand::CheckBackup { folder } } => {
                 let (manifest, problems) = admin::backup::check(&folder).await?;
                 for problem in &problems {
-                    eprintln!("{problem}");
+                    say(problem);
                 }
                 let (blobs, wrong) = (manifest.blobs.len(), problems.len());
-                eprintln!("the backup of {}: {blobs} blobs, {wrong} problems", manifest.made_at);
+                say(&format_args!("the backup of {}: {blobs} blobs, {wrong} problems", manifest.made_at));
                 if wrong > 0 {
                     return Ok(ExitCode::FAILURE);
                 }
@@ -202,7 +204,7 @@ impl Cli {
             Command::Admin { command: AdminCommand::RestoreBackup { folder, data } } => {
                 let settings = Settings::resolve(data, ServingArgs::default())?;
                 let restored = admin::backup::restore(&settings, &folder).await?;
-                eprintln!("{restored}");
+                say(&restored);
                 if !restored.verified.is_clean() {
                     return Ok(ExitCode::FAILURE);
                 }
@@ -211,7 +213,7 @@ impl Cli {
                 let backend = open_existing(data).await?;
                 let outcome = admin::sweep(&backend, young, Now::read()).await;
                 backend.store.close().await;
-                eprintln!("{}", outcome?);
+                say(&outcome?);
             }
         }
         Ok(ExitCode::SUCCESS)
@@ -273,4 +275,9 @@ async fn stop_signal() {
         tracing::error!("signals cannot be heard, so only a kill will stop this: {error}");
         std::future::pending::<()>().await;
     }
+}
+
+/// Writes a line to stderr. If its reader is gone, the command goes on without it.
+fn say(line: &impl Display) {
+    _ = writeln!(io::stderr().lock(), "{line}");
 }

@@ -1,6 +1,7 @@
 //! Lines on stderr that say what happens: text for people, or JSON for supervisors.
 
 use std::cell::RefCell;
+use std::io::{self, Write as _};
 use std::sync::OnceLock;
 
 use clap::ValueEnum;
@@ -63,17 +64,14 @@ pub(crate) fn on_device(name: &str) {
     DEVICE.with_borrow_mut(|device| *device = Some(name.to_owned()));
 }
 
-/// Writes a line. `facts` is an object that appears only in JSON; the message states the facts in
-/// words.
-#[expect(clippy::print_stderr, reason = "this is the one place")]
+/// Writes a line to stderr. `facts` is an object that appears only in JSON; the message states the facts in
+/// words. If stderr cannot be written, for example because its reader is gone, the work goes on without it.
 pub(crate) fn event(level: Level, facts: &Value, message: &str) {
     DEVICE.with_borrow(|device| {
         let device = device.as_deref();
-        if is_json() {
-            eprintln!("{}", as_json(level, device, facts, message));
-        } else {
-            eprintln!("{}", as_text(level, device, message));
-        }
+        let line =
+            if is_json() { as_json(level, device, facts, message) } else { as_text(level, device, message) };
+        _ = writeln!(io::stderr().lock(), "{line}");
     });
 }
 

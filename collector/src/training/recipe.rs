@@ -349,13 +349,14 @@ impl Recipe {
     }
 }
 
-/// Refuses names of torch's model files, because this program writes another format.
+/// Refuses names of other files, such as torch's models, because this program writes another format.
 pub(crate) fn check_model_name(path: &Path) -> Result<(), Usage> {
-    if path.extension().is_some_and(|ending| ending == "pt" || ending == "pth") {
-        return Err(Usage::new(format!(
-            "{}: got a name of torch's format, expected one that ends in .safetensors, which is what is written",
-            path.display()
-        )));
+    match path.extension() {
+        Some(ending) if !ending.eq_ignore_ascii_case("safetensors") => Err(Usage::new(format!(
+            "{}: got a name that ends in .{}, expected .safetensors, the format that is written",
+            path.display(),
+            ending.display()
+        ))),
+        _ => Ok(()),
     }
-    Ok(())
 }

@@ -163,6 +163,33 @@ fn help_goes_to_stdout_and_every_command_is_in_it() {
     assert!(!help.contains("worker"), "{help}");
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_stderr_that_cannot_be_written_ends_nothing() {
+    let sandbox = Sandbox::new();
+    let run = |arguments: &[&str]| {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        sandbox.command(arguments).stderr(full).output().unwrap()
+    };
+    // The prediction comes with a note, since no model was trained on such sizes.
+    let predicted = run(&["predict", "1x1x1", "--hardware", "nvidia-h100"]);
+    assert!(predicted.status.success() && !predicted.stdout.is_empty());
+    assert_eq!(run(&["stats", "no-such-file"]).status.code(), Some(1));
+    let collect = [
+        "collect",
+        "--backend",
+        "cpu",
+        "--num-shapes",
+        "1",
+        "--max-size",
+        "64",
+        "--output",
+        "out.msgpack.zst",
+    ];
+    assert!(run(&collect).status.success());
+    assert!(sandbox.dataset("out.msgpack.zst").timings() > 0);
+}
+
 #[test]
 fn detect_describes_the_cpu() {
     let node: Value = serde_json::from_str(&Sandbox::new().ok(&["detect", "--json"])).unwrap();

@@ -54,6 +54,8 @@ def table_heuristic(table: Any, *, nearest: bool = False) -> Heuristic:
         return TableHeuristic(table, nearest=nearest)
     if isinstance(table, Mapping):
         return InductorTableHeuristic(table)
+    if not isinstance(table, (str, os.PathLike)):
+        raise DiodeError(f"table: got {table!r}, expected a Table, a file or a dict in the form of Inductor's lookup table")
     path = os.fspath(table)
     try:
         with open(path, "rb") as file:

@@ -34,6 +34,7 @@ class DiodeInductorChoices(hooks.InductorChoices):
         self._arguments = (model_path, device, top_k_configs, enable_fallback, performance_threshold)
         self._enable_fallback = enable_fallback
         self._chosen = {"top_k": top_k_configs, "performance_threshold": performance_threshold}
+        settings.initial(self._chosen)  # Refuses wrong values now, and not in each compile.
         self._own: Selector | None = None
         if heuristics is not None:
             self._own = Selector(heuristics)

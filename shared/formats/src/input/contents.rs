@@ -17,6 +17,7 @@ pub(crate) const PARQUET_MAGIC: &[u8] = b"PAR1";
 pub enum FileKind {
     Timings,
     LookupTable,
+    InductorTable,
     ShapeSet,
     ReferenceConfigs,
     Model,
@@ -29,6 +30,7 @@ impl FileKind {
         match self {
             Self::Timings => "a dataset of timings",
             Self::LookupTable => "a lookup table (configs without times)",
+            Self::InductorTable => "a lookup table of Inductor (for `torch_diode.install` or torch itself)",
             Self::ShapeSet => "a shape set (problems without timings)",
             Self::ReferenceConfigs => "a solution (a list of configs without timings)",
             Self::Model => "a model (safetensors)",
@@ -72,6 +74,9 @@ pub fn recognise(bytes: &[u8]) -> Option<FileKind> {
     let first = head.iter().copied().find(|byte| !byte.is_ascii_whitespace())?;
     if !matches!(first, b'{' | b'[' | 0x80..=0x8f | 0xde | 0xdf) {
         return columns(head);
+    }
+    if has("\"template_id\"") {
+        return Some(FileKind::InductorTable);
     }
     if has("hardware") {
         return list_follows(head, "\"config\"").then_some(FileKind::LookupTable);
@@ -150,6 +155,7 @@ mod tests {
             ("name;grid;block_m;num_warps\n", Some(FileKind::ReferenceConfigs)),
             ("{\"hardware\": {\"solution\": {\"config\" : [", Some(FileKind::LookupTable)),
             ("{\"hardware\": {\"timed_configs\": [{\"config\": {", Some(FileKind::Timings)),
+            ("{\"NVIDIA H200+mm\": [{\"template_id\": \"aten::mm\"}]}", Some(FileKind::InductorTable)),
             ("{\"hardware\": {\"config\": {", None),
             ("op,M,time_ns,time_ms\n", Some(FileKind::Timings)),
             ("PAR1", Some(FileKind::Timings)),

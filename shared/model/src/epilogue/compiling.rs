@@ -47,10 +47,11 @@ pub fn soonest_first(best_first: &mut [Weighed], problem: &Problem) {
 /// A kernel in fp32 is taken to round to TF32.
 #[must_use]
 pub fn hides_steps(config: &Config, problem: &Problem) -> bool {
-    // Only the template for `mm` is known to do so.
-    let Config::Mm(tile) = config else { return false };
+    let (Config::Mm(tile) | Config::Bmm(tile)) = config else { return false };
     let steps = Loop::of(tile, problem);
-    problem.a_dtype == DType::Float32
+    // Only the template for `mm` is known to do so.
+    !problem.op.is_batched()
+        && problem.a_dtype == DType::Float32
         && may_use_warp_groups(tile, problem)
         && steps.instructions() <= PERHAPS_UNROLLED
         && steps.seconds() > SOON_SECONDS
@@ -156,8 +157,9 @@ mod tests {
         assert!(!hides_steps(&tile([128, 128, 32], 5, 2), &in_tf32(768)), "too few warps for a group");
         assert!(!hides_steps(&tile([128, 128, 64], 3, 4), &linear(1024, 1024, DType::BFloat16)));
         assert!(!hides_steps(&Config::Library, &in_tf32(768)));
-        let bmm = Config::Bmm(Tile::new(128, 128, 32, 5, 4));
-        assert!(!hides_steps(&bmm, &in_tf32(768)), "its template has another loop");
+        let batched = ProblemFields::plain(Op::Bmm, 4, 4096, 1024, 768, DType::Float32);
+        let batched = Problem::new(ProblemFields { b_layout: Layout::Column, ..batched }).unwrap();
+        assert!(!hides_steps(&large, &batched), "its template has another loop");
     }
 
     #[test]
