@@ -13,7 +13,7 @@ import pytest
 
 import torch_diode
 from torch_diode import __main__ as command
-from torch_diode import status
+from torch_diode import machine, status
 
 STATUS = "import json, sys, torch_diode; print(json.dumps([torch_diode.get_import_status(), sorted(sys.modules)]))"
 
@@ -100,15 +100,15 @@ def test_a_torch_that_lacks_a_module_leaves_the_plug_in_out_with_one_line() -> N
 
 def test_without_a_decision_it_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     torch_diode.install()
-    monkeypatch.setattr(status, "has_gpu", lambda: False)
+    monkeypatch.setattr(machine, "has_gpu", lambda: False)
     assert "for GPUs only, and this machine shows none" in str(torch_diode.explain())
-    monkeypatch.setattr(status, "has_gpu", lambda: True)
+    monkeypatch.setattr(machine, "has_gpu", lambda: True)
     assert "takes from its cache is not decided again" in str(torch_diode.explain())
 
 
 @pytest.mark.parametrize("broken", ["DIODE_TOP_K", "DIODE_MODEL", "DIODE_TABLE", "DIODE_HARDWARE"])
 def test_a_bad_variable_is_named_in_the_status(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(status, "has_gpu", lambda: True)
+    monkeypatch.setattr(machine, "has_gpu", lambda: True)
     monkeypatch.setattr(status, "_outcome", "not_started")
     monkeypatch.setattr(status, "_errors", [])
     monkeypatch.setenv(broken, "nonsense")

@@ -6,7 +6,7 @@ import collections
 import dataclasses
 import threading
 
-from . import status
+from . import machine
 from ._core import Problem
 from .heuristics import Candidate
 
@@ -72,7 +72,7 @@ class Explanation(list[Pick]):
             why_not = (
                 "A graph that Inductor takes from its cache is not decided again: "
                 "set torch.compiler.config.force_disable_caches = True to see it."
-                if status.has_gpu()
+                if machine.has_gpu()
                 else "It picks kernels for GPUs only, and this machine shows none."
             )
             return f"torch_diode decided nothing since it was installed. {why_not}"

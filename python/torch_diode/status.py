@@ -7,7 +7,7 @@ import logging
 import os
 from typing import Any
 
-from . import messages
+from . import machine, messages
 from ._core import DISTRIBUTION, __version__
 from .inductor import TORCH_TRIED
 
@@ -33,7 +33,7 @@ def _try_to_register(asked: bool) -> tuple[str, str, int]:
         return "not_started", "torch-diode-lib waits for torch_diode.install()", logging.DEBUG
     if os.environ.get("DIODE_DISABLE", "0") not in ("", "0"):
         return "not_started", "DIODE_DISABLE is set", logging.INFO
-    if not has_gpu():
+    if not machine.has_gpu():
         return "no_gpu", "there is no GPU; torch_diode.install() installs it all the same", logging.DEBUG
     if not torch_available():
         return "interface_unavailable", "there is no torch; pip install torch", logging.INFO
@@ -54,11 +54,6 @@ def set_outcome(outcome: str, words: str, level: int) -> None:
 def outcome() -> str:
     """The outcome of the last registration: ``success``, ``no_gpu`` and so on."""
     return _outcome
-
-
-def has_gpu() -> bool:
-    """Whether the system shows a GPU. This needs neither torch nor a driver."""
-    return any(os.path.exists(node) for node in ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg"))
 
 
 def _installed_twice() -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 try:
     import torch_diode
-    from torch_diode import models, status
+    from torch_diode import machine, models, status
 except ModuleNotFoundError as error:
     if error.name != "torch_diode":
         raise
@@ -34,7 +34,7 @@ __all__ = [
 
 def get_detected_hardware() -> str | None:
     """The name of this machine's GPU. None if there is no GPU."""
-    if not status.has_gpu() or not status.torch_available():
+    if not machine.has_gpu() or not status.torch_available():
         return None
     import torch
 
