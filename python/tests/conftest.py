@@ -37,6 +37,17 @@ def gpu() -> Iterator[None]:
 
 
 @pytest.fixture
+def tf32() -> Iterator[None]:
+    """fp32 products may be computed in TF32."""
+    import torch
+
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    yield
+    torch.set_float32_matmul_precision(before)
+
+
+@pytest.fixture
 def diode() -> str:
     return program("diode", "DIODE_PROGRAM")
 

@@ -92,6 +92,9 @@ def test_a_bad_argument_of_a_handler_is_refused_at_once(name: str, value: Any) -
 def test_files_can_be_named_by_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     from workspace import MODEL
 
+    monkeypatch.setenv("DIODE_MODEL", "")
+    monkeypatch.setenv("DIODE_TABLE", "")
+    torch_diode.install()
     monkeypatch.setenv("DIODE_MODEL", str(MODEL))
     torch_diode.install()
     monkeypatch.setenv("DIODE_TABLE", "/no/such/table.json")

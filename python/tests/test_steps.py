@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import pytest
 import torch
@@ -18,14 +18,6 @@ pytestmark = pytest.mark.usefixtures("gpu", "tf32")
 LARGE = {"block_m": 128, "block_n": 128, "block_k": 32, "num_stages": 5, "num_warps": 4}
 HIDDEN = "range(0, tl.cdiv(K, BLOCK_K) + tl.program_id(2))"
 SHOWN = "range(0, tl.cdiv(K, BLOCK_K))"
-
-
-@pytest.fixture
-def tf32() -> Iterator[None]:
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high")
-    yield
-    torch.set_float32_matmul_precision(before)
 
 
 def product(k: int | str, dtype: torch.dtype = torch.float32, tile: object = LARGE) -> Compiled:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -68,14 +68,6 @@ GRAPHS: dict[str, Graph] = {
     ),
     "network": (mlp, (tensor((64, 512)), tensor((2048, 512)), tensor((2048,)), tensor((512, 2048)), tensor((512,)), tensor((512,)))),
 }  # fmt: skip
-
-
-@pytest.fixture
-def tf32() -> Iterator[None]:
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high")
-    yield
-    torch.set_float32_matmul_precision(before)
 
 
 def by_library(problem: Any) -> str:

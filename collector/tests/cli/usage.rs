@@ -100,6 +100,7 @@ fn mistakes_exit_with_2_and_say_what_is_wrong() {
         (&["shapes", "--dtypes", "float17"], "bfloat16"),
         (&["shapes", "--power-of-two", "--num-shapes", "513"], "512"),
         (&["shapes", "--min-size", "9", "--max-size", "8"], "9 to 8"),
+        (&["train", "--data", "x.msgpack.zst", "--model", "m.json"], "ends in .json, expected .safetensors"),
         (&["collect"], "--output"),
         (&["collect", "--output", "x.msgpack.zst", "--budget", "10"], "units"),
         (&["collect", "--output", "x.msgpack.zst", "--device", "0"], "chooses among GPUs"),
