@@ -4,15 +4,8 @@ use diode_core::hardware::Hardware;
 use diode_core::{Config, Epilogue, Micros, Problem};
 use serde::{Deserialize, Serialize};
 
-use super::{Costs, Following};
+use super::{Costs, Following, doubt};
 use crate::RankedSpace;
-
-/// A tile is taken instead of the library only if it is predicted to be faster by this share, with the
-/// epilogue counted.
-///
-/// With this doubt fewer picks are slower than the library, and the mean speed changes by less than 0.3 %.
-/// `docs/measurements/plugin.md` has the figures.
-pub const DOUBT: f64 = 0.07;
 
 /// How many picks are compared, with the epilogue counted. [`NEAR`] others are compared with them.
 pub const WEIGHED: usize = 8;
@@ -32,15 +25,10 @@ impl Weighed {
     pub fn total(&self) -> Micros {
         Micros(self.alone.0 + self.following.0)
     }
-
-    /// The time that is compared. The doubt is added to a tile's time. It is not added to the library's
-    /// time, which is well known.
-    fn doubtful_us(&self) -> f64 {
-        self.total().0 * if self.config.is_library() { 1.0 } else { 1.0 + DOUBT }
-    }
 }
 
-/// Kernels and their times with the epilogue, if its costs are known. The best kernel stands first.
+/// Kernels and their times with the epilogue, if its costs are known. The best kernel stands first. A tile
+/// stands before the library only if it is faster by the [`doubt`], with the epilogue counted.
 pub fn weighed(
     kernels: impl IntoIterator<Item = (Config, Micros)>,
     problem: &Problem,
@@ -53,8 +41,16 @@ pub fn weighed(
     };
     let one = |(config, alone)| Weighed { config, alone, following: Micros(following_us(&config, alone)) };
     let mut all: Vec<Weighed> = kernels.into_iter().map(one).collect();
-    all.sort_by(|a, b| a.doubtful_us().total_cmp(&b.doubtful_us()));
+    let doubt = doubt(problem, library_alone(&all));
+    // The doubt is added to a tile's time. It is not added to the library's time, which is well known.
+    let doubtful_us = |one: &Weighed| one.total().0 * if one.config.is_library() { 1.0 } else { 1.0 + doubt };
+    all.sort_by(|a, b| doubtful_us(a).total_cmp(&doubtful_us(b)));
     all
+}
+
+/// The time of the library without the epilogue.
+fn library_alone(kernels: &[Weighed]) -> Option<Micros> {
+    kernels.iter().find(|one| one.config.is_library()).map(|one| one.alone)
 }
 
 /// The kernels of a ranking with the epilogue counted, and whether a tile or the library is better.
@@ -87,7 +83,8 @@ impl Decision {
         let first = |library: bool| best_first.iter().find(|one| one.config.is_library() == library);
         let [tile_us, library_us] = [false, true].map(|library| Some(first(library)?.total().0));
         let fuse = best_first.first().is_some_and(|one| !one.config.is_library());
-        Some(Self { verdict: Verdict { epilogue, tile_us, library_us, fuse }, best_first })
+        let doubt = doubt(problem, library_alone(&best_first));
+        Some(Self { verdict: Verdict { epilogue, tile_us, library_us, doubt, fuse }, best_first })
     }
 }
 
@@ -99,6 +96,8 @@ pub struct Verdict {
     pub tile_us: Option<f64>,
     /// The time of the library and of a kernel for the epilogue.
     pub library_us: Option<f64>,
+    /// The share by which the tile must be faster to be the better choice.
+    pub doubt: f64,
     /// Whether the tile is the better choice.
     pub fuse: bool,
 }
@@ -122,9 +121,9 @@ impl Verdict {
                 time(library)
             ),
             (Some(tile), Some(library)) => {
-                let doubt = 100.0 * DOUBT;
                 let why = if tile < library {
-                    format!(": less than {doubt:.0} % faster, which may be an error of the prediction")
+                    let percent = (1000.0 * self.doubt).round() / 10.0;
+                    format!(": less than {percent} % faster, which may be an error of the prediction")
                 } else {
                     String::new()
                 };
@@ -205,6 +204,20 @@ mod tests {
                 .starts_with("What an epilogue costs on NVIDIA A100 was not measured.")
         );
         assert_eq!(why("nvidia-h100"), None);
+    }
+
+    #[test]
+    fn for_few_rows_a_tile_needs_to_be_less_faster() {
+        let few = Problem::new(ProblemFields::plain(Op::Mm, 1, 16, 4096, 4096, DType::BFloat16)).unwrap();
+        let tile = Config::Mm(Tile::new(16, 16, 256, 5, 2));
+        for (us, library) in [(21.5, true), (21.2, false)] {
+            let kernels = [(tile, Micros(us)), (Config::Library, Micros(22.0))];
+            assert_eq!(weighed(kernels, &few, None)[0].config.is_library(), library);
+        }
+        let ranked = RankedSpace::new(vec![(tile, Micros(21.5))], Some(Micros(22.0)), 1.0);
+        let decision =
+            Decision::of(&ranked, &find("nvidia-h100").unwrap(), &few, Epilogue::Residual, 1).unwrap();
+        assert_eq!((decision.verdict.doubt, decision.verdict.fuse), (0.03, true));
     }
 
     #[test]
