@@ -2,6 +2,9 @@
 
 use diode_core::{Config, Micros, Tile};
 
+use crate::features::Loading;
+use crate::tile_network::tile_key;
+
 /// Added to the logarithm of a config's predicted time for each earlier pick of which it is a near-copy.
 /// Predictions of near-copies have similar errors, so measuring both finds little more than measuring one of
 /// them.
@@ -10,23 +13,33 @@ const COPY_HANDICAP: f64 = 0.01;
 const CHOICE: usize = 8;
 
 /// The picks from a ranking, best first. A pick is chosen by its predicted time and by the number of
-/// near-copies that were chosen before it.
+/// near-copies that were chosen before it. Of configs with one kernel, only the first is picked.
 pub(crate) fn diverse(ranked: &[(Config, Micros)], count: usize) -> Vec<(Config, Micros)> {
     let choice = &ranked[..ranked.len().min(count.saturating_mul(CHOICE))];
     let mut handicaps: Vec<f64> = choice.iter().map(|(_, time)| libm::log(time.0)).collect();
     let mut chosen: Vec<usize> = Vec::with_capacity(count.min(choice.len()));
     while chosen.len() < count.min(choice.len()) {
-        let open = (0..choice.len()).filter(|at| !chosen.contains(at));
+        let open = (0..choice.len()).filter(|at| !chosen.contains(at) && handicaps[*at].is_finite());
         let Some(next) = open.min_by(|&a, &b| handicaps[a].total_cmp(&handicaps[b])) else { break };
         chosen.push(next);
-        for (handicap, (config, _)) in handicaps.iter_mut().zip(choice) {
-            if near_copies(config, &choice[next].0) {
+        for (handicap, other) in handicaps.iter_mut().zip(choice) {
+            if have_one_kernel(other, &choice[next]) {
+                *handicap = f64::INFINITY;
+            } else if near_copies(&other.0, &choice[next].0) {
                 *handicap += COPY_HANDICAP;
             }
         }
     }
     chosen.sort_unstable();
     chosen.into_iter().map(|at| choice[at]).collect()
+}
+
+/// Whether two configs differ in their stages alone and have exactly the same predicted time. Then stages do not matter for
+/// the problem.
+#[inline(never)]
+pub(crate) fn have_one_kernel(a: &(Config, Micros), b: &(Config, Micros)) -> bool {
+    let kernel = |config: &Config| config.tile().map(|tile| tile_key(tile, Loading::BY_THE_ELEMENT));
+    a.1 == b.1 && kernel(&a.0).is_some_and(|key| kernel(&b.0) == Some(key))
 }
 
 /// Whether two configs have the same block sizes, stages that differ by at most 1, and warps that differ by at

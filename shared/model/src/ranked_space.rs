@@ -2,7 +2,7 @@
 
 use diode_core::{Config, Micros};
 
-use crate::picks::diverse;
+use crate::picks::{diverse, have_one_kernel};
 
 /// The library can be one of several picks only if its predicted time, after the handicap, is less than the best
 /// config's predicted time multiplied by this.
@@ -85,10 +85,12 @@ impl RankedSpace {
     /// them.
     pub fn near(&self, picks: &[(Config, Micros)], count: usize) -> Vec<(Config, Micros)> {
         let library = self.library.map(|time| (self.library_config(), time));
-        let is_picked = |config: &Config| picks.iter().any(|(picked, _)| picked == config);
+        let is_picked =
+            |one: &(Config, Micros)| picks.iter().any(|it| it.0 == one.0 || have_one_kernel(it, one));
         let all = self.configs.iter().copied().chain(library);
-        let mut near: Vec<_> = all.filter(|(config, _)| !is_picked(config)).collect();
+        let mut near: Vec<_> = all.filter(|one| !is_picked(one)).collect();
         near.sort_by(|a, b| a.1.0.total_cmp(&b.1.0));
+        near.dedup_by(|a, b| have_one_kernel(a, b));
         near.truncate(count);
         near
     }

@@ -4,12 +4,13 @@ use std::ops::Deref;
 
 use diode_core::hardware::floor;
 use diode_core::space::{Space, SpaceName};
-use diode_core::{Config, DType, Method, Micros, Op, Problem};
+use diode_core::{Config, DType, Layout, Method, Micros, Op, Problem};
 use diode_numeric::{Predicted, fastest_first};
 
-use crate::features::{ProblemFeatures, featured_tile};
+use crate::features::{Loading, ProblemFeatures, featured_tile};
 use crate::mean::PreparedConfigs;
 use crate::ranked_space::RankedSpace;
+use crate::tile_network::tile_key;
 use crate::{Model, ModelError};
 
 /// The most picks for which a shortlist suffices. More picks need the whole space.
@@ -47,7 +48,7 @@ pub struct Ranker<M> {
 struct PreparedSpace {
     /// The space's name; `None` for a list.
     named: Option<SpaceName>,
-    kind: (Op, DType, DType),
+    kind: (Op, [DType; 2], [Layout; 2], Loading),
     /// Sorted by config. This order decides between equal predicted times.
     configs: Vec<Config>,
     prepared: PreparedConfigs,
@@ -84,6 +85,25 @@ impl<M: Deref<Target = Model>> Ranker<M> {
     }
 }
 
+/// Keeps the first of several configs that differ in their stages alone, if their kernels have none.
+///
+/// The configs are sorted, so those with one kernel are close together.
+fn keep_one_of_each_kernel(configs: &mut Vec<Config>, loading: Loading) {
+    /// How many of the latest kernels are searched. Tiles of one size have fewer.
+    const NEAR: usize = 64;
+    let kernel = |config: &Config| config.tile().map(|tile| tile_key(tile, loading));
+    let mut kept = 0_usize;
+    for at in 0..configs.len() {
+        let this = kernel(&configs[at]);
+        let near = &configs[kept.saturating_sub(NEAR)..kept];
+        if this.is_none() || !near.iter().any(|known| kernel(known) == this) {
+            configs[kept] = configs[at];
+            kept += 1;
+        }
+    }
+    configs.truncate(kept);
+}
+
 impl PreparedSpace {
     /// Prepares the space for problems like `problem`. If `last` is the same space, returns `last`.
     fn of(
@@ -94,7 +114,9 @@ impl PreparedSpace {
         last: Option<Self>,
     ) -> Result<Self, ModelError> {
         let hardware = &model.metadata().hardware;
-        let kind = (problem.op, problem.a_dtype, problem.b_dtype);
+        let loading = features.loading();
+        let dtypes = [problem.a_dtype, problem.b_dtype];
+        let kind = (problem.op, dtypes, [problem.a_layout, problem.b_layout], loading);
         let named = match space {
             Space::Named(name) => Some(*name),
             Space::List(_) => None,
@@ -107,10 +129,12 @@ impl PreparedSpace {
         let mut configs = space.configs(hardware, problem)?;
         configs.sort_unstable();
         configs.retain(|config| !config.is_library() || !model.knows_library(config.rounds_to_tf32()));
-        let tiles = configs.iter().map(featured_tile).collect::<Result<Vec<_>, _>>()?;
-        if named.is_none() {
-            configs.iter().try_for_each(Config::validate)?;
+        match named {
+            Some(_) if loading == Loading::BY_THE_ELEMENT => keep_one_of_each_kernel(&mut configs, loading),
+            Some(_) => (),
+            None => configs.iter().try_for_each(Config::validate)?,
         }
+        let tiles = configs.iter().map(featured_tile).collect::<Result<Vec<_>, _>>()?;
         // The measured configs of two problems often differ in `EVEN_K` alone. This flag changes no predicted
         // time.
         let alike = |last: &Self| {

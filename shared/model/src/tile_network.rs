@@ -7,19 +7,22 @@
 use diode_core::Tile;
 use diode_numeric::{Network, PreparedTiles, halves};
 
-use crate::features::{COLUMN_COUNT, ProblemFeatures};
+use crate::features::{COLUMN_COUNT, Loading, ProblemFeatures};
 use crate::{Misfit, ModelError};
 
 /// The settings that identify a tile for its values. Other settings follow from the problem, or features show
 /// them.
-pub type TileKey = [u32; 9];
+pub type TileKey = [u32; 10];
 
-/// The settings of a tile that identify it.
-pub fn tile_key(tile: &Tile) -> TileKey {
+/// The settings of a tile that identify its kernels for problems whose operands are loaded in one way.
+#[inline(never)]
+pub fn tile_key(tile: &Tile, loading: Loading) -> TileKey {
     let Tile { block_m, block_n, block_k, group_m, num_stages, num_warps, rocm, .. } = *tile;
+    let num_stages = if loading.has_stages(tile) { num_stages } else { 1 };
     let [nonkdim, waves_per_eu, kpack] =
         rocm.map_or([0; 3], |rocm| [rocm.matrix_instr_nonkdim, rocm.waves_per_eu, rocm.kpack]);
-    [block_m, block_n, block_k, group_m, num_stages, num_warps, nonkdim, waves_per_eu, kpack]
+    let loading = loading.number();
+    [block_m, block_n, block_k, group_m, num_stages, num_warps, nonkdim, waves_per_eu, kpack, loading]
 }
 
 /// The values of some tiles, each with equally many.
@@ -63,12 +66,12 @@ impl TileValues {
         self.values.len() / self.tiles.len()
     }
 
-    /// The values of some tiles, tile by tile.
-    pub fn of(&self, tiles: &[&Tile]) -> Vec<f32> {
+    /// The values of some tiles, tile by tile, if operands are loaded in this way.
+    pub fn of(&self, tiles: &[&Tile], loading: Loading) -> Vec<f32> {
         let width = self.width();
         let mut all = vec![0.0; tiles.len() * width];
         for (tile, values) in tiles.iter().zip(all.chunks_exact_mut(width)) {
-            if let Ok(at) = self.tiles.binary_search(&tile_key(tile)) {
+            if let Ok(at) = self.tiles.binary_search(&tile_key(tile, loading)) {
                 values.copy_from_slice(&self.values[at * width..][..width]);
             }
         }
@@ -111,18 +114,18 @@ impl TileNetwork {
         Self::new(self.dense.rounded_to_half()?, values)
     }
 
-    /// Prepares tiles for problems with the same input types as `features`.
+    /// Prepares tiles for problems with the same input types as `features`, and with operands that are loaded alike.
     pub(crate) fn prepare(&self, features: &ProblemFeatures, tiles: &[&Tile]) -> PreparedTiles {
-        PreparedTiles::new(&self.dense, features, tiles, &self.values_of(tiles))
+        PreparedTiles::new(&self.dense, features, tiles, &self.values_of(features, tiles))
     }
 
     /// The same for tiles of which all are always wanted.
     pub(crate) fn prepare_all_wanted(&self, features: &ProblemFeatures, tiles: &[&Tile]) -> PreparedTiles {
-        PreparedTiles::all_wanted(&self.dense, features, tiles, &self.values_of(tiles))
+        PreparedTiles::all_wanted(&self.dense, features, tiles, &self.values_of(features, tiles))
     }
 
-    fn values_of(&self, tiles: &[&Tile]) -> Vec<f32> {
-        self.values.as_ref().map(|known| known.of(tiles)).unwrap_or_default()
+    fn values_of(&self, features: &ProblemFeatures, tiles: &[&Tile]) -> Vec<f32> {
+        self.values.as_ref().map(|known| known.of(tiles, features.loading())).unwrap_or_default()
     }
 }
 
@@ -133,16 +136,22 @@ mod tests {
     #[test]
     fn values_are_found_by_what_identifies_a_tile() {
         let [small, large] = [Tile::new(16, 32, 64, 2, 4), Tile::new(64, 32, 64, 2, 4)];
-        let keys = [small, large].map(|tile| tile_key(&tile)).to_vec();
+        let keys = [small, large].map(|tile| tile_key(&tile, Loading::ALIGNED)).to_vec();
         let known = TileValues::new(keys, vec![1.0, 2.0, 3.0, 4.0]).unwrap();
         let same = Tile { even_k: true, allow_tf32: true, ..large };
         let other = Tile { group_m: 4, ..large };
-        assert_eq!(known.of(&[&same, &other, &small]), [3.0, 4.0, 0.0, 0.0, 1.0, 2.0]);
+        assert_eq!(known.of(&[&same, &other, &small], Loading::ALIGNED), [3.0, 4.0, 0.0, 0.0, 1.0, 2.0]);
+        let by_element = Loading::BY_THE_ELEMENT;
+        let known = TileValues::new(vec![tile_key(&small, by_element)], vec![5.0]).unwrap();
+        let more_stages = Tile { num_stages: 4, ..small };
+        assert_eq!(known.of(&[&small, &more_stages, &large], by_element), [5.0, 5.0, 0.0]);
+        assert_eq!(known.of(&[&small], Loading::ALIGNED), [0.0]);
     }
 
     #[test]
     fn values_that_do_not_fit_are_refused() {
-        let [small, large] = [Tile::new(16, 32, 64, 2, 4), Tile::new(64, 32, 64, 2, 4)].map(|t| tile_key(&t));
+        let [small, large] = [Tile::new(16, 32, 64, 2, 4), Tile::new(64, 32, 64, 2, 4)]
+            .map(|tile| tile_key(&tile, Loading::ALIGNED));
         let refusal = |tiles: &[TileKey], values: &[f32]| {
             TileValues::new(tiles.to_vec(), values.to_vec()).unwrap_err().to_string()
         };

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use diode_core::Tile;
-use diode_model::features::{self, ProblemFeatures, featured_tile};
+use diode_model::features::{self, Loading, ProblemFeatures, featured_tile};
 use diode_model::{COLUMN_COUNT, TileKey, normalise, tile_key};
 use wide::f32x8;
 
@@ -64,7 +64,7 @@ impl TrainingRows {
         let tiles = set.configs(problem).map(featured_tile).collect::<Result<Vec<_>, _>>()?;
         Ok(Self {
             ln_us: problem.timings.iter().map(|timed| timed.us.ln() as f32).collect(),
-            tiles: tiles.iter().map(|tile| place(known, tile)).collect(),
+            tiles: tiles.iter().map(|tile| place(known, tile, features.loading())).collect(),
             times_count: [Some(set.method()), set.second_method()].contains(&Some(problem.method)),
             ..Self::of_tiles(&features, &tiles)
         })
@@ -116,15 +116,16 @@ pub(crate) fn prepare(set: &TrainingSet) -> Result<Prepared, TrainError> {
 fn tiles(set: &TrainingSet) -> Result<Vec<TileKey>, TrainError> {
     let mut tiles = BTreeSet::new();
     for (set, problem) in set.learnt_from() {
+        let loading = Loading::of(&problem.problem);
         for config in set.configs(problem) {
-            tiles.insert(tile_key(featured_tile(config)?));
+            tiles.insert(tile_key(featured_tile(config)?, loading));
         }
     }
     Ok(tiles.into_iter().collect())
 }
 
-fn place(known: &[TileKey], tile: &Tile) -> u32 {
-    let (Ok(place) | Err(place)) = known.binary_search(&tile_key(tile));
+fn place(known: &[TileKey], tile: &Tile, loading: Loading) -> u32 {
+    let (Ok(place) | Err(place)) = known.binary_search(&tile_key(tile, loading));
     place as u32
 }
 

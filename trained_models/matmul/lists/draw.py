@@ -368,6 +368,25 @@ def add_picks(lists):
     add("mm-bf16-unaligned-tn", 400, "mm", ["tn"], half, [unaligned_weight_gradient, unaligned], aligned=False)
 
 
+def add_extra(lists):
+    """Adds problems to train on for the kinds with the worst first picks, or with the fewest problems."""
+    half, full = "bfloat16", "float32"
+    batches, odd_batches = [attention, attention, batched], [odd_attention, odd_batched, odd_batched]
+    last_layer, any_gradient = [unaligned_vocabulary, unaligned], [unaligned_weight_gradient, unaligned, unaligned_columns]
+    add = lambda name, number, op, layouts, dtype, makers, **options: lists.add_to(
+        name, "extra", number, op, layouts, dtype, makers, **options
+    )
+    add("bmm-bf16-unaligned", 350, "bmm", ["nn", "nt"], half, odd_batches, aligned=False)
+    add("bmm-fp32", 200, "bmm", ["nn", "nt"], full, batches)
+    add("bmm-tf32", 150, "bmm", ["nn", "nt"], full, batches, tf32=True)
+    add("mm-bf16-unaligned-tn", 150, "mm", ["tn"], half, any_gradient, aligned=False)
+    add("addmm-bf16-unaligned-matrix", 120, "addmm", ["tn"], half, any_gradient, bias="matrix", aligned=False)
+    add("addmm-bf16-unaligned-vector", 80, "addmm", ["nt"], half, last_layer, bias="vector", aligned=False)
+    add("mm-fp32-unaligned-tn", 80, "mm", ["tn"], full, [unaligned_columns, unaligned_weight_gradient], aligned=False)
+    add("mm-tf32", 150, "mm", ["nn", "nt"], full, [any_layer, log_normal, squarish, few_rows, dlrm], tf32=True)
+    add("mm-bf16-tn", 150, "mm", ["tn"], half, [gradient, squarish, log_normal])
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--reuse", required=True, help="problems that the H200 was timed with, as reuse.py writes them")
@@ -444,6 +463,7 @@ def main():
         lists.add_to(name, "picks", 150, op, layouts, half, makers, aligned=False)
     lists.add_to("mm-bf16-unaligned-nt", "further", 100, "mm", ["nt"], bf, last_layer, aligned=False)
     lists.add_to("mm-bf16-unaligned-tn", "further", 100, "mm", ["tn"], bf, any_gradient, aligned=False)
+    add_extra(lists)
     roles: dict[tuple[int, ...], str] = {}
     for drawn, all_roles in lists.rows.items():
         name = drawn.split()[0]
@@ -460,7 +480,7 @@ def main():
             print(
                 f"{name:20} {which:10} {len(rows):4}  bound at {times[0]:.0f}, {times[len(times) // 2]:.0f}, {times[-1]:.0f} µs"
             )
-    for which in ("train", "more", "further", "picks", "validation"):
+    for which in ("train", "more", "further", "extra", "picks", "validation"):
         print(which, sum(len(rows.get(which, [])) for rows in lists.rows.values()))
 
 

@@ -41,16 +41,12 @@ pub fn weighed(
     };
     let one = |(config, alone)| Weighed { config, alone, following: Micros(following_us(&config, alone)) };
     let mut all: Vec<Weighed> = kernels.into_iter().map(one).collect();
-    let doubt = doubt(problem, library_alone(&all));
+    let library = all.iter().find(|one| one.config.is_library()).map(|one| one.alone);
+    let doubt = doubt(problem, library);
     // The doubt is added to a tile's time. It is not added to the library's time, which is well known.
     let doubtful_us = |one: &Weighed| one.total().0 * if one.config.is_library() { 1.0 } else { 1.0 + doubt };
     all.sort_by(|a, b| doubtful_us(a).total_cmp(&doubtful_us(b)));
     all
-}
-
-/// The time of the library without the epilogue.
-fn library_alone(kernels: &[Weighed]) -> Option<Micros> {
-    kernels.iter().find(|one| one.config.is_library()).map(|one| one.alone)
 }
 
 /// The kernels of a ranking with the epilogue counted, and whether a tile or the library is better.
@@ -83,8 +79,7 @@ impl Decision {
         let first = |library: bool| best_first.iter().find(|one| one.config.is_library() == library);
         let [tile_us, library_us] = [false, true].map(|library| Some(first(library)?.total().0));
         let fuse = best_first.first().is_some_and(|one| !one.config.is_library());
-        let doubt = doubt(problem, library_alone(&best_first));
-        Some(Self { verdict: Verdict { epilogue, tile_us, library_us, doubt, fuse }, best_first })
+        Some(Self { verdict: Verdict { epilogue, tile_us, library_us, fuse }, best_first })
     }
 }
 
@@ -96,8 +91,6 @@ pub struct Verdict {
     pub tile_us: Option<f64>,
     /// The time of the library and of a kernel for the epilogue.
     pub library_us: Option<f64>,
-    /// The share by which the tile must be faster to be the better choice.
-    pub doubt: f64,
     /// Whether the tile is the better choice.
     pub fuse: bool,
 }
@@ -121,12 +114,8 @@ impl Verdict {
                 time(library)
             ),
             (Some(tile), Some(library)) => {
-                let why = if tile < library {
-                    let percent = (1000.0 * self.doubt).round() / 10.0;
-                    format!(": less than {percent} % faster, which may be an error of the prediction")
-                } else {
-                    String::new()
-                };
+                let why =
+                    if tile < library { ": the difference may be an error of the prediction" } else { "" };
                 format!(
                     "Better: the library and a kernel for {what}. They are predicted to take {}, the best tile with \
                      {what} fused {}{why}.",
@@ -217,14 +206,15 @@ mod tests {
         let ranked = RankedSpace::new(vec![(tile, Micros(21.5))], Some(Micros(22.0)), 1.0);
         let decision =
             Decision::of(&ranked, &find("nvidia-h100").unwrap(), &few, Epilogue::Residual, 1).unwrap();
-        assert_eq!((decision.verdict.doubt, decision.verdict.fuse), (0.03, true));
+        assert!(decision.verdict.fuse);
     }
 
     #[test]
     fn a_tile_is_taken_only_where_it_is_clearly_faster() {
-        assert!(words(80.0, 40.0).ends_with(
-            "with the ReLU fused 80.0 µs: less than 7 % faster, which may be an error of the prediction."
-        ));
+        assert!(
+            words(80.0, 40.0)
+                .ends_with("with the ReLU fused 80.0 µs: the difference may be an error of the prediction.")
+        );
         assert!(words(90.0, 40.0).ends_with("the best tile with the ReLU fused 90.0 µs."));
         let tile = Config::Mm(Tile::new(64, 128, 64, 3, 4));
         for (us, library) in [(39.0, true), (37.0, false)] {

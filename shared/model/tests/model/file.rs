@@ -10,7 +10,7 @@ fn a_file_gives_back_the_model_and_the_same_bytes() {
     let again = Model::from_bytes(&bytes).unwrap();
     assert_eq!(again, model);
     assert_eq!(again.to_bytes().unwrap(), bytes);
-    assert_eq!(model.parameters(), 86 * 64 + 64 + 64 * 64 + 64 + 65);
+    assert_eq!(model.parameters(), 88 * 64 + 64 + 64 * 64 + 64 + 65);
     assert!(bytes.len() < 48_000, "{}", bytes.len());
 }
 
@@ -19,7 +19,7 @@ fn a_file_has_the_values_of_tiles() {
     let model = model_with_values();
     let bytes = model.to_bytes().unwrap();
     assert_eq!(Model::from_bytes(&bytes).unwrap(), model);
-    assert_eq!(model.parameters(), 88 * 16 + 16 + 16 * 8 + 8 + 9 + 8);
+    assert_eq!(model.parameters(), 90 * 16 + 16 + 16 * 8 + 8 + 9 + 8);
 
     let rounded = model.network().clone().rounded_to_half().unwrap();
     let rounded = Model::of(metadata(), rounded).unwrap();
@@ -29,7 +29,7 @@ fn a_file_has_the_values_of_tiles() {
 
     let dense = model.network().dense().clone();
     let error = TileNetwork::new(dense, None).unwrap_err().to_string();
-    assert_eq!(error, "tensor `normalisation.mean`: got 88 values, expected 86");
+    assert_eq!(error, "tensor `normalisation.mean`: got 90 values, expected 88");
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn metadata_must_be_usable() {
     let unknown = Metadata { feature_set: "physics/9".to_owned(), ..metadata() };
     assert_eq!(
         refusal(unknown),
-        "feature set: got `physics/9`, expected `physics/3`; update diode or choose another model"
+        "feature set: got `physics/9`, expected `physics/4`; update diode or choose another model"
     );
     let mut bare = metadata();
     bare.hardware.facts = None;
@@ -104,7 +104,7 @@ fn weights_must_fit_together_and_be_finite() {
         refusal(1.0, vec![layer(COLUMN_COUNT, 8, 0.0), layer(9, 1, 0.0)]),
         "tensor `layers.1.weight`: got 1×9, expected 1×8"
     );
-    assert!(refusal(1.0, vec![layer(COLUMN_COUNT, 2, 0.0)]).contains("got 2×86, expected 1×86"));
+    assert!(refusal(1.0, vec![layer(COLUMN_COUNT, 2, 0.0)]).contains("got 2×88, expected 1×88"));
     assert!(
         refusal(1.0, vec![layer(COLUMN_COUNT, 1, f32::NAN)])
             .contains("got NaN, expected only finite numbers")
@@ -133,7 +133,7 @@ fn changed_weights_are_noticed() {
 #[test]
 fn a_model_of_other_features_is_named_as_such() {
     let bytes = model().to_bytes().unwrap();
-    let place = bytes.windows(9).position(|text| text == b"physics/3").unwrap();
+    let place = bytes.windows(9).position(|text| text == b"physics/4").unwrap();
     let mut old = bytes.clone();
     old[place..place + 9].copy_from_slice(b"physics/1");
     assert!(matches!(Model::from_bytes(&old), Err(ModelError::UnknownFeatureSet { .. })));

@@ -10,7 +10,8 @@ use diode_model::{Model, TileNetwork};
 /// The logarithm of time / base time, computed by candle.
 fn oracle(network: &TileNetwork, features: &ProblemFeatures, tiles: &[&Tile]) -> Result<Vec<f32>> {
     let cpu = &Device::Cpu;
-    let values = |tile: &Tile| network.values().map(|known| known.of(&[tile])).unwrap_or_default();
+    let values =
+        |tile: &Tile| network.values().map(|known| known.of(&[tile], features.loading())).unwrap_or_default();
     let row = |tile: &&Tile| [features.row(tile).to_vec(), values(tile)].concat();
     let rows: Vec<f32> = tiles.iter().flat_map(row).collect();
     let network = network.dense();
@@ -37,7 +38,7 @@ fn predictions_equal_candles() {
     let plain = [&[64, 64][..], &[16], &[33, 7, 5], &[]];
     let plain = plain.map(|hidden| Model::new(metadata(), network(hidden)).unwrap());
     for model in plain.into_iter().chain([model_with_values(), model_with_further()]) {
-        for (m, n, k) in [(4096, 4096, 4096), (1, 4096, 11_008), (53_840, 168, 528)] {
+        for (m, n, k) in [(4096, 4096, 4096), (1, 4096, 11_008), (53_840, 168, 528), (77, 99, 333)] {
             let problem = problem(m, n, k, DType::BFloat16);
             let hardware = &model.metadata().hardware;
             let configs = model.space().configs(hardware, &problem).unwrap();

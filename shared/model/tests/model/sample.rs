@@ -3,6 +3,7 @@
 use diode_core::hardware::find;
 use diode_core::ids::Digest;
 use diode_core::{DType, Heuristic, Method, Op, Problem, ProblemFields, RocmExtras, Tile};
+use diode_model::features::Loading;
 use diode_model::{
     COLUMN_COUNT, FEATURE_SET, Layer, Metadata, Model, Network, TileNetwork, TileValues, Training, tile_key,
 };
@@ -91,8 +92,11 @@ fn network_with_values(seed: u32) -> TileNetwork {
     let mut tiles = tiles.map(|(m, stages)| Tile::new(m, 128, 64, stages, 4)).to_vec();
     let rocm = Some(RocmExtras { matrix_instr_nonkdim: 16, waves_per_eu: 0, kpack: 2 });
     tiles.push(Tile { rocm, ..tiles[2] });
-    let values = TileValues::new(tiles.iter().map(tile_key).collect(), numbers.take(8, 1.0))
-        .expect("the tiles are in order");
+    let values = TileValues::new(
+        tiles.iter().map(|tile| tile_key(tile, Loading::ALIGNED)).collect(),
+        numbers.take(8, 1.0),
+    )
+    .expect("the tiles are in order");
     let mut layers = plain.layers().to_vec();
     let first = &mut layers[0];
     let rows = first.weights.chunks_exact(COLUMN_COUNT);

@@ -3,7 +3,7 @@
 use crate::sample::{model, problem};
 use diode_core::hardware::find;
 use diode_core::space::{Space, SpaceName};
-use diode_core::{Config, DType, Op, Problem, ProblemFields};
+use diode_core::{Config, DType, Op, Problem, ProblemFields, Tile};
 use diode_model::{MOST_PICKS, Metadata, Model, Ranker, rank};
 
 fn shipped() -> Model {
@@ -55,6 +55,9 @@ fn what_is_kept_from_problem_to_problem_changes_no_prediction() {
     for (problem, space) in [
         (plain(Op::Mm, 512, 512, 512, DType::BFloat16), &full),
         (plain(Op::Mm, 512, 512, 520, DType::BFloat16), &full),
+        (plain(Op::Mm, 512, 511, 520, DType::BFloat16), &full),
+        (plain(Op::Mm, 512, 511, 521, DType::BFloat16), &full),
+        (plain(Op::Mm, 512, 512, 520, DType::BFloat16), &full),
         (plain(Op::Bmm, 512, 512, 520, DType::BFloat16), &full),
         (plain(Op::Bmm, 512, 512, 520, DType::Float32), &full),
         (plain(Op::Mm, 512, 512, 520, DType::Float32), &default),
@@ -64,6 +67,22 @@ fn what_is_kept_from_problem_to_problem_changes_no_prediction() {
         assert_eq!(kept, rank(&model, &problem, space).unwrap(), "{problem:?}");
         assert!(kept.configs.iter().all(|(config, _)| *config == config.for_k(problem.k)));
     }
+}
+
+#[test]
+fn a_kernel_that_is_the_same_for_all_stages_is_ranked_once() {
+    let model = model();
+    let problem = plain(Op::Mm, 512, 511, 521, DType::BFloat16);
+    let ranked = rank(&model, &problem, &model.space()).unwrap();
+    assert_eq!(ranked.configs.len(), 354, "one config of each family");
+    // A list may hold several configs with one kernel. They have the same time, and one of them is picked.
+    let of = |block_m, stages| Config::Mm(Tile::new(block_m, 64, 32, stages, 4));
+    let list = [of(64, 2), of(64, 3), of(64, 5), of(128, 2), of(128, 4)];
+    let ranked = rank(&model, &problem, &Space::List(list.to_vec())).unwrap();
+    assert_eq!(ranked.configs.len(), 5);
+    let picks = ranked.picks(5);
+    assert_eq!(picks.len(), 2 + usize::from(ranked.library.is_some()), "{picks:?}");
+    assert!(ranked.near(&picks, 5).is_empty());
 }
 
 #[test]

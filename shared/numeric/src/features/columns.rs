@@ -30,9 +30,9 @@ const fn log2(name: &'static str) -> Column {
 pub const PROBLEM_COLUMNS: usize = 22;
 /// The number of columns that depend on the config, the hardware and the input types, but not on
 /// sizes. They stand second.
-pub const CONFIG_COLUMNS: usize = 28;
+pub const CONFIG_COLUMNS: usize = 29;
 /// The number of columns that depend on both config and problem. They stand last.
-pub const JOINT_COLUMNS: usize = 36;
+pub const JOINT_COLUMNS: usize = 37;
 /// The number of all columns.
 pub const COLUMN_COUNT: usize = PROBLEM_COLUMNS + CONFIG_COLUMNS + JOINT_COLUMNS;
 
@@ -89,6 +89,7 @@ pub const COLUMNS: [Column; COLUMN_COUNT] = [
     log2("shared_memory"),
     linear("registers_per_128"),
     log2("blocks_per_sm"),
+    log2("loads_per_thread"),
     log2("tile_elements"),
     log2("tile_intensity"),
     // How the tiles cover the problem.
@@ -125,6 +126,7 @@ pub const COLUMNS: [Column; COLUMN_COUNT] = [
     log2("iteration_us"),
     log2("compute_us"),
     log2("load_us"),
+    log2("issue_us"),
     log2("latency_us"),
     log2("estimate_us"),
     log2("estimate_per_base"),

@@ -22,6 +22,8 @@ pub(super) struct Machine {
     pub(super) max_warps: f32,
     pub(super) max_blocks: f32,
     pub(super) warp_size: f32,
+    /// Cycles per µs.
+    pub(super) clock: f32,
 }
 
 impl Machine {
@@ -46,6 +48,7 @@ impl Machine {
             max_warps: facts.max_warps_per_sm as f32,
             max_blocks: facts.max_blocks_per_sm as f32,
             warp_size: facts.warp_size as f32,
+            clock: facts.peak_clock_mhz as f32,
         })
     }
 }

@@ -9,6 +9,7 @@
 mod columns;
 mod lanes;
 mod library;
+mod loading;
 mod machine;
 mod problem_terms;
 mod resources;
@@ -21,6 +22,7 @@ use wide::f32x8;
 
 pub use columns::{COLUMN_COUNT, COLUMNS, CONFIG_COLUMNS, Column, JOINT_COLUMNS, PROBLEM_COLUMNS, Scale};
 pub use library::LIBRARY_COLUMNS;
+pub use loading::Loading;
 use machine::Machine;
 use problem_terms::ProblemTerms;
 use resources::Resources;
@@ -31,7 +33,7 @@ use crate::vectors::{Log2, run};
 
 /// The name and version of these features. Whoever changes a column's value must change the version: weights
 /// only fit the features that they were trained on.
-pub const FEATURE_SET: &str = "physics/3";
+pub const FEATURE_SET: &str = "physics/4";
 
 /// How many configs are computed at once: the lanes of a vector.
 pub const LANES: usize = 8;
@@ -45,6 +47,7 @@ pub struct ProblemFeatures {
     plain: Side,
     /// For configs that allow TF32, because TF32 has another peak.
     tf32: Side,
+    loading: Loading,
 }
 
 /// What one to eight configs use of the hardware. The sizes of the problem do not matter for it.
@@ -86,7 +89,7 @@ impl ProblemFeatures {
             }
             Some(Side { machine, terms, columns })
         };
-        Some(Self { plain: side(false)?, tf32: side(true)? })
+        Some(Self { plain: side(false)?, tf32: side(true)?, loading: Loading::of(problem) })
     }
 
     /// The time in µs to which the network's output is relative.
@@ -100,14 +103,14 @@ impl ProblemFeatures {
     }
 
     /// The terms of one to eight configs. They do not depend on the sizes of the problem, so they are the
-    /// same for all problems of these input types on this hardware. Either all of the configs allow TF32 or
+    /// same for all problems of these input types on this hardware whose operands have the same layouts and are [loaded alike](Self::loading). Either all of the configs allow TF32 or
     /// none. Unused lanes repeat the last config.
     #[inline(always)]
     pub fn config_terms(&self, group: &[&Tile]) -> ConfigTerms {
         let allow_tf32 = group[0].allow_tf32;
         let Side { machine, terms, .. } = self.side(allow_tf32);
         let tiles = Tiles::new(group);
-        let resources = Resources::new(machine, &tiles, terms.a_size, terms.b_size);
+        let resources = Resources::new(machine, &tiles, &terms.a_operand, &terms.b_operand);
         ConfigTerms { tiles, resources, allow_tf32 }
     }
 
@@ -150,6 +153,11 @@ impl ProblemFeatures {
         let mut block = [f32x8::ZERO; COLUMN_COUNT];
         self.fill(&[tile], &mut block);
         block.map(|lanes| lanes.to_array()[0])
+    }
+
+    /// How kernels load the operands of the problem.
+    pub fn loading(&self) -> Loading {
+        self.loading
     }
 
     fn side(&self, allow_tf32: bool) -> &Side {

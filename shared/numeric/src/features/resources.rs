@@ -4,6 +4,7 @@ use wide::f32x8;
 
 use super::lanes::{all, ceil, flag, floor};
 use super::machine::Machine;
+use super::problem_terms::Operand;
 use super::tiles::Tiles;
 
 /// Registers that every thread needs beside accumulators and fragments.
@@ -39,25 +40,39 @@ pub(super) struct Resources {
     pub(super) occupancy: f32x8,
     /// Bytes that one iteration along K loads.
     pub(super) load: f32x8,
+    /// Bytes of these that go straight to shared memory.
+    pub(super) copied: f32x8,
+    /// How many loads an iteration takes.
+    pub(super) loads: f32x8,
+    /// The stages, or 1 if nothing is copied straight to shared memory: the kernel is the same for all numbers then.
+    pub(super) stages: f32x8,
+    /// The same, but also 1 if only one of the matrices is copied.
+    pub(super) stages_of_all: f32x8,
 }
 
 impl Resources {
     #[inline(always)]
-    pub(super) fn new(machine: &Machine, tiles: &Tiles, a_size: f32, b_size: f32) -> Self {
+    pub(super) fn new(machine: &Machine, tiles: &Tiles, a: &Operand, b: &Operand) -> Self {
         let Tiles { block_m, block_n, block_k, stages, warps, rocm, .. } = *tiles;
         let (none, one) = (all(0.0), all(1.0));
         let large = block_m.simd_ge(all(64.0)) & warps.simd_ge(all(4.0));
         let warp_group = if machine.matrix_instructions { flag(large) } else { none };
         let uses_groups = warp_group.simd_gt(none);
         let threads = all(machine.warp_size) * warps;
-        let per_k = block_m * all(a_size) + block_n * all(b_size);
+        let (a_per_k, b_per_k) = (block_m * all(a.size), block_n * all(b.size));
+        let per_k = a_per_k + b_per_k;
         let load = per_k * block_k;
+        let copied = (a_per_k * all(a.copied) + b_per_k * all(b.copied)) * block_k;
+        let stages = if a.copied + b.copied > 0.0 { stages } else { one };
+        let stages_of_all = if a.copied * b.copied > 0.0 { stages } else { one };
+        let loads = (block_m / all(a.vector) + block_n / all(b.vector)) * block_k;
         // Without warp-group instructions, and always on ROCm, the last stage is in registers.
         let all_stages = (warp_group * (one - rocm)).simd_gt(none);
-        let smem = all_stages.select(stages, (stages - one).fast_max(one)) * load;
+        let smem = all_stages.select(stages, (stages - one).fast_max(one)) * copied + (load - copied);
         let accumulators = block_m * block_n / threads;
         let fragments = per_k * block_k.fast_min(all(FRAGMENT_K)) / threads * all(FRAGMENT_REGISTERS);
-        let wanted = accumulators + uses_groups.select(none, fragments) + all(BASE_REGISTERS);
+        let waiting = (block_m * all(a.registers) + block_n * all(b.registers)) * block_k / threads;
+        let wanted = accumulators + uses_groups.select(none, fragments) + waiting + all(BASE_REGISTERS);
         let registers = wanted.fast_clamp(all(MIN_REGISTERS), all(MAX_REGISTERS));
         let granted = ceil(registers / all(REGISTER_STEP)) * all(REGISTER_STEP) * threads;
         let occupancy = floor(all(machine.smem_per_sm) / (smem + all(RESERVED_SMEM)))
@@ -76,6 +91,10 @@ impl Resources {
             smem,
             occupancy,
             load,
+            copied,
+            loads,
+            stages,
+            stages_of_all,
         }
     }
 }

@@ -19,6 +19,8 @@ const SUSTAINED_L2: f32 = 5.5 / 7.0;
 const SUSTAINED_DRAM: f32 = 4.5 / 4.8;
 /// The time from issuing a load to using its data, in µs.
 const LOAD_LATENCY_US: f32 = 0.7;
+/// Cycles that a multiprocessor takes for a load of a warp, with its address and mask.
+const CYCLES_PER_LOAD: f32 = 3.0;
 /// The time to begin and end one round of blocks, in µs.
 const ROUND_US: f32 = 0.5;
 /// The rate of the matrix instructions that ROCm's compiler chooses by itself, compared with that of
@@ -29,7 +31,8 @@ const LARGE_INSTRUCTION_RATE: f32 = 0.97;
 /// The columns of the groups "the config" and "what the config takes of an SM".
 #[inline(always)]
 pub(super) fn config(machine: &Machine, tiles: &Tiles, resources: &Resources) -> [f32x8; CONFIG_COLUMNS] {
-    let Tiles { block_m, block_n, block_k, stages, warps, .. } = *tiles;
+    let Tiles { block_m, block_n, block_k, warps, .. } = *tiles;
+    let stages = resources.stages;
     let is = |value: f32x8, number: f32| flag(value.simd_eq(all(number)));
     [
         block_m,
@@ -58,6 +61,7 @@ pub(super) fn config(machine: &Machine, tiles: &Tiles, resources: &Resources) ->
         resources.smem,
         resources.registers / all(128.0),
         resources.occupancy,
+        resources.loads / (all(machine.warp_size) * warps),
         block_m * block_n,
         block_m * block_n / (block_m + block_n),
     ]
@@ -79,7 +83,8 @@ pub(super) fn joint(
     put(&mut rest, &cover.columns(problem, tiles));
     put(&mut rest, &fill.columns(&cover, tiles));
     put(&mut rest, &estimates);
-    put(&mut rest, &[flag(cover.iterations.simd_lt(tiles.stages)), cover.iterations / tiles.stages]);
+    let stages = resources.stages;
+    put(&mut rest, &[flag(cover.iterations.simd_lt(stages)), cover.iterations / stages]);
     debug_assert!(rest.is_empty());
     row
 }
@@ -203,8 +208,8 @@ fn estimates(
     resources: &Resources,
     cover: &Cover,
     fill: &Fill,
-) -> [f32x8; 13] {
-    let Tiles { block_m, block_n, block_k, stages, .. } = *tiles;
+) -> [f32x8; 14] {
+    let Tiles { block_m, block_n, block_k, .. } = *tiles;
     let one = all(1.0);
     // The time of one iteration: arithmetic, loads, or the latency that the pipeline does not hide.
     let peak = machine.peak / machine.sms;
@@ -214,11 +219,15 @@ fn estimates(
     rate *= compilers_choice.select(all(LARGE_INSTRUCTION_RATE), one);
     let compute = all(2.0) * block_m * block_n * block_k / rate;
     let load = resources.load / all(machine.l2 * SUSTAINED_L2 / machine.sms);
-    let latency = all(LOAD_LATENCY_US) / (stages - one).fast_max(all(0.7));
-    let iteration = (fill.active * compute).fast_max(fill.active * load).fast_max(latency);
+    let issue = resources.loads * all(CYCLES_PER_LOAD / machine.warp_size / machine.clock);
+    let latency = all(LOAD_LATENCY_US) / (resources.stages_of_all - one).fast_max(all(0.7));
+    let busy = compute.fast_max(load).fast_max(issue);
+    let iteration = (fill.active * busy).fast_max(latency);
     let blocks = fill.rounds * cover.iterations * iteration;
     // By Little's law, the DRAM's full bandwidth needs enough bytes in flight.
-    let in_flight = fill.resident * (stages - one).fast_max(all(0.5)) * resources.load;
+    let waiting = resources.load - resources.copied;
+    let in_flight =
+        fill.resident * ((resources.stages - one).fast_max(all(0.5)) * resources.copied + all(0.5) * waiting);
     let sustained = all(machine.dram * SUSTAINED_DRAM);
     let bandwidth = sustained.fast_min(in_flight / all(LOAD_LATENCY_US));
     let dram = all(problem.bytes) / bandwidth;
@@ -227,7 +236,8 @@ fn estimates(
     let rows = cover.tiles_m.fast_min(tiles.group_m);
     let columns = (fill.resident / rows).fast_max(one).fast_min(cover.tiles_n);
     let batches = (fill.resident / (cover.tiles_m * cover.tiles_n)).fast_max(one);
-    let patch = (rows * block_m * all(problem.a_size) + columns * block_n * all(problem.b_size))
+    let patch = (rows * block_m * all(problem.a_operand.size)
+        + columns * block_n * all(problem.b_operand.size))
         * all(problem.k)
         * batches;
     let dram_bytes = (fill.waves * patch + all(problem.output_bytes)).fast_max(all(problem.bytes));
@@ -246,6 +256,7 @@ fn estimates(
         iteration,
         fill.most_per_sm * cover.iterations * compute,
         fill.most_per_sm * cover.iterations * load,
+        fill.most_per_sm * cover.iterations * issue,
         fill.rounds * cover.iterations * latency,
         estimate,
         estimate / all(problem.base_us),

@@ -82,6 +82,34 @@ fn a_decode_shape_is_bound_by_what_is_in_flight() {
 }
 
 #[test]
+fn rows_that_are_not_aligned_are_loaded_by_the_element() {
+    let facts = find("nvidia-h200").and_then(|h| h.facts).unwrap();
+    let features = |n, k| {
+        let problem = Problem::new(ProblemFields::plain(Op::Mm, 1, 1024, n, k, DType::BFloat16)).unwrap();
+        ProblemFeatures::new(&facts, &problem).unwrap()
+    };
+    let [aligned, mixed, neither] = [features(1024, 4096), features(1023, 4096), features(1023, 4095)];
+    let get = |features: &ProblemFeatures, stages, name: &str, scale| {
+        let row = features.row(&Tile::new(64, 128, 64, stages, 4));
+        row[COLUMNS.iter().position(|c| c.name == name && c.scale == scale).unwrap()]
+    };
+    use Scale::{Linear, Log2};
+    // A stage has 8,192 bytes of A and 16,384 of B. What is not copied has one stage.
+    for (features, bytes) in [(&aligned, 73_728.0), (&mixed, 40_960.0), (&neither, 24_576.0)] {
+        assert_eq!(get(features, 3, "shared_memory_share", Linear), bytes / 232_448.0);
+    }
+    assert_eq!(get(&mixed, 3, "loads_per_thread", Log2), libm::log2f((64.0 / 8.0 + 128.0) * 64.0 / 128.0));
+    assert_eq!(get(&mixed, 3, "registers_per_128", Linear), (64.0 + 0.9 * 64.0 + 40.0) / 128.0);
+    assert_eq!(get(&mixed, 3, "num_stages", Linear), 3.0);
+    let (three, five) = [3, 5].map(|stages| neither.row(&Tile::new(64, 128, 64, stages, 4))).into();
+    assert_eq!(three, five, "the kernel is the same");
+    let has_stages =
+        |features: &ProblemFeatures| features.loading().has_stages(&Tile::new(64, 128, 64, 3, 4));
+    assert!(has_stages(&aligned) && has_stages(&mixed) && !has_stages(&neither));
+    assert_eq!([&aligned, &mixed, &neither].map(|one| one.loading().number()), [0, 2, 8]);
+}
+
+#[test]
 fn a_batch_multiplies_tiles_work_and_traffic() {
     let tile = Tile::new(64, 64, 32, 3, 4);
     for (name, more) in [("tiles", 3.0), ("flops", 3.0), ("bytes", 3.0), ("l2_bytes", 3.0), ("m", 0.0)] {

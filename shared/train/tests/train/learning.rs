@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use crate::made_up::{dataset, ignore, nanos, problems, quick, tiles};
 use diode_core::space::Space;
 use diode_core::{Config, ConfigIndex, DType, Dataset, Method, Problem, ProblemFields, Tile, TimeColumn};
+use diode_model::features::Loading;
 use diode_model::{Model, TileKey, rank, tile_key};
 use diode_train::{
     Checkpoint, Fitted, Plan, Progress, TrainError, TrainOptions, TrainingSet, cross_validate, evaluate,
@@ -121,7 +122,7 @@ fn a_network_may_learn_values_for_tiles() {
     let timed: BTreeSet<TileKey> = set
         .iter()
         .flat_map(|problem| set.configs(problem))
-        .filter_map(|config| config.tile().map(tile_key))
+        .filter_map(|config| config.tile().map(|tile| tile_key(tile, Loading::ALIGNED)))
         .collect();
     assert!(known.tiles().iter().eq(&timed));
     assert_eq!((known.width(), known.values().len()), (3, 3 * timed.len()));

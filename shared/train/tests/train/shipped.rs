@@ -34,9 +34,9 @@ const SHIPPED: [Shipped; 2] = [
     },
     Shipped {
         hardware: "nvidia-h100",
-        learnt_from: &["data", "data/further", "data/later"],
-        problems: 4908,
-        timings: 1_018_825,
+        learnt_from: &["data", "data/further", "data/later", "data/extra"],
+        problems: 5520,
+        timings: 1_104_041,
         others: 0,
         second_method: None,
         validation: ("h100-mm-bf16-nn", 60),
@@ -82,7 +82,7 @@ fn each_model_is_what_its_card_says() {
     for shipped in &SHIPPED {
         let (bytes, model) = shipped.model();
         // Five networks with values of tiles, and two for the library.
-        assert!(bytes.len() <= 400 * 1024, "{} bytes", bytes.len());
+        assert!(bytes.len() <= 800 * 1024, "{} bytes", bytes.len());
         assert!(model.knows_library(false));
         let set = TrainingSet::from_datasets(&read(&shipped.training()), None).unwrap();
         let there = (set.problems(), set.timings(), set.others().len());
