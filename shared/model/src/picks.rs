@@ -36,7 +36,6 @@ pub(crate) fn diverse(ranked: &[(Config, Micros)], count: usize) -> Vec<(Config,
 
 /// Whether two configs differ in their stages alone and have exactly the same predicted time. Then stages do not matter for
 /// the problem.
-#[inline(never)]
 pub(crate) fn have_one_kernel(a: &(Config, Micros), b: &(Config, Micros)) -> bool {
     let kernel = |config: &Config| config.tile().map(|tile| tile_key(tile, Loading::BY_THE_ELEMENT));
     a.1 == b.1 && kernel(&a.0).is_some_and(|key| kernel(&b.0) == Some(key))

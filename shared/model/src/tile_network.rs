@@ -15,7 +15,6 @@ use crate::{Misfit, ModelError};
 pub type TileKey = [u32; 10];
 
 /// The settings of a tile that identify its kernels for problems whose operands are loaded in one way.
-#[inline(never)]
 pub fn tile_key(tile: &Tile, loading: Loading) -> TileKey {
     let Tile { block_m, block_n, block_k, group_m, num_stages, num_warps, rocm, .. } = *tile;
     let num_stages = if loading.has_stages(tile) { num_stages } else { 1 };

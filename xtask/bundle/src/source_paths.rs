@@ -49,4 +49,12 @@ mod tests {
         let zeros = [0; "/rustc/0f/core/x.rs".len()];
         assert_eq!(bytes, [&b"a"[..], &zeros, b"not /rustc/ without an end"].concat());
     }
+
+    #[test]
+    fn paths_in_cargos_home_become_zeros() {
+        let home = cargo_home().expect("cargo has a home").join("registry/src/");
+        let mut bytes = [home.as_os_str().as_encoded_bytes(), b"index/a-1.0/src/lib.rs"].concat();
+        blank(&mut bytes);
+        assert!(bytes.iter().all(|&byte| byte == 0));
+    }
 }

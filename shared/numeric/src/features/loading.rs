@@ -15,7 +15,6 @@ impl Loading {
     /// No rows are multiples of 4 bytes, so every element is loaded by itself.
     pub const BY_THE_ELEMENT: Self = Self { a: Alignment::None, b: Alignment::None };
 
-    #[inline(never)]
     pub fn of(problem: &Problem) -> Self {
         let alignment = problem.alignment();
         Self { a: alignment.a, b: alignment.b }
