@@ -27,7 +27,7 @@ import compared
 import networks
 import torch
 from cases import Case
-from timing import GRAPHS_OF_NETWORK, Graphs, compiled, compiled_cold, microseconds
+from timing import GRAPHS, GRAPHS_OF_COMPARED, Graphs, compiled, compiled_cold, microseconds
 from torch._inductor import config
 
 import torch_diode
@@ -126,7 +126,8 @@ def measured(case: Case, tiles: int, noted: dict[tuple[str, str], Any]) -> dict[
     graphs: dict[str, Graphs] = {}
     for method in methods(case.part, tiles):
         try:
-            _, graphs[method] = compiled(function, inputs, **prepare(case, method))
+            many = GRAPHS_OF_COMPARED if method in (NONE, OURS) else GRAPHS
+            _, graphs[method] = compiled(function, inputs, graphs=many, **prepare(case, method))
         except Exception as error:
             noted[case.name, method] = [f"{type(error).__name__}: {error}"[:500]]
     times = dict(zip(graphs, microseconds(list(graphs.values())), strict=True))
@@ -148,7 +149,7 @@ def measured_network(case: Case, autotuned: bool) -> dict[str, Any]:
     for method in (NONE, OURS, MAX) if autotuned else (NONE, OURS):
         options = prepare(case, method)
         seconds[method], graphs[method] = compiled_cold(
-            function, inputs, training=case.training, graphs=GRAPHS_OF_NETWORK, **options
+            function, inputs, training=case.training, graphs=GRAPHS_OF_COMPARED, **options
         )
         if method == OURS:
             found = picks()
