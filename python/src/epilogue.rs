@@ -207,12 +207,6 @@ pub(crate) fn weighed(
     Ok(best_first.into_iter().map(PyWeighed).collect())
 }
 
-/// The share by which a tile must be predicted to be faster than the library, which alone takes `library_us`.
-#[pyfunction]
-pub(crate) fn doubt(problem: &PyProblem, library_us: f64) -> f64 {
-    epilogue::doubt(&problem.0, Some(Micros(library_us)))
-}
-
 /// Whether the kernel of a tile should hide how often its loop runs, because its unrolled loop would take
 /// long to compile on this hardware. A kernel in fp32 is taken to round to TF32.
 #[pyfunction]

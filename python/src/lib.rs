@@ -16,7 +16,7 @@ mod problem;
 mod shipped;
 mod table;
 
-use diode_model::epilogue::WEIGHED;
+use diode_model::epilogue::{DOUBT, WEIGHED};
 use pyo3::prelude::*;
 
 /// The name of this distribution. Both distributions hold the same Python files.
@@ -37,10 +37,10 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<epilogue::PyEpilogue>()?;
     module.add_class::<epilogue::PyCosts>()?;
     module.add_class::<epilogue::PyWeighed>()?;
+    module.add("DOUBT", DOUBT)?;
     module.add("WEIGHED", WEIGHED)?;
     module.add_function(wrap_pyfunction!(epilogue::hides_steps, module)?)?;
     module.add_function(wrap_pyfunction!(epilogue::weighed, module)?)?;
-    module.add_function(wrap_pyfunction!(epilogue::doubt, module)?)?;
     module.add_function(wrap_pyfunction!(limits::obstacle, module)?)?;
     module.add_function(wrap_pyfunction!(shipped::shipped_models, module)?)?;
     Ok(())

@@ -8,6 +8,7 @@ from typing import TypeAlias, final
 
 __all__ = [
     "DISTRIBUTION",
+    "DOUBT",
     "WEIGHED",
     "Choice",
     "Config",
@@ -21,7 +22,6 @@ __all__ = [
     "Table",
     "Weighed",
     "__version__",
-    "doubt",
     "hides_steps",
     "obstacle",
     "shipped_models",
@@ -33,6 +33,8 @@ _Path: TypeAlias = str | os.PathLike[str]
 __version__: str
 DISTRIBUTION: str
 """``"torch-diode"`` or ``"torch-diode-lib"``."""
+DOUBT: float
+"""The share by which a tile must be expected to be faster than the library, with its epilogue, to be picked."""
 WEIGHED: int
 """How many picks are compared with their epilogues. The configs that the model names as near are compared, too."""
 
@@ -343,7 +345,6 @@ class Weighed:
 def weighed(
     kernels: Sequence[tuple[Config, float]], problem: Problem, costs: Costs | None, epilogue: Epilogue | None
 ) -> list[Weighed]: ...
-def doubt(problem: Problem, library_us: float) -> float: ...
 def hides_steps(hardware: Hardware, problem: Problem, config: Config) -> bool: ...
 def obstacle(problem: Problem, config: Config, shared_memory: int, *, tf32: bool = False) -> str | None: ...
 def shipped_models() -> list[tuple[str, bytes]]: ...

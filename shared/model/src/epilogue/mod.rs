@@ -4,11 +4,9 @@
 mod compiling;
 mod costs;
 mod decision;
-mod doubt;
 mod following;
 
 pub use compiling::{hides_steps, soonest_first};
 pub use costs::Costs;
-pub use decision::{Decision, NEAR, Verdict, WEIGHED, Weighed, uncounted, weighed};
-pub use doubt::doubt;
+pub use decision::{DOUBT, Decision, NEAR, Verdict, WEIGHED, Weighed, uncounted, weighed};
 pub use following::Following;
