@@ -153,7 +153,7 @@ async fn two_models_are_side_by_side() -> anyhow::Result<()> {
             .open(&format!("{}/compare?what=models", server.url()), "[data-testid=two-models] tbody tr")
             .await?;
         let table = text(&browser, "[data-testid=two-models]").await?;
-        for part in ["of best, first pick", "rank correlation, median", "physics/4"] {
+        for part in ["of best, first pick", "rank correlation, median", "physics/5"] {
             ensure!(table.contains(part), "{look}: `{part}` is not in {table}");
         }
         for (place, id) in [(2, second), (3, first)] {

@@ -29,7 +29,7 @@ fn answer(bytes: &[u8]) -> Value {
     let digest = diode_core::ids::Digest::of(bytes);
     json!({
         "id": ModelId::of(bytes), "heuristic": "matmul", "hardware": "nvidia-h200", "ops": ["mm"],
-        "dtypes": ["bfloat16"], "feature_set": "physics/4", "parameters": 1, "digest": digest,
+        "dtypes": ["bfloat16"], "feature_set": "physics/5", "parameters": 1, "digest": digest,
         "bytes": bytes.len(), "source": "contributed", "job": null, "created_at": "2026-11-20T12:00:00Z",
         "data_digest": digest, "training_problems": 209, "training_timings": 9, "evaluation": null,
         "file_name": "m.safetensors", "state": "unpublished",

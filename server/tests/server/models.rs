@@ -18,7 +18,7 @@ pub(crate) fn summary(bytes: &[u8]) -> ModelSummary {
         hardware: h200().slug,
         ops: vec![Op::Mm],
         dtypes: vec![DType::BFloat16],
-        feature_set: "physics/4".to_owned(),
+        feature_set: "physics/5".to_owned(),
         parameters: 8_833,
         digest: Digest::of(bytes),
         bytes: bytes.len() as u64,

@@ -24,7 +24,7 @@ pub struct Metadata {
     pub ops: Vec<Op>,
     /// The input types in the training data.
     pub dtypes: Vec<DType>,
-    /// The features that the weights were trained on: `physics/4`.
+    /// The features that the weights were trained on: `physics/5`.
     pub feature_set: String,
     pub training: Training,
     /// Another method whose times the model has learnt, too.

@@ -11,13 +11,13 @@ use crate::features::{COLUMN_COUNT, Loading, ProblemFeatures};
 use crate::{Misfit, ModelError};
 
 /// The settings that identify a tile for its values. Other settings follow from the problem, or features show
-/// them.
+/// them. Where one matrix is loaded by the element, tiles share values whatever their stages are.
 pub type TileKey = [u32; 10];
 
 /// The settings of a tile that identify its kernels for problems whose operands are loaded in one way.
 pub fn tile_key(tile: &Tile, loading: Loading) -> TileKey {
     let Tile { block_m, block_n, block_k, group_m, num_stages, num_warps, rocm, .. } = *tile;
-    let num_stages = if loading.has_stages(tile) { num_stages } else { 1 };
+    let num_stages = if loading.has_whole_stages(tile) { num_stages } else { 1 };
     let [nonkdim, waves_per_eu, kpack] =
         rocm.map_or([0; 3], |rocm| [rocm.matrix_instr_nonkdim, rocm.waves_per_eu, rocm.kpack]);
     let loading = loading.number();
@@ -130,6 +130,8 @@ impl TileNetwork {
 
 #[cfg(test)]
 mod tests {
+    use diode_core::{DType, Op, Problem, ProblemFields};
+
     use super::*;
 
     #[test]
@@ -145,6 +147,19 @@ mod tests {
         let more_stages = Tile { num_stages: 4, ..small };
         assert_eq!(known.of(&[&small, &more_stages, &large], by_element), [5.0, 5.0, 0.0]);
         assert_eq!(known.of(&[&small], Loading::ALIGNED), [0.0]);
+    }
+
+    #[test]
+    fn stages_have_values_of_their_own_where_both_matrices_are_copied() {
+        let key = |n, k, stages| {
+            let problem = Problem::new(ProblemFields::plain(Op::Mm, 1, 64, n, k, DType::BFloat16)).unwrap();
+            tile_key(&Tile::new(64, 128, 64, stages, 4), Loading::of(&problem))
+        };
+        for (n, k, are_alike) in
+            [(1024, 1024, false), (1022, 1022, false), (1023, 1024, true), (1023, 1023, true)]
+        {
+            assert_eq!(key(n, k, 2) == key(n, k, 4), are_alike, "{n} {k}");
+        }
     }
 
     #[test]

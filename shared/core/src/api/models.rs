@@ -56,7 +56,7 @@ pub struct ModelSummary {
     pub hardware: HardwareSlug,
     pub ops: Vec<Op>,
     pub dtypes: Vec<DType>,
-    /// Feature-set id and version: `physics/4`.
+    /// Feature-set id and version: `physics/5`.
     pub feature_set: String,
     pub parameters: u64,
     pub digest: Digest,

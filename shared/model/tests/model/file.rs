@@ -77,7 +77,7 @@ fn metadata_must_be_usable() {
     let unknown = Metadata { feature_set: "physics/9".to_owned(), ..metadata() };
     assert_eq!(
         refusal(unknown),
-        "feature set: got `physics/9`, expected `physics/4`; update diode or choose another model"
+        "feature set: got `physics/9`, expected `physics/5`; update diode or choose another model"
     );
     let mut bare = metadata();
     bare.hardware.facts = None;
@@ -133,7 +133,7 @@ fn changed_weights_are_noticed() {
 #[test]
 fn a_model_of_other_features_is_named_as_such() {
     let bytes = model().to_bytes().unwrap();
-    let place = bytes.windows(9).position(|text| text == b"physics/4").unwrap();
+    let place = bytes.windows(9).position(|text| text == b"physics/5").unwrap();
     let mut old = bytes.clone();
     old[place..place + 9].copy_from_slice(b"physics/1");
     assert!(matches!(Model::from_bytes(&old), Err(ModelError::UnknownFeatureSet { .. })));

@@ -31,4 +31,10 @@ impl Loading {
     pub fn has_stages(self, tile: &Tile) -> bool {
         self != Self::BY_THE_ELEMENT || tile.rocm.is_some()
     }
+
+    /// Whether a kernel loads several stages of both matrices ahead. If not, the number of stages changes little.
+    pub fn has_whole_stages(self, tile: &Tile) -> bool {
+        let by_the_element = [self.a, self.b].contains(&Alignment::None);
+        !by_the_element || tile.rocm.is_some()
+    }
 }

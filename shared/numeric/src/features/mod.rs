@@ -33,7 +33,7 @@ use crate::vectors::{Log2, run};
 
 /// The name and version of these features. Whoever changes a column's value must change the version: weights
 /// only fit the features that they were trained on.
-pub const FEATURE_SET: &str = "physics/4";
+pub const FEATURE_SET: &str = "physics/5";
 
 /// How many configs are computed at once: the lanes of a vector.
 pub const LANES: usize = 8;
