@@ -22,7 +22,7 @@ class Case:
     """A function to compile and to time."""
 
     part: str
-    """``alone``, ``batched``, ``epilogues``, ``prologues`` or ``networks``."""
+    """``alone``, ``batched``, ``layers``, ``epilogues``, ``prologues`` or ``networks``."""
     name: str
     make: Callable[[], Made]
     training: bool = False
@@ -123,6 +123,37 @@ def _batched(op: str, size: tuple[int, int, int, int], columns: bool, dtype: tor
     a = random(batch, m, k) / math.sqrt(k)
     b = random(batch, n, k).transpose(1, 2) if columns else random(batch, k, n)
     return (torch.bmm, (a, b)) if op == "bmm" else (torch.baddbmm, (random(batch, m, n), a, b))
+
+
+# N and K of the linear layers of Llama 8B and of Qwen2.5 7B.
+_DECODER = [(4096, 4096), (1024, 4096), (14336, 4096), (4096, 14336), (3584, 3584), (18944, 3584), (3584, 18944)]
+IN_A_ROW = 8
+"""How many layers run one after the other."""
+
+
+def in_a_row() -> list[Case]:
+    """A decoder's layers for few tokens, each alone and eight of its size in a row.
+
+    Before a layer runs alone, the cache is filled by writing. In a row, as in a network, the layer before has filled it
+    by reading its weights. What is written must go to the memory before other data can take its place.
+    """
+    return [
+        Case("layers", name, functools.partial(_in_a_row, layers, tokens, n, k), alone=alone)
+        for tokens in (1, 16, 64)
+        for n, k in _DECODER
+        for alone in [f"layer {tokens}×{n}×{k} bfloat16"]
+        for layers, name in ((1, alone), (IN_A_ROW, f"{alone}, in a row"))
+    ]
+
+
+def _in_a_row(layers: int, tokens: int, n: int, k: int) -> Made:
+    random = lambda *sizes: torch.randn(*sizes, device="cuda", dtype=torch.bfloat16) / math.sqrt(k)
+    inputs = [random(tokens, k) for _ in range(layers)] + [random(n, k) for _ in range(layers)]
+
+    def function(*inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return tuple(F.linear(x, weight) for x, weight in zip(inputs[:layers], inputs[layers:], strict=True))
+
+    return function, tuple(inputs)
 
 
 def epilogues() -> list[Case]:

@@ -62,10 +62,12 @@ def summary(name: str, cases: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def groups(cases: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[Mapping[str, Any]]]]:
-    """The groups of cases: alone, in batches, with what follows (also only what this torch can fuse), and with what comes before."""
+    """The groups of cases: alone, in batches, in a row, with what follows (also only what this torch can fuse), and with what
+    comes before."""
     alone = [case for case in cases if case["part"] == "alone"]
     batched = [case for case in cases if case["part"] == "batched"]
     followed = [case for case in cases if case["part"] == "epilogues"]
+    layers = [case for case in cases if case["part"] == "layers"]
     unfused = [case for case in followed if "norm" in case["name"]]
     rounded = lambda some: [case for case in some if "tf32" in case["name"]]
     found = [
@@ -73,6 +75,8 @@ def groups(cases: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[Mapping[s
         ("of these, in TF32", rounded(alone)),
         ("batched multiplications alone", batched),
         ("of these, with a bias", [case for case in batched if "baddbmm" in case["name"]]),
+        ("a decoder's layers alone", [case for case in layers if case["name"] == case["alone"]]),
+        ("the same in a row", [case for case in layers if case["name"] != case["alone"]]),
         ("with what follows", followed),
         ("of these, in TF32", rounded(followed)),
         ("of these, what a tile can fuse", [case for case in followed if case not in unfused]),

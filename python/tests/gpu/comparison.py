@@ -37,8 +37,8 @@ from torch_diode.heuristics import Answer, Candidate, Request
 NONE, OURS, MAX = "no tuning", "ours", "max-autotune"
 TILES = 8
 PARTS: dict[str, Callable[[], Sequence[Case]]] = {
-    "alone": cases.alone, "batched": cases.batched, "epilogues": cases.epilogues, "prologues": cases.prologues,
-    "networks": networks.networks,
+    "alone": cases.alone, "batched": cases.batched, "layers": cases.in_a_row, "epilogues": cases.epilogues,
+    "prologues": cases.prologues, "networks": networks.networks,
 }  # fmt: skip
 
 
