@@ -124,7 +124,7 @@ def measured(case: Case, tiles: int, noted: dict[tuple[str, str], Any]) -> dict[
     """How many microseconds each method takes."""
     function, inputs = case.make()
     graphs: dict[str, list[torch.cuda.CUDAGraph]] = {}
-    # The order of captures decides where results lie, so the compared methods are captured in both orders.
+    # Where results lie in memory may follow from the order of captures, so the compared methods are captured in both orders.
     for method in (*methods(case.part, tiles), OURS, NONE):
         many = GRAPHS_OF_COMPARED // 2 if method in (NONE, OURS) else GRAPHS
         try:

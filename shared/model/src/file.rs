@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::metadata::Metadata;
 use crate::{Layer, Misfit, Model, ModelError, Network, TileNetwork, TileValues};
 
-/// Far more than our models have (800 kB), and far less than a browser can hold.
+/// Far more than our models have (600 kB), and far less than a browser can hold.
 pub(crate) const MAX_BYTES: usize = 16 << 20;
 /// The key of the JSON document in the safetensors metadata. It is the only entry, because several
 /// entries would be written in no fixed order.

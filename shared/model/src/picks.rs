@@ -34,8 +34,8 @@ pub(crate) fn diverse(ranked: &[(Config, Micros)], count: usize) -> Vec<(Config,
     chosen.into_iter().map(|at| choice[at]).collect()
 }
 
-/// Whether two configs differ in their stages alone and have exactly the same predicted time. Then stages do not matter for
-/// the problem.
+/// Whether two configs differ in their stages alone and have exactly the same predicted time. Then stages do
+/// not matter for the problem.
 pub(crate) fn have_one_kernel(a: &(Config, Micros), b: &(Config, Micros)) -> bool {
     let kernel = |config: &Config| config.tile().map(|tile| tile_key(tile, Loading::BY_THE_ELEMENT));
     a.1 == b.1 && kernel(&a.0).is_some_and(|key| kernel(&b.0) == Some(key))

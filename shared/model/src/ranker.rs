@@ -85,13 +85,14 @@ impl<M: Deref<Target = Model>> Ranker<M> {
     }
 }
 
-/// Keeps the first of several configs that differ in their stages alone, if their kernels have none.
+/// Keeps the first of several configs that differ in their stages alone. This is for problems of which every
+/// element is loaded by itself: there such configs have one kernel.
 ///
 /// The configs are sorted, so those with one kernel are close together.
-fn keep_one_of_each_kernel(configs: &mut Vec<Config>, loading: Loading) {
+fn keep_one_of_each_kernel(configs: &mut Vec<Config>) {
     /// How many of the latest kernels are searched. Tiles of one size have fewer.
     const NEAR: usize = 64;
-    let kernel = |config: &Config| config.tile().map(|tile| tile_key(tile, loading));
+    let kernel = |config: &Config| config.tile().map(|tile| tile_key(tile, Loading::BY_THE_ELEMENT));
     let mut kept = 0_usize;
     for at in 0..configs.len() {
         let this = kernel(&configs[at]);
@@ -130,7 +131,7 @@ impl PreparedSpace {
         configs.sort_unstable();
         configs.retain(|config| !config.is_library() || !model.knows_library(config.rounds_to_tf32()));
         match named {
-            Some(_) if loading == Loading::BY_THE_ELEMENT => keep_one_of_each_kernel(&mut configs, loading),
+            Some(_) if loading == Loading::BY_THE_ELEMENT => keep_one_of_each_kernel(&mut configs),
             Some(_) => (),
             None => configs.iter().try_for_each(Config::validate)?,
         }

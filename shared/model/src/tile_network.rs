@@ -14,7 +14,7 @@ use crate::{Misfit, ModelError};
 /// them. Where one matrix is loaded by the element, tiles share values whatever their stages are.
 pub type TileKey = [u32; 10];
 
-/// The settings of a tile that identify its kernels for problems whose operands are loaded in one way.
+/// The settings of a tile that identify its values for problems whose operands are loaded in one way.
 pub fn tile_key(tile: &Tile, loading: Loading) -> TileKey {
     let Tile { block_m, block_n, block_k, group_m, num_stages, num_warps, rocm, .. } = *tile;
     let num_stages = if loading.has_whole_stages(tile) { num_stages } else { 1 };

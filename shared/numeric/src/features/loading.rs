@@ -25,14 +25,10 @@ impl Loading {
         3 * self.a as u32 + self.b as u32
     }
 
-    /// Whether a kernel loads several stages ahead. If not, the tile's kernel is the same for all numbers of stages.
+    /// Whether a kernel loads several stages of both matrices ahead. If not, the number of stages changes little.
+    /// If it loads neither ahead, the tile's kernel is the same for all numbers of stages.
     ///
     /// What ROCm's compiler does with rows that are not aligned is not known.
-    pub fn has_stages(self, tile: &Tile) -> bool {
-        self != Self::BY_THE_ELEMENT || tile.rocm.is_some()
-    }
-
-    /// Whether a kernel loads several stages of both matrices ahead. If not, the number of stages changes little.
     pub fn has_whole_stages(self, tile: &Tile) -> bool {
         let by_the_element = [self.a, self.b].contains(&Alignment::None);
         !by_the_element || tile.rocm.is_some()

@@ -103,8 +103,9 @@ impl ProblemFeatures {
     }
 
     /// The terms of one to eight configs. They do not depend on the sizes of the problem, so they are the
-    /// same for all problems of these input types on this hardware whose operands have the same layouts and are [loaded alike](Self::loading). Either all of the configs allow TF32 or
-    /// none. Unused lanes repeat the last config.
+    /// same for all problems of these input types on this hardware whose operands have the same layouts and
+    /// are [loaded alike](Self::loading). Either all of the configs allow TF32 or none. Unused lanes repeat the
+    /// last config.
     #[inline(always)]
     pub fn config_terms(&self, group: &[&Tile]) -> ConfigTerms {
         let allow_tf32 = group[0].allow_tf32;

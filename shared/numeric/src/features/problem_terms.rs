@@ -8,8 +8,8 @@ use super::machine::Machine;
 /// The shortest time of any kernel: its launch, first loads and last stores.
 pub(super) const LAUNCH_US: f32 = 4.0;
 /// An element that is loaded by itself waits in a register for its store to shared memory, and takes more
-/// registers for its address, and for its mask where the end of K cuts rows off. These numbers fit the registers of 4,000
-/// kernels of Triton 3.6 for `sm_90`.
+/// registers for its address, and for its mask where the end of K cuts rows off. These numbers fit the
+/// registers of 4,000 kernels of Triton 3.6 for `sm_90`.
 const REGISTERS_ALONG_K: f32 = 2.4;
 const REGISTERS_ACROSS_K: f32 = 0.9;
 /// Threads of a warp. AMD's GPUs have more.

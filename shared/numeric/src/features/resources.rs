@@ -44,7 +44,8 @@ pub(super) struct Resources {
     pub(super) copied: f32x8,
     /// How many loads an iteration takes.
     pub(super) loads: f32x8,
-    /// The stages, or 1 if nothing is copied straight to shared memory: the kernel is the same for all numbers then.
+    /// The stages, or 1 if nothing is copied straight to shared memory: the kernel is the same for all numbers
+    /// then.
     pub(super) stages: f32x8,
     /// The same, but also 1 if only one of the matrices is copied.
     pub(super) stages_of_all: f32x8,
