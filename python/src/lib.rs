@@ -16,7 +16,7 @@ mod problem;
 mod shipped;
 mod table;
 
-use diode_model::epilogue::{DOUBT, WEIGHED};
+use diode_model::epilogue::WEIGHED;
 use pyo3::prelude::*;
 
 /// The name of this distribution. Both distributions hold the same Python files.
@@ -37,7 +37,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<epilogue::PyEpilogue>()?;
     module.add_class::<epilogue::PyCosts>()?;
     module.add_class::<epilogue::PyWeighed>()?;
-    module.add("DOUBT", DOUBT)?;
     module.add("WEIGHED", WEIGHED)?;
     module.add_function(wrap_pyfunction!(epilogue::hides_steps, module)?)?;
     module.add_function(wrap_pyfunction!(epilogue::weighed, module)?)?;

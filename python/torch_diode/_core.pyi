@@ -8,7 +8,6 @@ from typing import TypeAlias, final
 
 __all__ = [
     "DISTRIBUTION",
-    "DOUBT",
     "WEIGHED",
     "Choice",
     "Config",
@@ -33,7 +32,6 @@ _Path: TypeAlias = str | os.PathLike[str]
 __version__: str
 DISTRIBUTION: str
 """``"torch-diode"`` or ``"torch-diode-lib"``."""
-DOUBT: float
 """The share by which a tile must be expected to be faster than the library, with its epilogue, to be picked."""
 WEIGHED: int
 """How many picks are compared with their epilogues. The configs that the model names as near are compared, too."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from ._core import Config
 from .heuristics import Candidate
-from .inductor import kernels, steps
+from .inductor import hiding, kernels
 from .inductor.kernels import DECOMPOSE_K, TMA
 
 _TILED = ("triton::mm", "triton::bmm")
@@ -43,10 +43,11 @@ class Offer:
         self._libraries = libraries
         """The library's choices, if they were offered before the tiles."""
 
-    def choice(self, candidate: Candidate, *, hides_steps: bool = False) -> Any:
+    def choice(self, candidate: Candidate, *, hides_steps: bool = False, hides_strides: bool = False) -> Any:
         """The choice for a candidate. ``None`` if its template is not offered for this kernel.
 
-        ``hides_steps`` keeps the loop over K from being unrolled, so that the kernel compiles sooner.
+        ``hides_steps`` keeps the loop over K from being unrolled, so that the kernel compiles sooner. ``hides_strides`` makes
+        the kernel of unaligned rows like those of packs, so that it takes as long.
         """
         template = candidate.config.template
         if template == "aten":
@@ -63,8 +64,10 @@ class Offer:
             return None
         params = dict(candidate.params) if candidate.params is not None else _params(candidate.config)
         params["EVEN_K"] = self._divides_k(params["BLOCK_K"])
-        if hides_steps and template == "triton::mm":
-            source = steps.hiding(source, self._inputs)
+        if template == "triton::mm":
+            shown = source
+            source = hiding.unaligned_strides(shown, self._inputs) if hides_strides else shown
+            source = hiding.steps(shown, self._inputs) if hides_steps and source is shown else source
         return kernels.build(source, self._inputs, self._op, {**base, **params, **self._overrides.get(template, {})})
 
     def library(self) -> Any:

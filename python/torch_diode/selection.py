@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from . import messages
-from ._core import Hardware, hides_steps, obstacle
+from ._core import Costs, Hardware, hides_steps, obstacle
 from .heuristics import Answer, Candidate, Heuristic, Request
 from .inductor import config, epilogues, kernels
 from .kernels import Offer
@@ -203,18 +203,22 @@ def _runnable(candidate: Candidate, request: Request, offer: Offer | None) -> tu
         offered = not candidate.config.is_library or kernels.offers_library()
         choice = None
     else:
-        choice = offer.choice(candidate, hides_steps=_hides_steps(candidate, request))
+        choice = offer.choice(candidate, **_hidden(candidate, request))
         offered = choice is not None
     return (choice,) if offered else f"{candidate.config.label}: its template is not offered here"
 
 
-def _hides_steps(candidate: Candidate, request: Request) -> bool:
-    """Whether the kernel would take long to compile if its loop were unrolled. An entry of Inductor's own table stays as it is."""
-    # Hardware whose model stands in for this device's says nothing about compiling.
+def _hidden(candidate: Candidate, request: Request) -> dict[str, bool]:
+    """What the kernel should hide from the assembler, to compile sooner or to be as fast as the timed kernel.
+
+    An entry of Inductor's own table stays as it is.
+    """
+    # Hardware whose model stands in for this device's says nothing about its compiler.
     device = Hardware.find(request.device_name)
-    if device is None or not request.tiles_tf32 or candidate.params is not None:
-        return False
-    return hides_steps(device, request.problem, candidate.config)
+    if device is None or Costs.of(device) is None or candidate.params is not None:
+        return {}
+    steps = request.tiles_tf32 and hides_steps(device, request.problem, candidate.config)
+    return {"hides_steps": steps, "hides_strides": True}
 
 
 def _pick(decision: Decision) -> Pick:

@@ -13,7 +13,7 @@ from torch._inductor import config
 from torch._inductor.utils import run_and_get_code
 
 import torch_diode
-from torch_diode.inductor import steps
+from torch_diode.inductor import hiding
 
 TILE = {"block_m": 128, "block_n": 64, "block_k": 64, "num_stages": 3, "num_warps": 4}
 TOLERANCE = {torch.float16: 4e-3, torch.bfloat16: 2e-2, torch.float32: 1e-4}
@@ -111,10 +111,23 @@ def test_hidden_steps_change_no_result(k: int, monkeypatch: pytest.MonkeyPatch) 
     hidden, code = compiled()
     assert "tl.program_id(2)" in code
     assert error(hidden, product(x.double(), w.double())) < 1e-2
-    monkeypatch.setattr(steps, "hiding", lambda template, inputs: template)
+    monkeypatch.setattr(hiding, "steps", lambda template, inputs: template)
     shown, code = compiled()
     assert "tl.program_id(2)" not in code
     assert torch.equal(hidden, shown)
+
+
+@pytest.mark.parametrize(("a", "b", "turned"), [((2048, 5003), (2048, 768), True), ((600, 777), (777, 512), False)])
+def test_kernels_with_hidden_strides_are_right(a: tuple[int, int], b: tuple[int, int], turned: bool) -> None:
+    # With Inductor's own strides, the kernel of this tile spills registers.
+    tile = {"block_m": 128, "block_n": 256, "block_k": 128, "num_stages": 2, "num_warps": 8}
+    torch_diode.install(heuristic=lambda problem: tile)
+    x, y = randn(*a), randn(*b)
+    product = lambda x, y: ((x.t() if turned else x) @ y).relu()
+    with config.patch(shape_padding=False):
+        found, codes = run_and_get_code(torch.compile(product, dynamic=False), x, y)
+    assert "hidden_a" in "".join(codes)
+    assert error(found, product(x.double(), y.double())) < TOLERANCE[torch.bfloat16]
 
 
 def test_forward_and_backward_of_a_model() -> None:

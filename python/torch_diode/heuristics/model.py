@@ -6,7 +6,7 @@ import dataclasses
 import threading
 from collections.abc import Sequence
 
-from .._core import DOUBT, WEIGHED, Choice, Config, Costs, Hardware, Model, Problem, weighed
+from .._core import WEIGHED, Choice, Config, Costs, Hardware, Model, Problem, weighed
 from ..epilogue import in_words
 from . import Answer, Candidate, Request
 
@@ -150,7 +150,7 @@ def _weighed(answer: Answer, model: Model, request: Request, choice: Choice) -> 
     elif epilogue is not None:
         why = f"predicted fastest with what follows, of the {WEIGHED} likeliest of {choice.ranked} configs and the library, {by}"
     elif best.config.is_library:
-        why = f"no tile is predicted to be faster than the library by {DOUBT:.0%}, {by}"
+        why = f"no tile is predicted to be clearly faster than the library, {by}"
     return dataclasses.replace(
         answer,
         candidates=[Candidate(best.config, best.alone_us)],

@@ -8,5 +8,5 @@ mod following;
 
 pub use compiling::{hides_steps, soonest_first};
 pub use costs::Costs;
-pub use decision::{DOUBT, Decision, NEAR, Verdict, WEIGHED, Weighed, uncounted, weighed};
+pub use decision::{Decision, NEAR, Verdict, WEIGHED, Weighed, uncounted, weighed};
 pub use following::Following;
