@@ -147,6 +147,18 @@ def test_a_big_epilogue_turns_the_decision() -> None:
     assert not best.config.is_library and best.us < 55
 
 
+def test_with_few_rows_a_tile_needs_to_be_less_faster() -> None:
+    few, many = (Problem("mm", rows, 4096, 14336, "bfloat16", b_layout="column") for rows in (16, 64))
+    kernels = [(Config("aten"), 57.4), (tile(16, 32, 4), 55.0)]
+    assert not weighed(kernels, few, COSTS_H100, None)[0].config.is_library
+    assert weighed(kernels, many, COSTS_H100, None)[0].config.is_library
+    with gpu(**H100):
+        torch_diode.install()
+        compile(lambda a, b: a @ b.t(), tensor((64, 14336)), tensor((4096, 14336)))
+    [pick] = torch_diode.history()
+    assert pick.picks[0].config.is_library and "clearly faster than the library" in str(pick.why)
+
+
 def test_a_tile_that_is_short_of_registers_pays_for_functions() -> None:
     kernels = [(Config("aten"), 40.0), (tile(128, 128, 4), 39.0)]
     problem = Problem("mm", 4096, 1024, 4096, "bfloat16")

@@ -1,25 +1,12 @@
 //! Chooses between a tile and the library, with the epilogue counted.
 
 use diode_core::hardware::Hardware;
-use diode_core::{Config, Epilogue, Micros, Problem, Tile};
+use diode_core::{Config, Epilogue, Micros, Problem};
 use serde::{Deserialize, Serialize};
 
+use super::doubt::doubt;
 use super::{Costs, Following};
 use crate::RankedSpace;
-
-/// A tile is taken instead of the library only if it is predicted to be faster by this share, with the
-/// epilogue counted.
-///
-/// With this doubt fewer picks are slower than the library, and the mean speed changes by less than 0.3 %.
-/// `docs/measurements/plugin.md` has the figures.
-const DOUBT: f64 = 0.07;
-
-/// The doubt about a tile of [`FEW_ROWS`] whose threads hold [`MANY_VALUES`] of the product or more. If such a
-/// kernel knows its sizes, as Inductor's does, `ptxas` gives it few registers for some sizes. Then it takes up
-/// to 1.6 times as long as the kernel that was timed, which does not know them.
-const DOUBT_OF_REGISTERS: f64 = 0.13;
-const FEW_ROWS: u32 = 16;
-const MANY_VALUES: u32 = 16;
 
 /// How many picks are compared, with the epilogue counted. [`NEAR`] others are compared with them.
 pub const WEIGHED: usize = 8;
@@ -39,26 +26,10 @@ impl Weighed {
     pub fn total(&self) -> Micros {
         Micros(self.alone.0 + self.following.0)
     }
-
-    /// The time that is compared. The doubt is added to a tile's time. It is not added to the library's
-    /// time, which is well known.
-    fn doubtful_us(&self) -> f64 {
-        self.total().0 * (1.0 + doubt(&self.config))
-    }
 }
 
-fn doubt(config: &Config) -> f64 {
-    // A warp has 32 threads wherever doubts were measured.
-    let values = |tile: &Tile| tile.block_m * tile.block_n / (32 * tile.num_warps);
-    match config {
-        _ if config.is_library() => 0.0,
-        // The template for batches has another loop.
-        Config::Mm(tile) if tile.block_m == FEW_ROWS && values(tile) >= MANY_VALUES => DOUBT_OF_REGISTERS,
-        _ => DOUBT,
-    }
-}
-
-/// Kernels and their times with the epilogue, if its costs are known. The best kernel stands first.
+/// Kernels and their times with the epilogue, if its costs are known. The best kernel stands first. A tile
+/// stands before the library only if it is faster by the [`doubt`], with the epilogue counted.
 pub fn weighed(
     kernels: impl IntoIterator<Item = (Config, Micros)>,
     problem: &Problem,
@@ -71,7 +42,9 @@ pub fn weighed(
     };
     let one = |(config, alone)| Weighed { config, alone, following: Micros(following_us(&config, alone)) };
     let mut all: Vec<Weighed> = kernels.into_iter().map(one).collect();
-    all.sort_by(|a, b| a.doubtful_us().total_cmp(&b.doubtful_us()));
+    let library = all.iter().find(|one| one.config.is_library()).map(|one| one.alone);
+    let doubtful_us = |one: &Weighed| one.total().0 * (1.0 + doubt(&one.config, problem, library));
+    all.sort_by(|a, b| doubtful_us(a).total_cmp(&doubtful_us(b)));
     all
 }
 
@@ -236,16 +209,5 @@ mod tests {
             let kernels = [(tile, Micros(us)), (Config::Library, Micros(40.0))];
             assert_eq!(weighed(kernels, &problem(), None)[0].config.is_library(), library);
         }
-    }
-
-    #[test]
-    fn a_tile_that_may_get_too_few_registers_must_be_faster() {
-        let first = |warps: u32, us: f64| {
-            let tile = Config::Mm(Tile::new(16, 64, 256, 5, warps));
-            weighed([(tile, Micros(us)), (Config::Library, Micros(45.0))], &problem(), None)[0].config
-        };
-        assert!(first(2, 41.0).is_library(), "1.10 times as fast, with 16 values per thread");
-        assert!(!first(2, 39.0).is_library(), "1.15 times as fast");
-        assert!(!first(4, 41.0).is_library(), "with 8 values per thread, 1.10 times is enough");
     }
 }

@@ -4,6 +4,7 @@
 mod compiling;
 mod costs;
 mod decision;
+mod doubt;
 mod following;
 
 pub use compiling::{hides_steps, soonest_first};
