@@ -16,19 +16,23 @@ const VERSIONS: [&str; 6] = ["2.10.0", "2.11.0", "2.12.1", "2.13.0", "2.14.1", "
 /// The version with which all daily tests run, including those on GPUs.
 const DAILY: &str = "2.11.0";
 /// The tests of code that touches torch's insides. All other code is the same with every torch.
-const INSIDES: [&str; 9] = [
+const INSIDES: [&str; 11] = [
     "python/tests/test_caches.py",
     "python/tests/test_chain.py",
     "python/tests/test_collect.py",
     "python/tests/test_epilogues.py",
+    "python/tests/test_hidden_strides.py",
     "python/tests/test_inductor.py",
     "python/tests/test_installation.py",
     "python/tests/test_lowering.py",
     "python/tests/test_selection.py",
+    "python/tests/test_steps.py",
     "python/tests/test_untouched.py",
 ];
 const PYTEST: &str = "pytest==9.2.0";
 const MYPY: &str = "mypy==2.4.1";
+/// Triton's interpreter, in which a test runs kernels, needs it.
+const NUMPY: &str = "numpy==2.4.6";
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -78,8 +82,8 @@ fn environment(version: &str) -> anyhow::Result<PathBuf> {
     let torch = format!("torch=={version}");
     python::environment(
         &name,
-        &[&torch, PYTEST, MYPY, wheel::maturin_requirement()],
-        "torch, pytest, mypy, maturin",
+        &[&torch, PYTEST, MYPY, NUMPY, wheel::maturin_requirement()],
+        "torch, pytest, mypy, numpy, maturin",
     )
 }
 
