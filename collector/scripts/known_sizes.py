@@ -70,12 +70,12 @@ def run(*command: str | Path) -> str:
 def ranked(options: argparse.Namespace, problems: Path) -> list[tuple[int, ...]]:
     """The tiles that are first for the problems of a list. The earlier a tile comes, the more it counts."""
     command = [options.diode, "predict", "--model", options.model, "--list", problems, "--top", str(RANKED + 1), "--json"]
-    counts: collections.Counter[tuple[int, ...]] = collections.Counter()
+    counts: dict[tuple[int, ...], float] = collections.defaultdict(float)
     for prediction in json.loads(run(*command)):
         tiles = [config for config in prediction["candidates"] if config["template"] != "aten"]
         for at, tile in enumerate(tiles):
             counts[tuple(tile[field] for field in FIELDS)] += 1 / (at + 1)
-    return [tile for tile, _ in counts.most_common(TILES)]
+    return sorted(counts, key=counts.__getitem__, reverse=True)[:TILES]
 
 
 def build(options: argparse.Namespace) -> None:
