@@ -29,7 +29,7 @@ impl Weighed {
 }
 
 /// Kernels and their times with the epilogue, if its costs are known. The best kernel stands first. A tile
-/// stands before the library only if it is faster by the [`doubt`], with the epilogue counted.
+/// stands before the library only if it is faster by the doubt about it, with the epilogue counted.
 pub fn weighed(
     kernels: impl IntoIterator<Item = (Config, Micros)>,
     problem: &Problem,
