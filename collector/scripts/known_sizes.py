@@ -13,27 +13,26 @@ from __future__ import annotations
 
 import argparse
 import collections
-import csv
 import json
-import math
 import statistics
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
+from compare_collections import read
+
 Problem = dict[str, str | int]
-Times = dict[str, dict[str, float]]
+Times = dict[tuple[str, ...], dict[tuple[str, ...], float]]
 
 PACKS = ("all", "exact")
 RANKED, TILES = 8, 24
 """How many tiles of each problem count, and how many each kind has."""
 FIELDS = ("block_m", "block_n", "block_k", "num_stages", "num_warps")
-SUBJECT = ("op", "b", "m", "n", "k", "a_dtype", "a_layout", "b_layout")
 LAYOUTS = {"n": "row", "t": "column"}
 
 DECODERS = [(4096, 4096), (14336, 4096), (4096, 14336), (3584, 3584), (3584, 18944), (6144, 2560), (3072, 3072), (1024, 4096)]
-# M, N and K of each kind, after its layout. In a kind, every tile divides the K of all problems or of none.
+# M, N and K of each kind, after its layout. In a kind, a tile must divide the K of all problems or of none.
 KINDS: dict[str, tuple[str, list[tuple[int, int, int]]]] = {
     "1 row": ("nt", [(1, n, k) for n, k in DECODERS]),
     "4 rows": ("nt", [(4, n, k) for n, k in DECODERS]),
@@ -89,8 +88,11 @@ def build(options: argparse.Namespace) -> None:
         spaces = []
         for tile in ranked(options, problems):
             divided = {k % tile[2] == 0 for k in ks}
-            if len(divided) == 1:
-                spaces.append({**rest, **dict(zip(FIELDS, tile, strict=True)), "even_k": divided.pop()})
+            if len(divided) != 1:
+                sys.exit(
+                    f"error: {kind}: got K {ks}, expected a block of {tile[2]} to divide all of them or none; choose other K"
+                )
+            spaces.append({**rest, **dict(zip(FIELDS, tile, strict=True)), "even_k": divided.pop()})
         configs.write_text(json.dumps(spaces))
         for pack in PACKS:
             exact = ["--exact-sizes"] if pack == "exact" else []
@@ -110,33 +112,23 @@ def measure(options: argparse.Namespace) -> None:
 
 
 def times(path: Path) -> Times:
-    """Microseconds by tile, by problem."""
-    found: Times = {}
-    with path.open(newline="") as file:
-        for row in csv.DictReader(file):
-            if row["time_ns"] and row["template"] != "aten":
-                tile = "{}×{}×{} s{} w{}".format(*(row[field] for field in FIELDS))
-                found.setdefault(" ".join(row[field] for field in SUBJECT), {})[tile] = int(row["time_ns"]) / 1e3
-    return found
+    """Nanoseconds by config, by problem."""
+    return {problem: {config: time for config, (time, _) in configs.items()} for problem, configs in read(path).items()}
 
 
-def geomean(values: Iterable[float]) -> float:
-    return math.exp(statistics.fmean(map(math.log, values)))
-
-
-def row(kind: str, general: Mapping[str, Mapping[str, float]], exact: Mapping[str, Mapping[str, float]]) -> Sequence[str]:
+def row(kind: str, general: Times, exact: Times) -> Sequence[str]:
     both = {
-        problem: {tile: (us, exact[problem][tile]) for tile, us in tiles.items() if tile in exact[problem]}
+        problem: {tile: (time, exact[problem][tile]) for tile, time in tiles.items() if tile in exact[problem]}
         for problem, tiles in general.items()
         if problem in exact
     }
-    ratios = [known / us for tiles in both.values() for us, known in tiles.values()]
+    ratios = [known / time for tiles in both.values() for time, known in tiles.values()]
     firsts = [min(tiles.values()) for tiles in both.values()]
-    picks = [known / us for us, known in firsts]
-    best = [min(known for _, known in tiles.values()) / us for tiles, (us, _) in zip(both.values(), firsts, strict=True)]
+    picks = [known / time for time, known in firsts]
+    best = [min(known for _, known in tiles.values()) / time for tiles, (time, _) in zip(both.values(), firsts, strict=True)]
     return [
-        kind, str(len(both)), str(len(ratios)), f"{geomean(ratios):.3f}", f"{min(ratios):.2f}", f"{max(ratios):.2f}",
-        f"{geomean(picks):.3f} (at most {max(picks):.2f})", f"{geomean(best):.3f}",
+        kind, str(len(both)), str(len(ratios)), f"{statistics.geometric_mean(ratios):.3f}", f"{min(ratios):.2f}", f"{max(ratios):.2f}",
+        f"{statistics.geometric_mean(picks):.3f} (at most {max(picks):.2f})", f"{statistics.geometric_mean(best):.3f}",
     ]  # fmt: skip
 
 

@@ -208,8 +208,8 @@ pub(crate) fn weighed(
 }
 
 /// Whether the kernel of a tile should hide how often its loop runs, because its unrolled loop would take
-/// long to compile on this hardware. A kernel in fp32 is taken to round to TF32.
+/// long to compile on an H100 or H200. A kernel in fp32 is taken to round to TF32.
 #[pyfunction]
-pub(crate) fn hides_steps(hardware: &PyHardware, problem: &PyProblem, config: &PyConfig) -> bool {
-    Costs::of(&hardware.0).is_some() && epilogue::hides_steps(&config.0, &problem.0)
+pub(crate) fn hides_steps(problem: &PyProblem, config: &PyConfig) -> bool {
+    epilogue::hides_steps(&config.0, &problem.0)
 }

@@ -64,10 +64,11 @@ class Offer:
             return None
         params = dict(candidate.params) if candidate.params is not None else _params(candidate.config)
         params["EVEN_K"] = self._divides_k(params["BLOCK_K"])
-        if template == "triton::mm":
-            shown = source
-            source = hiding.unaligned_strides(shown, self._inputs) if hides_strides else shown
-            source = hiding.steps(shown, self._inputs) if hides_steps and source is shown else source
+        # Never both: strides are hidden in half precision, and steps in TF32.
+        if hides_strides and template == "triton::mm":
+            source = hiding.unaligned_strides(source, self._inputs)
+        if hides_steps and template == "triton::mm":
+            source = hiding.steps(source, self._inputs)
         return kernels.build(source, self._inputs, self._op, {**base, **params, **self._overrides.get(template, {})})
 
     def library(self) -> Any:

@@ -217,7 +217,7 @@ def _hidden(candidate: Candidate, request: Request) -> dict[str, bool]:
     device = Hardware.find(request.device_name)
     if device is None or Costs.of(device) is None or candidate.params is not None:
         return {}
-    steps = request.tiles_tf32 and hides_steps(device, request.problem, candidate.config)
+    steps = request.tiles_tf32 and hides_steps(request.problem, candidate.config)
     return {"hides_steps": steps, "hides_strides": True}
 
 

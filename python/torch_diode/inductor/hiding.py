@@ -41,9 +41,9 @@ def steps(template: Any, inputs: Any) -> Any:
 def unaligned_strides(template: Any, inputs: Any) -> Any:
     """The template with hidden steps and strides, for operands in half precision of which one has unaligned rows.
 
-    Its kernels read like those of packs for all sizes, whose times models and tables have. Inductor's own kernels take 0.3 to
-    2.5 times as long. No other kernel can be fused before a kernel with hidden strides. For other operands it is the given
-    template.
+    Its kernels read like those of packs for all sizes, whose times models and tables have. On six problems
+    on an H100, Inductor's own kernels took 0.3 to 2.5 times as long. No other kernel can be fused before a kernel with hidden
+    strides. For other operands it is the given template.
     """
     a, b = (_Operand.of(node) for node in inputs.nodes()[-2:])
     if a is None or b is None or a.is_aligned == b.is_aligned:
