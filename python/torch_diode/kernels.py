@@ -47,7 +47,7 @@ class Offer:
         """The choice for a candidate. ``None`` if its template is not offered for this kernel.
 
         ``hides_steps`` keeps the loop over K from being unrolled, so that the kernel compiles sooner. ``hides_strides`` makes
-        the kernel of unaligned rows like those of packs, so that it takes as long.
+        the kernel of unaligned rows like those of packs, where that is faster.
         """
         template = candidate.config.template
         if template == "aten":
@@ -66,7 +66,7 @@ class Offer:
         params["EVEN_K"] = self._divides_k(params["BLOCK_K"])
         # Never both: strides are hidden in half precision, and steps in TF32.
         if hides_strides and template == "triton::mm":
-            source = hiding.unaligned_strides(source, self._inputs)
+            source = hiding.unaligned_strides(source, self._inputs, params["num_stages"])
         if hides_steps and template == "triton::mm":
             source = hiding.steps(source, self._inputs)
         return kernels.build(source, self._inputs, self._op, {**base, **params, **self._overrides.get(template, {})})

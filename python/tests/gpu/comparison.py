@@ -26,6 +26,7 @@ import cases
 import compared
 import networks
 import torch
+import unaligned
 from cases import Case
 from timing import GRAPHS, GRAPHS_OF_COMPARED, compiled, compiled_cold, microseconds
 from torch._inductor import config
@@ -33,12 +34,14 @@ from torch._inductor import config
 import torch_diode
 from torch_diode import models
 from torch_diode.heuristics import Answer, Candidate, Request
+from torch_diode.inductor import hiding
 
 NONE, OURS, MAX = "no tuning", "ours", "max-autotune"
+SHOWN = ", strides shown"
 TILES = 8
 PARTS: dict[str, Callable[[], Sequence[Case]]] = {
     "alone": cases.alone, "batched": cases.batched, "layers": cases.in_a_row, "epilogues": cases.epilogues,
-    "prologues": cases.prologues, "networks": networks.networks,
+    "prologues": cases.prologues, "unaligned": unaligned.unaligned, "networks": networks.networks,
 }  # fmt: skip
 
 
@@ -47,8 +50,9 @@ class NthTile:
 
     source = "function"
 
-    def __init__(self, rank: int) -> None:
-        self._rank = rank
+    def __init__(self, method: str) -> None:
+        self._method = method
+        self._rank = int(method.removeprefix("tile ").removesuffix(SHOWN))
         hardware = torch_diode.Hardware.find(NAME)
         model = models.for_hardware(hardware.slug) if hardware else None
         if model is None:
@@ -61,10 +65,11 @@ class NthTile:
         return Answer(self.source, tiles[self._rank :][:1], f"tile {self._rank}") if len(tiles) > self._rank else None
 
     def digest(self) -> str:
-        return f"{self._rank} {self._model.digest}"
+        return f"{self._method} {self._model.digest}"
 
 
 NAME = torch.cuda.get_device_name() if torch.cuda.is_available() else "NVIDIA H200"
+HIDDEN = hiding.unaligned_strides
 
 
 def prepare(case: Case, method: str) -> dict[str, Any]:
@@ -74,14 +79,16 @@ def prepare(case: Case, method: str) -> dict[str, Any]:
     if method == OURS:
         torch_diode.install()
     elif method.startswith("tile "):
-        torch_diode.install(heuristic=NthTile(int(method.removeprefix("tile "))))
+        torch_diode.install(heuristic=NthTile(method))
+    hiding.unaligned_strides = (lambda template, inputs, stages: template) if method.endswith(SHOWN) else HIDDEN
     quiet = {"autotune_num_choices_displayed": 0, "max_autotune_report_choices_stats": False}
     return {"max_autotune_gemm": True, **quiet} if method == MAX else {}
 
 
 def methods(part: str, tiles: int) -> list[str]:
     several = [] if part == "networks" else [f"tile {rank}" for rank in range(tiles)]
-    return [NONE, OURS, *several]
+    shown = [f"{tile}{SHOWN}" for tile in several] if part == "unaligned" else []
+    return [NONE, OURS, *several, *shown]
 
 
 def picks() -> list[Any]:

@@ -38,17 +38,28 @@ def steps(template: Any, inputs: Any) -> Any:
     return (_is_known(k) and _edited(template, ((_STEPS, _HIDDEN_STEPS),))) or template
 
 
-def unaligned_strides(template: Any, inputs: Any) -> Any:
+def unaligned_strides(template: Any, inputs: Any, stages: int) -> Any:
     """The template with hidden steps and strides, for operands in half precision of which one has unaligned rows.
 
-    Its kernels read like those of packs for all sizes, whose times models and tables have. On six problems
-    on an H100, Inductor's own kernels took 0.3 to 2.5 times as long. No other kernel can be fused before a kernel with hidden
-    strides. For other operands it is the given template.
+    Its kernels read like those of packs for all sizes, whose times models and tables have. No other kernel can be
+    fused before a kernel with hidden strides. Where hidden strides make no kernel faster, it is the given template.
     """
-    a, b = (_Operand.of(node) for node in inputs.nodes()[-2:])
-    if a is None or b is None or a.is_aligned == b.is_aligned:
+    a, b = (_Operand.of(node, k_index) for node, k_index in zip(inputs.nodes()[-2:], (1, 0), strict=True))
+    if a is None or b is None or not _should_hide(a, b, stages):
         return template
     return _edited(template, _with_hidden_strides({"A": a, "B": b})) or template
+
+
+def _should_hide(a: _Operand, b: _Operand, stages: int) -> bool:
+    """Whether kernels with hidden strides were faster on an H200 than Inductor's.
+
+    They were where the rows of exactly one operand begin at any element, and where no operand has rows along K. If A has
+    rows along K and B is the unaligned one, those of a single stage took twice as long.
+    """
+    unaligned, other = (b, a) if a.is_aligned else (a, b)
+    if unaligned.divisor != 1 or not other.is_aligned or b.has_rows_along_k:
+        return False
+    return not a.has_rows_along_k or (a.is_aligned and stages > 1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,18 +68,21 @@ class _Operand:
 
     strided: int
     divisor: int
-    is_aligned: bool
+    has_rows_along_k: bool
 
     @staticmethod
-    def of(node: Any) -> _Operand | None:
+    def of(node: Any, k_index: int) -> _Operand | None:
         stride = node.get_stride()
         if node.get_dtype().itemsize != _ITEM_BYTES or not all(map(_is_known, [*node.get_size(), *stride])):
             return None
         if [int(one) for one in stride].count(1) != 1:
             return None
         strided = 1 if stride[0] == 1 else 0
-        divisor = _divisor(int(stride[strided]))
-        return _Operand(strided, divisor, divisor * _ITEM_BYTES == _WIDE_BYTES)
+        return _Operand(strided, _divisor(int(stride[strided])), has_rows_along_k=strided != k_index)
+
+    @property
+    def is_aligned(self) -> bool:
+        return self.divisor * _ITEM_BYTES == _WIDE_BYTES
 
     def stride(self, name: str) -> str:
         """The stride as a sum that still shows its divisor, on which the width of loads depends."""

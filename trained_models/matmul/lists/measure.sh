@@ -5,9 +5,9 @@
 #
 # FOLDER/spaces is the output of `spaces.py expand`. Timings go to FOLDER/out. A script that is started again goes on
 # where it ended. These variables may be set: DIODE, PYTHON (with triton 3.6.0), LIBRARY (the folder of cuBLAS),
-# PROCESSES, DEVICE (as for `diode collect`), ROLES and, for the role `picks`, MODEL (the file of the model that
-# chooses what to time). With BUILD_FIRST, all packs are built before anything is measured, so that compilers do not
-# disturb the measuring.
+# PROCESSES, DEVICE (as for `diode collect`), ROLES, MODEL (the file of a model: only the TOP configs that it ranks best
+# are timed, 8 if TOP is not set; the role `picks` needs it). With BUILD_FIRST, all packs are built before anything is
+# measured, so that compilers do not disturb the measuring.
 set -u
 name=$1 folder=$2 end=$(($(date +%s) + $3))
 diode=${DIODE:-diode} processes=${PROCESSES:-$(nproc)}
@@ -51,13 +51,12 @@ build() { # PROCESSES PACK…
 }
 
 collect() { # PACK ROLE: all powers of two of K, into one file
-  local list=${1%.*} powers="full 256 128 64 32 16 1" power problems space chosen=
+  local list=${1%.*} powers="full 256 128 64 32 16 1" power problems space chosen=${MODEL:+--model=$MODEL --top=${TOP:-8}}
   [ "$list" = "$1" ] || powers=${1##*.}
   for power in $powers; do
     problems=$spaces/$list.$2.$power.problems.json space=$spaces/$list.$2.$power.space.json
     [ -e "$problems" ] || continue
     [ "$power" = full ] && space=full
-    [ "$2" = picks ] && chosen="--model $MODEL --top 8"
     [ "$(left)" -gt 3 ] || return
     echo "$(date +%T) $list $2 $power" >> "$folder/collections"
     "$diode" collect --output "$folder/out/$name-$list.$2.msgpack.zst" --resume --kernels "$folder/packs/$1.pack" --problems "$problems" \

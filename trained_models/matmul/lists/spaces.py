@@ -229,6 +229,8 @@ def expand(options):
         roles |= dict.fromkeys(ADDED, roles["train"])
         if name in likely_tiles:
             roles[PICKS] = likely_tiles[name]
+        if options.tiles_of:
+            roles = dict.fromkeys(roles, roles[options.tiles_of])
         if options.tile:
             roles = {role: [options.tile] for role in roles}
         kernels: dict[str, Any] = {}
@@ -277,6 +279,7 @@ def main():
     expanding.add_argument("--out", required=True)
     expanding.add_argument("--only", nargs="+", metavar="LIST", help="lists to write, instead of all")
     expanding.add_argument("--tile", nargs=5, type=int, metavar="N", help="only this tile, so that mainly the library is timed")
+    expanding.add_argument("--tiles-of", metavar="ROLE", help="the tiles of this role, for the problems of every role")
     expanding.add_argument("--roles", nargs="+", default=["validation", "train", *ADDED])
     expanding.set_defaults(run=expand)
     options = parser.parse_args()

@@ -15,9 +15,10 @@ const DOUBT_OF_FEW_ROWS: f64 = 0.04;
 const FEW_ROWS: RangeInclusive<u64> = 8..=32;
 const FROM_US: f64 = 10.0;
 
-/// The share for a tile of [`LEAST_ROWS`] whose threads hold [`MANY_VALUES`] of the product or more. If such a
-/// kernel knows its sizes, as Inductor's does, `ptxas` gives it few registers for some sizes. Then it takes up
-/// to 1.5 times as long as the kernel that was timed, which does not know them.
+/// The share for a tile of [`LEAST_ROWS`], or for [`FEW_ROWS`] also of twice as many, whose threads hold
+/// [`MANY_VALUES`] of the product or more. If such a kernel knows its sizes, as Inductor's does, `ptxas` gives it
+/// few registers for some sizes. Then it takes up to 2.2 times as long as the kernel that was timed, which does
+/// not know them.
 const DOUBT_OF_REGISTERS: f64 = 0.13;
 const LEAST_ROWS: u32 = 16;
 const MANY_VALUES: u32 = 16;
@@ -29,11 +30,12 @@ pub(super) fn doubt(config: &Config, problem: &Problem, library: Option<Micros>)
         && FEW_ROWS.contains(&problem.m)
         && problem.a_dtype != DType::Float32
         && library.is_some_and(|time| time.0 >= FROM_US);
+    let rows_in_doubt = if has_few_rows { 2 * LEAST_ROWS } else { LEAST_ROWS };
     match config {
         _ if config.is_library() => 0.0,
         // The template for batches has another loop. A warp has 32 threads wherever doubts were measured.
         Config::Mm(tile)
-            if tile.block_m == LEAST_ROWS
+            if tile.block_m <= rows_in_doubt
                 && tile.block_m * tile.block_n / (32 * tile.num_warps) >= MANY_VALUES =>
         {
             DOUBT_OF_REGISTERS
@@ -70,6 +72,8 @@ mod tests {
     fn more_is_asked_of_a_tile_that_may_get_few_registers() {
         assert_eq!(asked([16, 64], 2, Op::Mm, 16, 42.0), DOUBT_OF_REGISTERS);
         assert_eq!(asked([16, 64], 4, Op::Mm, 16, 42.0), DOUBT_OF_FEW_ROWS, "8 values per thread");
+        assert_eq!(asked([32, 32], 2, Op::Mm, 32, 42.0), DOUBT_OF_REGISTERS);
+        assert_eq!(asked([32, 32], 2, Op::Mm, 64, 42.0), DOUBT, "many rows");
         assert_eq!(asked([64, 64], 4, Op::Mm, 64, 42.0), DOUBT, "other instructions");
         assert_eq!(asked([16, 64], 2, Op::Bmm, 16, 42.0), DOUBT, "batched");
     }
