@@ -28,7 +28,7 @@ import networks
 import torch
 import unaligned
 from cases import Case
-from timing import GRAPHS, GRAPHS_OF_COMPARED, compiled, compiled_cold, microseconds
+from timing import GRAPHS, GRAPHS_OF_COMPARED, GRAPHS_OF_NETWORKS, compiled, compiled_cold, microseconds
 from torch._inductor import config
 
 import torch_diode
@@ -158,7 +158,7 @@ def measured_network(case: Case, autotuned: bool) -> dict[str, Any]:
     for method in (NONE, OURS, MAX) if autotuned else (NONE, OURS):
         options = prepare(case, method)
         seconds[method], graphs[method] = compiled_cold(
-            function, inputs, training=case.training, graphs=GRAPHS_OF_COMPARED, **options
+            function, inputs, training=case.training, graphs=GRAPHS_OF_NETWORKS, **options
         )
         if method == OURS:
             found = picks()

@@ -18,8 +18,9 @@ from torch_diode import models
 ROUNDS = 60
 GRAPHS = 2
 """How many graphs are captured of each function. Where results lie in memory changes the time of small ones by up to 3 %."""
-GRAPHS_OF_COMPARED = 6
-"""The same of what is compared with no tuning. With two, cases whose code is the same differ by up to 3 %."""
+GRAPHS_OF_COMPARED, GRAPHS_OF_NETWORKS = 12, 6
+"""The same of what is compared with no tuning. With two, cases whose code is the same differ by up to 3 %, and with six by
+up to 2 %."""
 # More than the L2 cache of any GPU.
 _FLUSHED_BYTES = 256 << 20
 
