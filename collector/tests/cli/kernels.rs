@@ -48,6 +48,19 @@ fn packs_are_compiled_without_a_gpu() {
     assert!(variants.contains(&"mm;bfloat16;row,row;bias=none;align=16,16,16;ieee"), "{variants:?}");
     assert_eq!(variants.len(), 2 * 4, "rows along K and rows along N are aligned or not, in both layouts");
 
+    assert!(info.get("each").is_none());
+    let each: Value =
+        serde_json::from_str(&sandbox.ok(&["kernels", "info", "test.pack", "--each", "--json"])).unwrap();
+    let each = each["each"].as_array().unwrap();
+    assert_eq!(each.len() as u64, info["kernels"].as_u64().unwrap());
+    let tile = each.iter().find(|one| one["kernel"].as_str().unwrap().contains("64x64x32")).unwrap();
+    assert_eq!(tile["threads"], 128, "four warps");
+    assert!((32..=255).contains(&tile["registers"].as_u64().unwrap()), "{tile}");
+    assert!(tile["shared_memory"].as_u64().unwrap() >= (64 + 64) * 32 * 2, "{tile}");
+    let text = sandbox.ok(&["kernels", "info", "test.pack", "--each"]);
+    let (_, table) = text.split_once("threads  shared memory  registers  spilled  kernel\n").unwrap();
+    assert_eq!(table.lines().count(), each.len());
+
     let problem = r#"[{"op": "mm", "b": 1, "m": 100, "n": 201, "k": 300, "dtype": "bfloat16"}]"#;
     sandbox.write("problems.json", problem);
     let exact = build(&sandbox, "sm_90", &["--problems", "problems.json", "--exact-sizes"]);

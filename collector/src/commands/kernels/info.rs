@@ -11,10 +11,14 @@ use crate::output::{self, count};
 
 /// Show what a pack holds, and check that all of it is undamaged
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  diode kernels info h200.pack")]
+#[command(after_help = "Examples:\n  diode kernels info h200.pack\n  diode kernels info h200.pack --each")]
 pub(super) struct Info {
     /// Pack to read
     pack: PathBuf,
+
+    /// List each kernel, with its registers and its memory
+    #[arg(long)]
+    each: bool,
 
     /// Print one JSON document
     #[arg(long)]
@@ -32,6 +36,45 @@ struct Report<'a> {
     spilling: usize,
     variants: Vec<VariantReport>,
     failed: Vec<Failed<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    each: Option<Vec<Each<'a>>>,
+}
+
+/// A kernel, and what it takes of a multiprocessor.
+#[derive(Serialize)]
+struct Each<'a> {
+    kernel: &'a str,
+    threads: u32,
+    shared_memory: u32,
+    /// Of each thread.
+    registers: u32,
+    /// Bytes of registers that each thread spills to memory.
+    spilled: u32,
+}
+
+fn each(pack: &Pack) -> Vec<Each<'_>> {
+    let records = pack.records().iter();
+    let each = records.filter_map(|record| match &record.outcome {
+        Outcome::Built(kernel) => Some(Each {
+            kernel: &record.key,
+            threads: kernel.threads,
+            shared_memory: kernel.shared,
+            registers: kernel.registers,
+            spilled: kernel.stack,
+        }),
+        Outcome::Failed { .. } => None,
+    });
+    each.collect()
+}
+
+/// A table with a row for each kernel.
+fn table(each: &[Each<'_>]) -> String {
+    let rows = each.iter().map(|one| {
+        let Each { kernel, threads, shared_memory, registers, spilled } = one;
+        format!("{threads:>7}  {shared_memory:>13}  {registers:>9}  {spilled:>7}  {kernel}\n")
+    });
+    let head = "\nthreads  shared memory  registers  spilled  kernel\n".to_owned();
+    std::iter::once(head).chain(rows).collect()
 }
 
 /// A variant of the pack, and how many kernels it has.
@@ -86,6 +129,7 @@ impl Info {
             spilling: built(|key, kernel| kernel.stack > 0 && problems_of(key).is_some()),
             variants: variants(&pack),
             failed: failed.collect(),
+            each: self.each.then(|| each(&pack)),
         };
         if self.json {
             return output::json(&report);
@@ -112,6 +156,6 @@ impl Info {
             (format!("  {}", failed.reason), format!("{}: {}", failed.kernel, failed.message))
         }));
         let text: String = rows.iter().map(|(name, value)| format!("{name:<15} {value}\n")).collect();
-        output::text_out(&text)
+        output::text_out(&(text + &report.each.as_deref().map(table).unwrap_or_default()))
     }
 }
