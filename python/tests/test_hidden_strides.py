@@ -80,7 +80,7 @@ def test_strides_are_hidden_if_the_rows_of_one_operand_are_unaligned(
         "no rows are aligned",
         "aligned to 4 bytes",
         "unaligned along K",
-        "aligned along K",
+        "B with rows along K",
         "no rows are aligned, nt",
         "a size may change",
         "one column",

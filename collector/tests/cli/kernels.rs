@@ -58,7 +58,7 @@ fn packs_are_compiled_without_a_gpu() {
     assert!((32..=255).contains(&tile["registers"].as_u64().unwrap()), "{tile}");
     assert!(tile["shared_memory"].as_u64().unwrap() >= (64 + 64) * 32 * 2, "{tile}");
     let text = sandbox.ok(&["kernels", "info", "test.pack", "--each"]);
-    let (_, table) = text.split_once("threads  shared memory  registers  spilled  kernel\n").unwrap();
+    let (_, table) = text.split_once("threads  shared memory  registers  stack  kernel\n").unwrap();
     assert_eq!(table.lines().count(), each.len());
 
     let problem = r#"[{"op": "mm", "b": 1, "m": 100, "n": 201, "k": 300, "dtype": "bfloat16"}]"#;

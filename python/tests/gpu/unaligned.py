@@ -1,4 +1,4 @@
-"""Multiplications of which one operand has rows that are no multiple of 16 bytes. Their kernels hide strides."""
+"""Multiplications of which one operand has rows that are no multiple of 16 bytes. The kernels of some hide strides."""
 
 from __future__ import annotations
 

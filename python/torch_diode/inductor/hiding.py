@@ -42,7 +42,7 @@ def unaligned_strides(template: Any, inputs: Any, stages: int) -> Any:
     """The template with hidden steps and strides, for operands in half precision of which one has unaligned rows.
 
     Its kernels read like those of packs for all sizes, whose times models and tables have. No other kernel can be
-    fused before a kernel with hidden strides. Where hidden strides make no kernel faster, it is the given template.
+    fused before a kernel with hidden strides. Otherwise it is the given template.
     """
     a, b = (_Operand.of(node, k_index) for node, k_index in zip(inputs.nodes()[-2:], (1, 0), strict=True))
     if a is None or b is None or not _should_hide(a, b, stages):
@@ -53,8 +53,8 @@ def unaligned_strides(template: Any, inputs: Any, stages: int) -> Any:
 def _should_hide(a: _Operand, b: _Operand, stages: int) -> bool:
     """Whether kernels with hidden strides were faster on an H200 than Inductor's.
 
-    They were where the rows of exactly one operand begin at any element, and where no operand has rows along K. If A has
-    rows along K and B is the unaligned one, those of a single stage took twice as long.
+    They were if the rows of exactly one operand begin at any element and no operand has rows along K. If A has aligned rows
+    along K, they were only with two stages or more; with one stage they took twice as long. B with rows along K was not timed.
     """
     unaligned, other = (b, a) if a.is_aligned else (a, b)
     if unaligned.divisor != 1 or not other.is_aligned or b.has_rows_along_k:

@@ -230,6 +230,10 @@ def expand(options):
         if name in likely_tiles:
             roles[PICKS] = likely_tiles[name]
         if options.tiles_of:
+            if options.tiles_of not in roles:
+                sys.exit(
+                    f"error: {name} has tiles for {', '.join(roles)}, expected some for {options.tiles_of}; leave it out with --only"
+                )
             roles = dict.fromkeys(roles, roles[options.tiles_of])
         if options.tile:
             roles = {role: [options.tile] for role in roles}
@@ -279,7 +283,9 @@ def main():
     expanding.add_argument("--out", required=True)
     expanding.add_argument("--only", nargs="+", metavar="LIST", help="lists to write, instead of all")
     expanding.add_argument("--tile", nargs=5, type=int, metavar="N", help="only this tile, so that mainly the library is timed")
-    expanding.add_argument("--tiles-of", metavar="ROLE", help="the tiles of this role, for the problems of every role")
+    expanding.add_argument(
+        "--tiles-of", choices=["train", "validation"], help="the tiles of this role, for the problems of every role"
+    )
     expanding.add_argument("--roles", nargs="+", default=["validation", "train", *ADDED])
     expanding.set_defaults(run=expand)
     options = parser.parse_args()

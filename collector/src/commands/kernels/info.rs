@@ -48,8 +48,8 @@ struct Each<'a> {
     shared_memory: u32,
     /// Of each thread.
     registers: u32,
-    /// Bytes of registers that each thread spills to memory.
-    spilled: u32,
+    /// Bytes of each thread. Spilled registers lie there.
+    stack: u32,
 }
 
 fn each(pack: &Pack) -> Vec<Each<'_>> {
@@ -60,7 +60,7 @@ fn each(pack: &Pack) -> Vec<Each<'_>> {
             threads: kernel.threads,
             shared_memory: kernel.shared,
             registers: kernel.registers,
-            spilled: kernel.stack,
+            stack: kernel.stack,
         }),
         Outcome::Failed { .. } => None,
     });
@@ -70,10 +70,10 @@ fn each(pack: &Pack) -> Vec<Each<'_>> {
 /// A table with a row for each kernel.
 fn table(each: &[Each<'_>]) -> String {
     let rows = each.iter().map(|one| {
-        let Each { kernel, threads, shared_memory, registers, spilled } = one;
-        format!("{threads:>7}  {shared_memory:>13}  {registers:>9}  {spilled:>7}  {kernel}\n")
+        let Each { kernel, threads, shared_memory, registers, stack } = one;
+        format!("{threads:>7}  {shared_memory:>13}  {registers:>9}  {stack:>5}  {kernel}\n")
     });
-    let head = "\nthreads  shared memory  registers  spilled  kernel\n".to_owned();
+    let head = "\nthreads  shared memory  registers  stack  kernel\n".to_owned();
     std::iter::once(head).chain(rows).collect()
 }
 
