@@ -387,6 +387,25 @@ def add_extra(lists):
     add("mm-bf16-tn", 150, "mm", ["tn"], half, [gradient, squarish, log_normal])
 
 
+def add_weakest(lists):
+    """Adds problems to train on for the kinds whose first picks are still the worst. They are timed with models' picks among many tiles."""
+    half, full = "bfloat16", "float32"
+    batches, odd_batches = [attention, attention, batched], [odd_attention, odd_batched]
+    last_layer, any_gradient = [unaligned_vocabulary, unaligned], [unaligned_weight_gradient, unaligned, unaligned_columns]
+    odd_columns = [unaligned_columns, unaligned_weight_gradient]
+    add = lambda name, number, op, layouts, dtype, makers, **options: lists.add_to(
+        name, "weakest", number, op, layouts, dtype, makers, **options
+    )
+    add("bmm-bf16-unaligned", 300, "bmm", ["nn", "nt"], half, odd_batches, aligned=False)
+    add("bmm-fp32", 200, "bmm", ["nn", "nt"], full, batches)
+    add("bmm-tf32", 200, "bmm", ["nn", "nt"], full, batches, tf32=True)
+    add("addmm-bf16-unaligned-vector", 150, "addmm", ["nt"], half, last_layer, bias="vector", aligned=False)
+    add("mm-bf16-unaligned-tn", 150, "mm", ["tn"], half, any_gradient, aligned=False)
+    add("mm-fp32-unaligned-tn", 120, "mm", ["tn"], full, odd_columns, aligned=False)
+    add("mm-tf32-unaligned-tn", 150, "mm", ["tn"], full, odd_columns, aligned=False, tf32=True)
+    add("mm-fp32", 150, "mm", ["nn", "nt"], full, [any_layer, log_normal, squarish, few_rows, dlrm])
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--reuse", required=True, help="problems that the H200 was timed with, as reuse.py writes them")
@@ -464,6 +483,7 @@ def main():
     lists.add_to("mm-bf16-unaligned-nt", "further", 100, "mm", ["nt"], bf, last_layer, aligned=False)
     lists.add_to("mm-bf16-unaligned-tn", "further", 100, "mm", ["tn"], bf, any_gradient, aligned=False)
     add_extra(lists)
+    add_weakest(lists)
     roles: dict[tuple[int, ...], str] = {}
     for drawn, all_roles in lists.rows.items():
         name = drawn.split()[0]
@@ -480,7 +500,7 @@ def main():
             print(
                 f"{name:20} {which:10} {len(rows):4}  bound at {times[0]:.0f}, {times[len(times) // 2]:.0f}, {times[-1]:.0f} µs"
             )
-    for which in ("train", "more", "further", "extra", "picks", "validation"):
+    for which in ("train", "more", "further", "extra", "weakest", "picks", "validation"):
         print(which, sum(len(rows.get(which, [])) for rows in lists.rows.values()))
 
 

@@ -14,7 +14,7 @@ import sys
 import msgpack
 import zstandard
 
-ADDED = {"further", "later", "extra", "picks"}
+ADDED = {"further", "later", "extra", "picks", "wide", "weakest"}
 
 
 def main():
