@@ -32,8 +32,9 @@ FIELDS = ("block_m", "block_n", "block_k", "num_stages", "num_warps")
 LAYOUTS = {"n": "row", "t": "column"}
 
 DECODERS = [(4096, 4096), (14336, 4096), (4096, 14336), (3584, 3584), (3584, 18944), (6144, 2560), (3072, 3072), (1024, 4096)]
-# M, N and K of each kind, after its layout. In a kind, a tile must divide the K of all problems or of none.
-KINDS: dict[str, tuple[str, list[tuple[int, int, int]]]] = {
+# M, N and K of each kind, after its layout; batched products have the number of products before them. In a kind, a tile must
+# divide the K of all problems or of none.
+KINDS: dict[str, tuple[str, list[tuple[int, ...]]]] = {
     "1 row": ("nt", [(1, n, k) for n, k in DECODERS]),
     "4 rows": ("nt", [(4, n, k) for n, k in DECODERS]),
     "16 rows": ("nt", [(16, n, k) for n, k in DECODERS]),
@@ -49,6 +50,12 @@ KINDS: dict[str, tuple[str, list[tuple[int, int, int]]]] = {
     "K unaligned, nt": ("nt", [(1024, 4096, 1001), (2048, 1024, 777), (512, 512, 3333), (4096, 256, 501)]),
     "all unaligned, nn": ("nn", [(1000, 1001, 1003), (2049, 777, 1025), (333, 5003, 2051)]),
     "M and N unaligned, tn": ("tn", [(1001, 1003, 2048), (5003, 333, 4096), (777, 777, 512)]),
+    "batched, few rows, nt": ("nt", [(128, 4, 2048, 128), (128, 1, 2048, 128), (64, 4, 4096, 128), (256, 4, 2048, 128), (32, 8, 8192, 128), (64, 5, 1024, 128)]),
+    "batched, few rows, nn": ("nn", [(128, 4, 128, 2048), (128, 1, 128, 2048), (64, 4, 128, 4096), (256, 4, 128, 2048), (32, 8, 128, 8192), (64, 5, 128, 1024)]),
+    "batched, many rows, nt": ("nt", [(96, 128, 128, 64), (128, 256, 256, 64), (32, 512, 512, 64), (64, 1024, 1024, 64)]),
+    "batched, many rows, nn": ("nn", [(96, 128, 64, 128), (128, 256, 64, 256), (32, 512, 64, 512), (64, 1024, 64, 1024)]),
+    "batched, N unaligned, nt": ("nt", [(96, 197, 197, 64), (192, 77, 77, 64), (64, 577, 577, 64), (32, 1025, 1025, 64)]),
+    "batched, K unaligned, nn": ("nn", [(96, 197, 64, 197), (192, 77, 64, 77), (64, 577, 64, 577), (32, 1025, 64, 1025)]),
 }  # fmt: skip
 
 
@@ -56,7 +63,19 @@ def kind_problems(kind: str) -> list[Problem]:
     layout, sizes = KINDS[kind]
     types = dict.fromkeys(("a_dtype", "b_dtype", "out_dtype"), "bfloat16")
     layouts = {"a_layout": LAYOUTS[layout[0]], "b_layout": LAYOUTS[layout[1]]}
-    return [{"op": "mm", "b": 1, "m": m, "n": n, "k": k, **types, **layouts, "bias": "none"} for m, n, k in sizes]
+    return [
+        {
+            "op": "bmm" if batches else "mm",
+            "b": batches[0] if batches else 1,
+            "m": m,
+            "n": n,
+            "k": k,
+            **types,
+            **layouts,
+            "bias": "none",
+        }
+        for *batches, m, n, k in sizes
+    ]
 
 
 def run(*command: str | Path) -> str:
@@ -78,13 +97,20 @@ def ranked(options: argparse.Namespace, problems: Path) -> list[tuple[int, ...]]
 
 
 def build(options: argparse.Namespace) -> None:
-    for kind in KINDS:
+    for kind in options.only:
         folder = options.folder / kind
         folder.mkdir(parents=True, exist_ok=True)
         problems, configs = folder / "problems.json", folder / "configs.json"
-        problems.write_text(json.dumps(kind_problems(kind)))
-        rest = {"template": "triton::mm", "group_m": 8, "allow_tf32": False, "use_fast_accum": False, "acc_type": "tl.float32"}
-        ks = [k for _, _, k in KINDS[kind][1]]
+        listed = kind_problems(kind)
+        problems.write_text(json.dumps(listed))
+        rest = {
+            "template": f"triton::{listed[0]['op']}",
+            "group_m": 8,
+            "allow_tf32": False,
+            "use_fast_accum": False,
+            "acc_type": "tl.float32",
+        }
+        ks = [sizes[-1] for sizes in KINDS[kind][1]]
         spaces = []
         for tile in ranked(options, problems):
             divided = {k % tile[2] == 0 for k in ks}
@@ -102,7 +128,7 @@ def build(options: argparse.Namespace) -> None:
 
 
 def measure(options: argparse.Namespace) -> None:
-    for kind in KINDS:
+    for kind in options.only:
         folder = options.folder / kind
         for pack in PACKS:
             output, table = folder / f"{pack}.msgpack.zst", folder / f"{pack}.csv"
@@ -140,7 +166,7 @@ HEAD = [
 
 def report(options: argparse.Namespace) -> None:
     lines = [HEAD, ["---"] * len(HEAD)]
-    for kind in KINDS:
+    for kind in options.only:
         files = [options.folder / kind / f"{pack}.csv" for pack in PACKS]
         if all(file.exists() for file in files):
             lines.append(list(row(kind, *map(times, files))))
@@ -155,6 +181,9 @@ def main() -> None:
     for does in (build, measure, report):
         command = commands.add_parser(does.__name__)
         command.add_argument("folder", type=Path)
+        command.add_argument(
+            "--only", nargs="+", choices=KINDS, default=list(KINDS), metavar="KIND", help="kinds of problem, all by default"
+        )
         command.set_defaults(does=does)
         if does is not report:
             command.add_argument("--diode", default="diode", help="the program")

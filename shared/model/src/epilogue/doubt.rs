@@ -23,6 +23,10 @@ const DOUBT_OF_REGISTERS: f64 = 0.13;
 const LEAST_ROWS: u32 = 16;
 const MANY_VALUES: u32 = 16;
 
+/// The share for a batched tile of [`LEAST_ROWS`] that has all rows of the product and takes all of K in one step.
+/// A kernel that knows K then has no loop, and takes up to 1.16 times as long as the kernel that was timed.
+const DOUBT_OF_ONE_STEP: f64 = 0.13;
+
 /// The share of its time that is added to a kernel's time before times are compared. 0 for the library, whose
 /// time alone is `library`.
 pub(super) fn doubt(config: &Config, problem: &Problem, library: Option<Micros>) -> f64 {
@@ -39,6 +43,13 @@ pub(super) fn doubt(config: &Config, problem: &Problem, library: Option<Micros>)
                 && tile.block_m * tile.block_n / (32 * tile.num_warps) >= MANY_VALUES =>
         {
             DOUBT_OF_REGISTERS
+        }
+        Config::Bmm(tile)
+            if tile.block_m <= LEAST_ROWS
+                && problem.m <= u64::from(tile.block_m)
+                && problem.k <= u64::from(tile.block_k) =>
+        {
+            DOUBT_OF_ONE_STEP
         }
         _ if has_few_rows => DOUBT_OF_FEW_ROWS,
         _ => DOUBT,
@@ -57,6 +68,19 @@ mod tests {
         let tile = Tile::new(tile[0], tile[1], 256, 4, warps);
         let config = if op.is_batched() { Config::Bmm(tile) } else { Config::Mm(tile) };
         doubt(&config, &problem, Some(Micros(library_us)))
+    }
+
+    #[test]
+    fn more_is_asked_of_a_batched_tile_that_takes_all_of_k_in_one_step() {
+        let asked = |tile: [u32; 3], rows: u64, k: u64| {
+            let fields = ProblemFields::plain(Op::Bmm, 128, rows, 2048, k, DType::BFloat16);
+            let problem = Problem::new(ProblemFields { b_layout: Layout::Column, ..fields }).unwrap();
+            doubt(&Config::Bmm(Tile::new(tile[0], tile[1], tile[2], 2, 4)), &problem, Some(Micros(28.0)))
+        };
+        assert_eq!(asked([16, 64, 128], 4, 128), DOUBT_OF_ONE_STEP);
+        assert_eq!(asked([16, 64, 64], 4, 128), DOUBT, "two steps");
+        assert_eq!(asked([16, 64, 128], 77, 128), DOUBT, "many rows");
+        assert_eq!(asked([64, 64, 128], 4, 128), DOUBT, "a tile of many rows");
     }
 
     #[test]
