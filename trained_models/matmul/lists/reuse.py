@@ -3,7 +3,7 @@
     python3 trained_models/matmul/lists/reuse.py trained_models/matmul/nvidia-h200/data > H200.json
 
 Takes `.msgpack.zst` files, except those of the lists themselves: `-lists` or `-library` in the name, or a folder of
-added problems. Files under `validation/` are for validation. Needs the packages msgpack and zstandard.
+added problems or timings. Files under `validation/` are for validation. Needs the packages msgpack and zstandard.
 """
 
 import io
@@ -14,7 +14,7 @@ import sys
 import msgpack
 import zstandard
 
-ADDED = {"further", "later", "extra", "picks", "wide", "weakest"}
+ADDED = {"further", "later", "extra", "picks", "wide"}
 
 
 def main():
