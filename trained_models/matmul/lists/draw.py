@@ -28,9 +28,13 @@ from sizes import (
     gradient,
     layer,
     log_normal,
+    middle,
     odd_attention,
     odd_batched,
     real_unaligned,
+    short_batched,
+    short_sums,
+    short_sums_of_columns,
     squarish,
     unaligned,
     unaligned_columns,
@@ -244,6 +248,30 @@ def add_weakest(lists):
     add("mm-fp32", 150, "mm", ["nn", "nt"], full, [any_layer, log_normal, squarish, few_rows, dlrm])
 
 
+def add_short(lists):
+    """Adds problems to train on with short sums and unaligned rows, where most of the worst first picks are."""
+    half, full = "bfloat16", "float32"
+    add = functools.partial(lists.add_to, "short", aligned=False)
+    add("bmm-bf16-unaligned", 200, "bmm", ["nn", "nt"], half, [short_batched])
+    add("addmm-bf16-unaligned-vector", 120, "addmm", ["nt"], half, [short_sums], bias="vector")
+    add("addmm-bf16-unaligned-matrix", 80, "addmm", ["tn"], half, [short_sums_of_columns], bias="matrix")
+    add("mm-bf16-unaligned", 120, "mm", ["nn"], half, [short_sums])
+    add("mm-bf16-unaligned-nt", 100, "mm", ["nt"], half, [short_sums])
+    add("mm-bf16-unaligned-tn", 120, "mm", ["tn"], half, [short_sums_of_columns])
+    add("mm-tf32-unaligned", 100, "mm", ["nn", "nt"], full, [short_sums], tf32=True)
+    add("mm-tf32-unaligned-tn", 60, "mm", ["tn"], full, [short_sums_of_columns], tf32=True)
+    add("addmm-tf32-unaligned-vector", 80, "addmm", ["nt"], full, [short_sums], bias="vector", tf32=True)
+
+
+def add_middle(lists):
+    """Adds problems to train on of the sizes with the worst first picks among aligned rows in bf16."""
+    add = functools.partial(lists.add_to, "middle")
+    add("mm-bf16-nn", 200, "mm", ["nn"], "bfloat16", [middle])
+    add("mm-bf16-nt", 150, "mm", ["nt"], "bfloat16", [middle, few_rows])
+    add("addmm-bf16-matrix", 150, "addmm", ["nn"], "bfloat16", [middle, middle, few_rows], bias="matrix")
+    add("addmm-bf16-vector", 100, "addmm", ["nt"], "bfloat16", [middle], bias="vector")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--reuse", required=True, help="problems that the H200 was timed with, as reuse.py writes them")
@@ -322,6 +350,8 @@ def main():
     lists.add_to("further", "mm-bf16-unaligned-tn", 100, "mm", ["tn"], bf, any_gradient, aligned=False)
     add_extra(lists)
     add_weakest(lists)
+    add_short(lists)
+    add_middle(lists)
     roles: dict[tuple[int, ...], str] = {}
     for drawn, all_roles in lists.rows.items():
         name = drawn.split()[0]
@@ -338,7 +368,7 @@ def main():
             print(
                 f"{name:20} {which:10} {len(rows):4}  bound at {times[0]:.0f}, {times[len(times) // 2]:.0f}, {times[-1]:.0f} µs"
             )
-    for which in ("train", "more", "further", "extra", "weakest", "picks", "validation"):
+    for which in ("train", "more", "further", "extra", "weakest", "short", "middle", "picks", "validation"):
         print(which, sum(len(rows.get(which, [])) for rows in lists.rows.values()))
 
 

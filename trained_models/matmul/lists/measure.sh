@@ -12,7 +12,7 @@ set -u
 name=$1 folder=$2 end=$(($(date +%s) + $3))
 diode=${DIODE:-diode} processes=${PROCESSES:-$(nproc)}
 python=${PYTHON:+--python=$PYTHON} library=${LIBRARY:+--library=$LIBRARY} device=${DEVICE:+--device=$DEVICE}
-roles=${ROLES:-validation train more further extra weakest}
+roles=${ROLES:-validation train more further extra weakest short middle}
 if [[ " $roles " = *" picks "* ]]; then : "${MODEL:?is not set; the role picks needs the file of a model, such as h200.safetensors}"; fi
 packs="addmm-bf16-vector mm-bf16-nn bmm-bf16 baddbmm-bf16 mm-bf16-nt mm-fp16 mm-tf32 addmm-tf32-vector bmm-fp16 addmm-bf16-matrix mm-bf16-tn addmm-fp16-vector bmm-tf32"
 # Some kernels of these packs take minutes to compile, so these packs are built beside the others.

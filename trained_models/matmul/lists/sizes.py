@@ -96,6 +96,31 @@ def unaligned(rng):
     return m, (n | 1 if which != "k" else n // 8 * 8), (k | 1 if which != "n" else k // 8 * 8)
 
 
+def short_sums(rng):
+    """Problems with few terms in each sum, in which rows of A or B are no multiple of 16 bytes."""
+    m, n = (round(math.exp(rng.uniform(math.log(64), math.log(7000)))) for _ in range(2))
+    which = rng.choice(["n", "k", "both"])
+    return m, (n | 1 if which != "k" else n // 8 * 8), short_sum(rng, which)
+
+
+def short_sums_of_columns(rng):
+    """The same in layout tn, where rows of A are as long as M."""
+    m, n, k = short_sums(rng)
+    return (m | 1 if rng.random() < 0.5 else m // 8 * 8), n, k
+
+
+def short_sum(rng, which):
+    """A K of 24 to 320. If it is even, then it is a multiple of 8 but not of 16."""
+    k = round(math.exp(rng.uniform(math.log(24), math.log(320))))
+    return k | 1 if which != "n" else k // 16 * 16 + 8
+
+
+def middle(rng):
+    """Problems of middle size, where it depends on the tile how many of the last wave's multiprocessors have work."""
+    side = lambda: round(math.exp(rng.uniform(math.log(400), math.log(4500))) / 8) * 8
+    return side(), side(), side()
+
+
 def unaligned_columns(rng):
     """Problems in layout tn in which rows of A, of B or of both are no multiple of 16 bytes."""
     m, n, k = unaligned(rng)
@@ -183,3 +208,11 @@ def odd_batched(rng):
     which = rng.choice(["n", "k", "both"])
     n, k = n | 1 if which != "k" else max(n // 8 * 8, 8), k | 1 if which != "n" else max(k // 8 * 8, 8)
     return round(math.exp(rng.uniform(math.log(2), math.log(300)))), m, n, k, rng.choice(["nn", "nt"])
+
+
+def short_batched(rng):
+    """Batched products with few terms in each sum, in which rows of A or B are no multiple of 16 bytes."""
+    m, n = (round(math.exp(rng.uniform(math.log(16), math.log(1500)))) for _ in range(2))
+    which = rng.choice(["n", "k", "both"])
+    n = n | 1 if which != "k" else max(n // 8 * 8, 8)
+    return round(math.exp(rng.uniform(math.log(2), math.log(300)))), m, n, short_sum(rng, which), rng.choice(["nn", "nt"])

@@ -39,7 +39,7 @@ FEWER = {
 }
 # The roles of problems that were added to train on. They are timed with the configs of the training
 # list.
-ADDED = ("more", "further", "extra", "weakest")
+ADDED = ("more", "further", "extra", "weakest", "short", "middle")
 # Problems that are timed with likely picks only, and how many tiles a list of them has.
 PICKS, LIKELY, LIKELY_OF_SLOW = "picks", 96, 40
 # The tiles of one list serve all lists whose names have the same word. Lists with a number of tiles of their own also
