@@ -1,6 +1,8 @@
 //! A whole training: the model's network, the library's network, and how good such models are on problems
 //! that they were not trained on.
 
+use std::collections::BTreeSet;
+use std::iter;
 use std::ops::ControlFlow;
 
 use diode_core::api::EvaluationReport;
@@ -43,13 +45,13 @@ pub struct Fitted {
 }
 
 /// Trains a model on all of a set, then judges the recipe by cross-validation and writes the result into the
-/// model. The networks of the folds become further networks of the model. The same data, plan and machine give the same bytes, even if a checkpoint already has some of the
-/// networks.
+/// model. The networks of the folds become further networks of the model. The same data, plan and machine give
+/// the same bytes, even if a checkpoint already has some of the networks.
 ///
-/// The model is trained first, so that a training that is stopped during the folds still gives a model, but
-/// without figures. The folds are trained side by side. The library's network learns from the first picks of
-/// the folds' models for problems that these were not trained on, because it will decide about such picks.
-/// Without folds it learns from the model's own first picks.
+/// All networks are trained side by side, the model's own from the beginning. A training that is stopped gives
+/// the model as far as it has come, without figures. The library's network learns from the first picks of the
+/// folds' models for problems that these were not trained on, because it will decide about such picks. Without
+/// folds it learns from the model's own first picks.
 pub fn fit(
     set: &TrainingSet,
     plan: &Plan,
@@ -65,23 +67,12 @@ pub fn fit(
     let used = folds.as_ref().map(Folds::used).unwrap_or_default();
     let (options, phases) = (plan.options.for_set(prepared.problems.len()), 1 + used.len());
     let course = Course { set, plan, options, checkpoint, prepared: &prepared, phases };
-    let Run { model, mut losses, mut stopped } = course.run(FINAL, |_| true, observe)?;
-    let mut parts = Vec::new();
-    if let Some(folds) = folds.as_ref().filter(|_| !stopped) {
-        let learnt = used.iter().map(|&fold| {
-            let (course, phase) = (&course, format!("fold {} of {}", fold + 1, used.len()));
-            move |observe: Observer<'_>| {
-                course.run(&phase, |problem| folds.of(problem) != Some(fold), observe)
-            }
-        });
-        for (&fold, run) in used.iter().zip(side_by_side(learnt.collect(), observe)) {
-            let Run { model, losses: more, stopped: cut_off } = run?;
-            losses.extend(more);
-            stopped |= cut_off;
-            let comparisons = comparisons(&model, set, |problem| folds.of(problem) == Some(fold))?;
-            parts.push(Part { fold, model, comparisons });
-        }
-    }
+    let learnt = course.networks(folds.as_ref(), &used, observe)?;
+    let losses = learnt.iter().flat_map(|part| part.losses.clone()).collect();
+    let stopped = learnt.iter().any(|part| part.stopped);
+    let mut learnt = learnt.into_iter();
+    let Some(Part { model, .. }) = learnt.next() else { return Err(TrainError::Stopped) };
+    let parts: Vec<(usize, Part)> = used.into_iter().zip(learnt).collect();
     if stopped && !plan.keep_when_stopped {
         return Err(TrainError::Stopped);
     }
@@ -90,14 +81,14 @@ pub fn fit(
         let model = add_library(model, &seen.iter().collect::<Vec<_>>(), plan.options.seed)?;
         return Ok(Fitted::unjudged(model, losses, stopped));
     };
-    let further = parts.iter().map(|part| part.model.network().clone()).collect();
+    let further = parts.iter().map(|(_, part)| part.model.network().clone()).collect();
     let model = add_library(model.with_further(further)?, &all_but(&parts, None), plan.options.seed)?;
-    let judged = parts.iter().map(|part| {
+    let judged = parts.iter().map(|(fold, part)| {
         let (parts, folds) = (&parts, &folds);
         move |_: Observer<'_>| {
-            let model = add_library(part.model.clone(), &all_but(parts, Some(part.fold)), plan.options.seed)?;
-            let outcomes = Outcome::of(&model, set, |problem| folds.of(problem) == Some(part.fold))?;
-            Ok(JudgedFold { fold: part.fold, model, outcomes })
+            let model = add_library(part.model.clone(), &all_but(parts, Some(*fold)), plan.options.seed)?;
+            let outcomes = Outcome::of(&model, set, |problem| folds.of(problem) == Some(*fold))?;
+            Ok(JudgedFold { fold: *fold, model, outcomes })
         }
     });
     let judged: Vec<JudgedFold> =
@@ -107,7 +98,7 @@ pub fn fit(
         return Ok(Fitted::unjudged(model, losses, stopped));
     }
     let unseen = outcomes.iter().map(|outcome| outcome.first_pick()).collect();
-    let judgement = judgement(&outcomes, used.len());
+    let judgement = judgement(&outcomes, parts.len());
     let report = Some(judgement.report.clone());
     let model = model.with_judgement(judgement)?;
     let folds = fold_models(&judged, set, &folds)?;
@@ -121,8 +112,9 @@ impl Fitted {
 }
 
 /// The comparisons of all folds, without one that may be left out.
-fn all_but(parts: &[Part], left_out: Option<usize>) -> Vec<&Comparison> {
-    parts.iter().filter(|part| Some(part.fold) != left_out).flat_map(|part| &part.comparisons).collect()
+fn all_but(parts: &[(usize, Part)], left_out: Option<usize>) -> Vec<&Comparison> {
+    let kept = parts.iter().filter(|(fold, _)| Some(*fold) != left_out);
+    kept.flat_map(|(_, part)| &part.comparisons).collect()
 }
 
 /// Trains a model on all of a set, without judging it.
@@ -148,43 +140,58 @@ struct Course<'a> {
     phases: usize,
 }
 
-/// One network, as a model.
-struct Run {
+/// One network, as a model that does not predict the library yet.
+struct Part {
     model: Model,
     losses: Vec<EpochLoss>,
     stopped: bool,
-}
-
-/// A model that was not trained on a fold, and how the library compared with its picks on the fold's
-/// problems.
-struct Part {
-    fold: usize,
-    model: Model,
+    /// How the library compared with the model's picks on the problems of the fold that it was not trained on.
     comparisons: Vec<Comparison>,
 }
 
 impl Course<'_> {
-    /// Trains a model on some problems. It does not predict the library yet.
-    fn run(
+    /// The network that learns from everything comes first, then one for each fold. After a stop, the last ones
+    /// may be missing.
+    fn networks(
         &self,
-        phase: &str,
-        keep: impl Fn(&TrainingProblem) -> bool,
+        folds: Option<&Folds>,
+        used: &BTreeSet<usize>,
         observe: Observer<'_>,
-    ) -> Result<Run, TrainError> {
+    ) -> Result<Vec<Part>, TrainError> {
+        let left_out = iter::once(None).chain(used.iter().copied().map(Some));
+        let jobs = left_out.map(|fold| {
+            let is_left_out = move |problem: &TrainingProblem| {
+                fold.is_some() && fold == folds.and_then(|folds| folds.of(problem))
+            };
+            move |observe: Observer<'_>| self.part(fold, is_left_out, observe)
+        });
+        side_by_side(jobs.collect(), observe).into_iter().collect()
+    }
+
+    /// Trains a model on all problems but those of a fold.
+    fn part(
+        &self,
+        fold: Option<usize>,
+        is_left_out: impl Fn(&TrainingProblem) -> bool,
+        observe: Observer<'_>,
+    ) -> Result<Part, TrainError> {
         let (set, prepared) = (self.set, self.prepared);
-        let all = set.learnt_from().zip(&prepared.problems).filter(|((_, problem), _)| keep(problem));
+        let phase =
+            fold.map_or_else(|| FINAL.to_owned(), |fold| format!("fold {} of {}", fold + 1, self.phases - 1));
+        let all = set.learnt_from().zip(&prepared.problems).filter(|((_, problem), _)| !is_left_out(problem));
         let kept: Vec<&TrainingRows> = all
-            .flat_map(|((of, problem), rows)| std::iter::repeat_n(rows, times_seen(set, of, problem)))
+            .flat_map(|((of, problem), rows)| iter::repeat_n(rows, times_seen(set, of, problem)))
             .collect();
         let mut losses = Vec::new();
-        let (mlp, complete) = self.network(phase, &kept, &mut losses, observe)?;
+        let (mlp, complete) = self.network(&phase, &kept, &mut losses, observe)?;
         let network = self.tile_network(&mlp)?;
         let mut metadata = metadata(set, self.plan);
-        if phase == FINAL {
+        if fold.is_none() {
             metadata.training.losses = losses.iter().map(|epoch| rounded(epoch.loss)).collect();
         }
         let model = Model::of(metadata, network)?;
-        Ok(Run { model, losses, stopped: !complete })
+        let comparisons = if complete { comparisons(&model, set, is_left_out)? } else { Vec::new() };
+        Ok(Part { model, losses, stopped: !complete, comparisons })
     }
 
     /// The network as a model has it.

@@ -2,15 +2,18 @@
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 
 use crate::progress::{Observer, Progress};
 
 /// Runs jobs on as many threads as there are cores. The observer gets their reports one by one, on the
-/// caller's thread. After it has stopped one job, each other job is stopped at its next report.
+/// caller's thread. After it has stopped one job, each other job is stopped at its next report, and no further
+/// job begins.
 ///
-/// The results are in the order of the jobs.
+/// Jobs begin in their order, and the results are in this order, too. Those of jobs that never began are
+/// missing at the end. The first job always begins.
 pub(crate) fn side_by_side<J, T>(jobs: Vec<J>, observe: Observer<'_>) -> Vec<T>
 where
     J: FnOnce(Observer<'_>) -> T + Send,
@@ -20,6 +23,7 @@ where
     let jobs: Mutex<VecDeque<(usize, J)>> = Mutex::new(jobs.into_iter().enumerate().collect());
     let results = Mutex::new(Vec::new());
     let (send, reports) = mpsc::channel::<Report>();
+    let stopped = AtomicBool::new(false);
     thread::scope(|scope| {
         for _ in 0..threads {
             let send = send.clone();
@@ -30,6 +34,9 @@ where
                 while let Some((place, job)) = next(&jobs) {
                     let result = job(&mut |progress| ask(&send, progress));
                     lock(&results).push((place, result));
+                    if stopped.load(Ordering::Relaxed) {
+                        break;
+                    }
                 }
             });
         }
@@ -38,6 +45,7 @@ where
         for report in reports {
             if answer.is_continue() {
                 answer = observe(&report.progress);
+                stopped.store(answer.is_break(), Ordering::Relaxed);
             }
             // A job that has panicked receives no answer.
             let _ = report.answer.send(answer);
@@ -73,6 +81,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicUsize;
+
     use super::*;
 
     fn step(epoch: usize) -> Progress {
@@ -101,7 +111,26 @@ mod tests {
             ControlFlow::Break(())
         });
         assert_eq!(heard, 1);
+        assert!(!results.is_empty());
         assert!(results.into_iter().all(|(_, last)| last.is_break()));
+    }
+
+    #[test]
+    fn after_a_stop_no_job_begins() {
+        let begun = AtomicUsize::new(0);
+        let jobs: Vec<_> = (0..1000)
+            .map(|n| {
+                let begun = &begun;
+                move |tell: Observer<'_>| {
+                    begun.fetch_add(1, Ordering::Relaxed);
+                    (n, tell(&step(n)))
+                }
+            })
+            .collect();
+        let results = side_by_side(jobs, &mut |_| ControlFlow::Break(()));
+        let threads = thread::available_parallelism().map_or(1, usize::from);
+        assert!(begun.into_inner() <= threads, "each thread ends after the job that was stopped");
+        assert!(results.iter().map(|(n, _)| *n).eq(0..results.len()), "those that began are the first");
     }
 
     #[test]
