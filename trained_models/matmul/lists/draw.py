@@ -249,7 +249,7 @@ def add_weakest(lists):
 
 
 def add_short(lists):
-    """Adds problems to train on with short sums and unaligned rows, where most of the worst first picks are."""
+    """Adds problems to train on with short sums and unaligned rows, like those of the two worst first picks."""
     half, full = "bfloat16", "float32"
     add = functools.partial(lists.add_to, "short", aligned=False)
     add("bmm-bf16-unaligned", 200, "bmm", ["nn", "nt"], half, [short_batched])
@@ -264,7 +264,7 @@ def add_short(lists):
 
 
 def add_middle(lists):
-    """Adds problems to train on of the sizes with the worst first picks among aligned rows in bf16."""
+    """Adds problems to train on of middle sizes, like those of the worst tiles that were picked for aligned rows in bf16."""
     add = functools.partial(lists.add_to, "middle")
     add("mm-bf16-nn", 200, "mm", ["nn"], "bfloat16", [middle])
     add("mm-bf16-nt", 150, "mm", ["nt"], "bfloat16", [middle, few_rows])

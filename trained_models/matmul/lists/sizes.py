@@ -110,7 +110,7 @@ def short_sums_of_columns(rng):
 
 
 def short_sum(rng, which):
-    """A K of 24 to 320. If it is even, then it is a multiple of 8 but not of 16."""
+    """A K of 24 to 328. If it is even, then it is a multiple of 8 but not of 16."""
     k = round(math.exp(rng.uniform(math.log(24), math.log(320))))
     return k | 1 if which != "n" else k // 16 * 16 + 8
 
