@@ -31,12 +31,11 @@ where
                 let send = send;
                 // `next` releases the queue before it returns, so that the queue is free while the job
                 // runs.
-                while let Some((place, job)) = next(&jobs) {
+                while !stopped.load(Ordering::Relaxed)
+                    && let Some((place, job)) = next(&jobs)
+                {
                     let result = job(&mut |progress| ask(&send, progress));
                     lock(&results).push((place, result));
-                    if stopped.load(Ordering::Relaxed) {
-                        break;
-                    }
                 }
             });
         }
