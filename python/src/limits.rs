@@ -23,7 +23,16 @@ pub(crate) fn obstacle(
 }
 
 pub(crate) fn why_not(problem: &Problem, config: &Config, shared_memory: u32, tf32: bool) -> Option<String> {
+    /// Triton's `tl.dot` multiplies at least so much of K at once.
+    const LEAST_BLOCK_K: u32 = 16;
     let tile = config.tile()?;
+    if tile.block_k < LEAST_BLOCK_K {
+        return Some(format!(
+            "{}: its block_k is {}, Triton multiplies {LEAST_BLOCK_K} or more of K at once",
+            config.label(),
+            tile.block_k
+        ));
+    }
     let needed = shared_memory_of(problem, config, tile, tf32);
     if needed > u64::from(shared_memory) {
         return Some(format!(

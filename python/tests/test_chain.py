@@ -102,6 +102,20 @@ def test_a_table_in_inductors_form_decides_by_inductors_keys(path: Path) -> None
     assert mm().kernels()[0].startswith("extern_kernels.mm(")
 
 
+def test_an_entry_needs_no_parameter_that_all_kernels_share(path: Path) -> None:
+    short = {name: value for name, value in entry(64).items() if name.startswith(("template", "BLOCK", "num"))}
+    path.write_text(json.dumps({KEY: [short]}))
+    torch_diode.install(table=path)
+    assert mm().constants("BLOCK_M") == ["64"]
+
+
+def test_a_table_that_changes_in_the_program_does_not_change_what_was_installed() -> None:
+    given = {KEY: [entry(64)]}
+    torch_diode.install(table=given)
+    given.clear()
+    assert mm().constants("BLOCK_M") == ["64"]
+
+
 def test_an_entry_for_another_source_of_the_template_is_passed_over(path: Path) -> None:
     path.write_text(json.dumps({KEY: [entry(64, template_hash="0" * 64)]}))
     torch_diode.install(table=path)
@@ -199,7 +213,8 @@ def test_a_function_that_fails_is_counted_logged_once_and_passed_over(caplog: py
     mm()
     assert [pick.source for pick in torch_diode.history()] == ["model", "model"]
     assert torch_diode.get_stats()["fallback_error"] == 2
-    assert len([record for record in caplog.records if "no idea" in record.message]) == 1
+    [said] = [record.message for record in caplog.records if "no idea" in record.message]
+    assert "function" in said and "broken failed: KeyError" in said, "which function it was"
 
 
 def test_what_cannot_be_launched_is_dropped_with_the_reason() -> None:
@@ -227,6 +242,10 @@ def test_models_can_be_named_or_given(tmp_path: Path) -> None:
     [
         ({KEY: [{"BLOCK_M": 64}]}, "template_id"),
         ({KEY: [entry(48)]}, "block_m: got 48, expected a power of two"),
+        ({KEY: [entry(-64)]}, "entry 1"),
+        ({KEY: [entry(2**40)]}, "entry 1"),
+        ({KEY: [{"template_id": 5}]}, "template_id"),
+        ("[" * 100_000, "expected a string"),
         ({"format": "diode-table/1"}, "missing field"),
         ("{", "EOF while parsing"),
     ],

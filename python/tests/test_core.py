@@ -164,6 +164,8 @@ def test_a_model_can_stand_in_for_other_hardware(model: Model) -> None:
         (tile(256, 256, 16, 1, 8), "bfloat16", None),
         (tile(64, 64, 64, 2, 4, matrix_instr_nonkdim=32), "bfloat16", None),
         (tile(16, 64, 64, 2, 4, matrix_instr_nonkdim=32), "bfloat16", "no multiples of matrix_instr_nonkdim = 32"),
+        (tile(64, 64, 8, 2, 4), "bfloat16", "its block_k is 8, Triton multiplies 16 or more of K at once"),
+        (tile(8, 64, 16, 2, 4), "bfloat16", None),
         (Config("aten"), "bfloat16", None),
     ],
 )

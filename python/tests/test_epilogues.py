@@ -202,6 +202,17 @@ def test_the_model_decides_with_what_follows_and_explains_it() -> None:
         assert str(pick.fusion).startswith("not fused: ") and "in the best tile" in str(pick.fusion)
 
 
+def test_a_library_that_is_not_the_fastest_says_that_no_tile_is_clearly_faster() -> None:
+    why = []
+    with gpu():
+        torch_diode.install()
+        for m in (64, 96, 128, 192, 256, 384):
+            compile(lambda c, a, b: torch.addmm(c, a, b.t()) * 2 + 1, tensor((4096,)), tensor((m, 4096)), tensor((4096, 4096)))
+            pick = torch_diode.history()[-1]
+            why += [pick.why] if pick.picks[0].config.is_library else []
+    assert any("no tile is predicted to be clearly faster than the library, with what follows" in one for one in why), why
+
+
 def test_several_picks_leave_fusion_to_inductors_benchmark() -> None:
     with gpu(**H100):
         torch_diode.install(top_k=3)

@@ -99,7 +99,11 @@ def test_a_torch_that_lacks_a_module_leaves_the_plug_in_out_with_one_line() -> N
 
 
 def test_without_a_decision_it_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch_diode.uninstall()
+    assert "it is not installed" in str(torch_diode.explain())
+    assert not torch_diode.get_import_status()["installed"]
     torch_diode.install()
+    assert torch_diode.get_import_status()["installed"]
     monkeypatch.setattr(machine, "has_gpu", lambda: False)
     assert "for GPUs only, and this machine shows none" in str(torch_diode.explain())
     monkeypatch.setattr(machine, "has_gpu", lambda: True)

@@ -19,6 +19,7 @@ from torch._inductor.virtualized import V
 import torch_diode
 from simulated import code_of, compile, tensor
 from torch_diode import Problem, Recording
+from torch_diode.heuristics.function import as_heuristic
 
 pytestmark = pytest.mark.usefixtures("gpu")
 
@@ -69,6 +70,24 @@ def test_recording_changes_no_code_and_leaves_nothing() -> None:
     with torch_diode.record():
         assert torch_diode.is_installed()
     assert state() == during
+
+
+def test_recordings_that_overlap_do_not_end_one_another() -> None:
+    first, second = torch_diode.record(), torch_diode.record()
+    outer, inner = first.__enter__(), second.__enter__()
+    first.__exit__(None, None, None)
+    torch_diode.install()
+    torch_diode.uninstall()
+    compile(torch.mm, x, w)
+    second.__exit__(None, None, None)
+    assert (len(outer.counts), len(inner.counts)) == (0, 1)
+
+
+def test_a_handler_that_is_made_while_something_is_recorded_goes_on_picking() -> None:
+    with torch_diode.record():
+        handler = torch_diode.DiodeInductorChoices(heuristics=[as_heuristic(lambda problem: TILE)])
+    with V.set_choices_handler(handler), config.patch(max_autotune_gemm=True):
+        assert compile(torch.mm, x, w).constants("BLOCK_N") == ["128"]
 
 
 def test_an_error_in_recording_never_ends_a_compile(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch._guards import CompileContext, CompileId, compile_context
 from torch._inductor import config
 
 import simulated
@@ -136,6 +137,7 @@ def test_another_hardwares_model_stands_in_only_when_asked_by_name() -> None:
         mm()
     [pick] = torch_diode.explain()
     assert pick.source == "model" and pick.probability is None, "how good it is there is not known"
+    assert "the model of nvidia-h200" in pick.why and "stands in" in pick.why
     torch_diode.install()
     with simulated.gpu(name="NVIDIA H100 PCIe"):
         mm()
@@ -152,6 +154,20 @@ def test_a_smaller_gpu_gets_kernels_that_fit_it() -> None:
     tiles = [one.config for one in pick.picks if not one.config.is_library]
     assert tiles and all(torch_diode.obstacle(pick.problem, tile, 65536) is None for tile in tiles)
     assert any(torch_diode.obstacle(pick.problem, tile, 32768) is not None for tile in tiles)
+
+
+def test_a_compile_is_told_from_one_with_the_same_id_before_a_reset() -> None:
+    torch_diode.install()
+    for m in (512, 64):
+        context = CompileContext(CompileId(frame_id=0, frame_compile_id=0))
+        for k in (256, 1024):
+            with compile_context(context):  # As for forward and backward.
+                mm(m, k=k)
+    assert [(pick.compile_id, pick.problem.m, pick.problem.k) for pick in torch_diode.explain()] == [
+        ("0/0", 64, 256),
+        ("0/0", 64, 1024),
+    ]
+    assert len(torch_diode.history()) == 4
 
 
 def test_types_that_have_no_templates_are_not_counted() -> None:

@@ -104,6 +104,26 @@ def test_where_nothing_is_known_the_code_is_inductors_own(name: str) -> None:
     assert torch_diode.get_stats()["library_picks"] == 0
 
 
+@pytest.mark.parametrize(
+    "bias",
+    [tensor((1,)), tensor(()), tensor((1, 1)), tensor((1024,), stride=(2,)), tensor((512, 1024), stride=(2048, 2))],
+    ids=["one value", "a scalar", "one value in two dimensions", "a vector with gaps", "a matrix with gaps"],
+)
+def test_a_bias_that_inductor_would_copy_for_a_tile_leaves_the_code_as_it_is(bias: Any) -> None:
+    graph: Graph = (lambda c, a, b: torch.addmm(c, a, b).relu(), (bias, x, w))
+    alone = without(graph)
+    torch_diode.install(heuristic=lambda problem: {"block_m": 64, "block_n": 64, "block_k": 32, "num_stages": 3, "num_warps": 4})
+    assert code_of(graph[0], *graph[1]) == alone
+    assert "Inductor would copy the bias for a tile" in torch_diode.explain()[0].why
+
+
+def test_a_linear_layer_with_one_output_keeps_its_code() -> None:
+    graph: Graph = (torch.nn.functional.linear, (tensor((4096, 1024)), tensor((1, 1024)), tensor((1,))))
+    alone = without(graph)
+    torch_diode.install()
+    assert code_of(graph[0], *graph[1]) == alone
+
+
 @pytest.mark.parametrize("name", ["vector bias", "epilogue", "bmm", "network", "small K and N"])
 def test_a_library_pick_is_not_tuned_under_max_autotune_either(name: str) -> None:
     graph = GRAPHS[name]

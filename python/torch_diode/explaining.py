@@ -5,20 +5,26 @@ from __future__ import annotations
 from typing import Any
 
 from . import choices
-from .picks import Explanation, Records
+from .picks import Explanation
 from .statistics import Statistics
 
 
 def explain() -> Explanation:
-    """Explains the last compile: what was picked, why, what time was expected, and what else was near."""
+    """Explains the last compile that decided something: what was picked, why, what time was expected, what else was near."""
     selector = choices.active_selector()
-    return selector.records.last_compile() if selector else Records().last_compile()
+    return selector.records.last_compile() if selector else _nothing()
 
 
 def history() -> Explanation:
     """Explains every compile since the installation, as far as decisions are still kept."""
     selector = choices.active_selector()
-    return selector.records.all() if selector else Records().all()
+    return selector.records.all() if selector else _nothing()
+
+
+def _nothing() -> Explanation:
+    nothing = Explanation()
+    nothing.picks_now = False
+    return nothing
 
 
 def get_stats() -> dict[str, Any]:

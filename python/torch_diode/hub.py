@@ -173,9 +173,9 @@ def _cached(folder: Path) -> Pulled | None:
         digests = {kind: entry["digest"] for kind, entry in index["files"].items()}
         for kind, path in paths.items():
             _check(path.read_bytes(), digests[kind], str(path))
-    except (OSError, ValueError, KeyError, TypeError):
+        return Pulled(index["hardware"], paths.get("model"), paths.get("table"), digests)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
     except DiodeError as error:
         logger.warning("%s; pull it again", error)
         return None
-    return Pulled(index["hardware"], paths.get("model"), paths.get("table"), digests)

@@ -26,6 +26,10 @@ from .inductor import TORCH_TRIED
 _lock = threading.RLock()
 _hooks: list[Callable[[], None]] = []
 _undo: list[Callable[[], None]] = []
+_holders = 0
+"""How many contexts need the hooks."""
+_is_kept = False
+"""Whether a handler needs the hooks."""
 
 
 def install(
@@ -75,7 +79,7 @@ def install(
     with _lock:
         uninstall()
         try:
-            put_hooks()
+            _put_hooks()
             _activate(chain, known, values)
         except BaseException:
             uninstall()
@@ -106,8 +110,15 @@ def _activate(chain: Sequence[Heuristic], hardware: Hardware | None, values: dic
     _undo.append(lambda: choices.activate(None))
 
 
-def put_hooks() -> None:
-    """Puts the hooks into Inductor. While nothing is installed, only handlers with a selector of their own pick."""
+def keep_hooks() -> None:
+    """Puts the hooks into Inductor until ``uninstall``. Before ``install``, only handlers with a selector of their own pick."""
+    global _is_kept
+    with _lock:
+        _put_hooks()
+        _is_kept = True
+
+
+def _put_hooks() -> None:
     from . import lowering
     from .inductor import config, hooks, views
 
@@ -128,14 +139,23 @@ def put_hooks() -> None:
 
 @contextlib.contextmanager
 def hooked() -> Iterator[None]:
-    """A context in which the hooks are in Inductor, whether or not anything is installed."""
-    had = bool(_hooks)
-    put_hooks()
+    """A context in which the hooks are in Inductor, whether or not anything is installed. Several may overlap."""
+    global _holders
+    with _lock:
+        _put_hooks()
+        _holders += 1
     try:
         yield
     finally:
-        if not had and not is_installed():
-            uninstall()
+        with _lock:
+            _holders -= 1
+            _release_hooks()
+
+
+def _release_hooks() -> None:
+    if not (_holders or _is_kept or is_installed()):
+        while _hooks:
+            _hooks.pop()()
 
 
 def _salt() -> Any:
@@ -154,10 +174,12 @@ def on_uninstall(function: Callable[[], None]) -> None:
 
 def uninstall() -> None:
     """Takes the plug-in out of Inductor. Everything is then as it was before ``install``."""
+    global _is_kept
     with _lock:
-        for undo in (_undo, _hooks):
-            while undo:
-                undo.pop()()
+        while _undo:
+            _undo.pop()()
+        _is_kept = False
+        _release_hooks()
         messages.log_all_again()
 
 

@@ -62,7 +62,7 @@ class Offer:
         base = self._base(template, source)
         if base is None:
             return None
-        params = dict(candidate.params) if candidate.params is not None else _params(candidate.config)
+        params = _params(candidate.config) if candidate.params is None else {"USE_FAST_ACCUM": False, **candidate.params}
         params["EVEN_K"] = self._divides_k(params["BLOCK_K"])
         # Never both: strides are hidden in half precision, and steps in TF32.
         if hides_strides and template == "triton::mm":

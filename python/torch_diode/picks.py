@@ -18,6 +18,8 @@ class Pick:
     """One decision: what it was about, what was picked, and why."""
 
     compile_id: str
+    compile_number: int
+    """Tells compiles apart. torch gives the same id again after ``torch.compiler.reset()``."""
     problem: Problem | None
     label: str
     source: str
@@ -67,7 +69,15 @@ def _shown(candidate: Candidate) -> str:
 class Explanation(list[Pick]):
     """The decisions of one compile. It is a list, and prints as text."""
 
+    picks_now = True
+    """Whether the plug-in picks kernels in this thread."""
+
     def __str__(self) -> str:
+        if not self and not self.picks_now:
+            return (
+                "torch_diode picks nothing here: it is not installed (torch_diode.get_import_status() says why, "
+                "torch_diode.install() installs it), or this thread collects timings."
+            )
         if not self:
             why_not = (
                 "A graph that Inductor takes from its cache is not decided again: "
@@ -100,7 +110,7 @@ class Records:
         """The decisions of the compile that made the latest decision."""
         with self._lock:
             picks = list(self._picks)
-        return Explanation([pick for pick in picks if pick.compile_id == picks[-1].compile_id])
+        return Explanation([pick for pick in picks if pick.compile_number == picks[-1].compile_number])
 
     def all(self) -> Explanation:
         """Every decision that is still kept, oldest first."""

@@ -41,7 +41,7 @@ def problem_of(kernel_inputs: Any, op_name: str) -> Problem:
         out_dtype=_name(out_dtype),
         a_layout=_layout("A", hints(strides[-2])),
         b_layout=_layout("B", hints(strides[-1])),
-        bias=_bias(hints(strides[0])) if op_name in ("addmm", "baddbmm") else None,
+        bias=_bias(op_name, shapes[0], strides[0]) if op_name in ("addmm", "baddbmm") else None,
     )
 
 
@@ -64,10 +64,14 @@ def _layout(name: str, strides: Sequence[int]) -> str:
     raise Unsupported(f"neither dimension of {name} is contiguous (strides {list(strides)})")
 
 
-def _bias(strides: Sequence[int]) -> str:
+def _bias(op: str, shape: Sequence[Any], strides: Sequence[Any]) -> str:
+    steps = hints(strides)
+    # Of a single element, the stride says nothing.
+    if op == "addmm" and not any(step == 1 and size != 1 for size, step in zip(shape, steps, strict=True)):
+        raise Unsupported("no dimension of its bias is contiguous, and Inductor would copy the bias for a tile")
     # Inductor expands the bias to the shape of the output. A row distance of 0 shows that it was a
     # vector.
-    return "vector" if strides[-2] == 0 else "matrix"
+    return "vector" if steps[-2] == 0 else "matrix"
 
 
 class Device:

@@ -51,7 +51,8 @@ class Question:
                 answer = heuristic.answer(self.request)
             except Exception as error:  # A user's function may raise anything. The next heuristic may still have an answer.
                 self._statistics.count("fallback_error")
-                reason = f"{heuristic.source} failed: {type(error).__name__}: {error}"
+                name = getattr(heuristic, "name", heuristic.source)
+                reason = f"{name} failed: {type(error).__name__}: {error}"
                 messages.log_once(reason, logging.WARNING, "%s", reason)
                 self.failures.append(reason)
                 continue
@@ -126,7 +127,7 @@ class Selector:
         level = logging.WARNING if counter == "fallback_error" else logging.INFO
         messages.log_once(f"{counter} {reason}", level, "%s is left to Inductor: %s", op, reason)
         label = problem.label if problem is not None else op
-        self.records.add(Pick(kernels.compile_id(), problem, label, "inductor", reason))
+        self.records.add(Pick(kernels.compile_id(), kernels.compile_number(), problem, label, "inductor", reason))
 
     def record(self, decision: Decision) -> None:
         """Records what is to run."""
@@ -225,6 +226,7 @@ def _pick(decision: Decision) -> Pick:
     answer, request = decision.answer, decision.question.request
     return Pick(
         compile_id=kernels.compile_id(),
+        compile_number=kernels.compile_number(),
         problem=request.problem,
         label=request.problem.label,
         source=answer.source,

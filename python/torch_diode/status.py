@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import logging
 import os
+import sys
 from typing import Any
 
 from . import machine, messages
@@ -80,16 +81,13 @@ def torch_available() -> bool:
 
 
 def is_installed() -> bool:
-    """Whether the plug-in picks kernels. This does not fail if there is no torch."""
-    if not torch_available():
-        return False
-    from . import installation
-
-    return installation.is_installed()
+    """Whether the plug-in picks kernels. This loads nothing: what was never loaded is not installed."""
+    installation = sys.modules.get(f"{__package__}.installation")
+    return installation is not None and installation.is_installed()
 
 
 def get_import_status() -> dict[str, Any]:
-    """What happened when the package was imported."""
+    """What happened when the package was imported, and whether the plug-in picks kernels now."""
     return {
         "distribution": DISTRIBUTION,
         "version": __version__,
@@ -98,5 +96,6 @@ def get_import_status() -> dict[str, Any]:
         "integrations_attempted": 0 if _outcome in ("not_started", "no_gpu") else 1,
         "integrations_successful": int(_outcome == "success"),
         "status": _outcome,
+        "installed": is_installed(),
         "errors": list(_errors),
     }

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-import marshal
-import pickle
-import uuid
 from collections.abc import Callable
 from typing import Any
 
 from .._core import DiodeError, Problem
 from ..configs import as_config
 from . import Answer, Candidate, Heuristic, Request
+from .behaviour import Behaviour
 
 
 class FunctionHeuristic:
@@ -24,7 +21,8 @@ class FunctionHeuristic:
             raise DiodeError(f"heuristic: got {function!r:.60}, expected a function of the problem")
         self._function = function
         self._name = getattr(function, "__qualname__", type(function).__qualname__)
-        self._digest = _digest_of(function)
+        self.name = f"function {self._name}"
+        self._behaviour = Behaviour(function)
 
     def answer(self, request: Request) -> Answer | None:
         chosen = self._function(request.problem)
@@ -37,19 +35,7 @@ class FunctionHeuristic:
         return Answer(self.source, candidates[: request.top_k], f"chosen by {self._name}", near=candidates[request.top_k :])
 
     def digest(self) -> str:
-        return self._digest
-
-
-def _digest_of(function: Callable[..., Any]) -> str:
-    """The digest of a function's code and of the values it closes over. It is new each time if they cannot be pickled."""
-    code = getattr(function, "__code__", None)
-    try:
-        closure = [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
-        defaults = (getattr(function, "__defaults__", None), getattr(function, "__kwdefaults__", None))
-        what = pickle.dumps((marshal.dumps(code), closure, defaults)) if code else pickle.dumps(function)
-    except Exception:  # Pickling runs code of the user's objects, which may raise anything.
-        what = uuid.uuid4().bytes
-    return hashlib.sha256(what).hexdigest()
+        return self._behaviour.digest()
 
 
 def as_heuristic(value: Any) -> Heuristic:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import os
@@ -21,7 +22,8 @@ class InductorTableHeuristic:
 
     def __init__(self, table: str | os.PathLike[str] | Mapping[str, Any]) -> None:
         if isinstance(table, Mapping):
-            content = _checked_inductor_table(table, "table")
+            # A copy, because the graphs that were compiled with it do not change with the user's own.
+            content = _checked_inductor_table(copy.deepcopy(dict(table)), "table")
             self._content: Callable[[], tuple[Mapping[str, Any], str]] = lambda: content
         else:
             self._content = WatchedFile(table, _read_inductor_table).content
@@ -41,14 +43,16 @@ class InductorTableHeuristic:
 
 def is_inductor_table(content: Any) -> bool:
     """Whether JSON looks like Inductor's form of a table and not like Diode's."""
-    return isinstance(content, Mapping) and all("+" in key and isinstance(value, list) for key, value in content.items())
+    return isinstance(content, Mapping) and all(
+        isinstance(key, str) and "+" in key and isinstance(value, list) for key, value in content.items()
+    )
 
 
 def _read_inductor_table(path: str) -> tuple[Mapping[str, Any], str]:
     try:
         with open(path, encoding="utf-8") as file:
             content = json.load(file)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise DiodeError(f"{path}: {error}") from None
     return _checked_inductor_table(content, path)
 
@@ -60,14 +64,14 @@ def _checked_inductor_table(content: Any, name: str) -> tuple[Mapping[str, Any],
         for number, entry in enumerate(entries, 1):
             try:
                 _inductor_candidate(entry)
-            except (DiodeError, TypeError, KeyError) as error:
+            except (DiodeError, TypeError, KeyError, OverflowError) as error:
                 raise DiodeError(f"{name}: `{key}`, entry {number}: {error}") from None
     text = json.dumps(content, sort_keys=True)
     return content, hashlib.sha256(text.encode()).hexdigest()
 
 
 def _inductor_candidate(entry: Mapping[str, Any]) -> Candidate:
-    if not isinstance(entry, Mapping) or "template_id" not in entry:
+    if not isinstance(entry, Mapping) or not isinstance(entry.get("template_id"), str):
         raise DiodeError(f"got {entry!r:.60}, expected an object with a template_id")
     params = {name: value for name, value in entry.items() if name not in ("template_id", "template_hash")}
     template = entry["template_id"]

@@ -78,15 +78,14 @@ class ModelHeuristic:
         answer = Answer(
             source=self.source,
             candidates=picks,
-            why=f"predicted fastest of {choice.ranked} configs and the library by the model of {model.hardware.slug} "
-            f"({model.digest[:12]})",
+            why=f"predicted fastest of {choice.ranked} configs and the library by {self._named(model)}",
             near=near,
             probability=choice.probability,
             between_us=choice.first_us,
             caveat=choice.caveat,
         )
         is_judged_alone = model.kind == "ranking" and _is_taken_untried(request)
-        return _weighed(answer, model, request, choice) if is_judged_alone else answer
+        return self._weighed(answer, model, request, choice) if is_judged_alone else answer
 
     def _unjudged(self, model: Model, request: Request, choice: Choice) -> str | None:
         """Why nobody knows how good a model's picks are for a problem. ``None`` if that was measured or does not matter."""
@@ -105,6 +104,53 @@ class ModelHeuristic:
             return f"the model of {model.hardware.slug} was judged on few linear layers whose weights' rows begin off a sector"
         return None if judged else f"the model of {model.hardware.slug} was not judged on such problems"
 
+    def _named(self, model: Model) -> str:
+        """A model in words: whose it is, and the beginning of its file's digest."""
+        slug = model.hardware.slug
+        if self._models.get(slug) is model:
+            return f"the model of {slug} ({model.digest[:12]})"
+        assert self._asked_for is not None
+        own = self._models[self._asked_for]
+        return f"the model of {own.hardware.slug} ({own.digest[:12]}), which stands in for one of {slug}"
+
+    def _weighed(self, answer: Answer, model: Model, request: Request, choice: Choice) -> Answer:
+        """The answer for a single pick. It weighs tiles against the library with their doubt and with the epilogue's costs."""
+        costs = Costs.of(request.hardware) if request.hardware else None
+        epilogue = request.epilogue if costs is not None else None
+        considered = choice
+        # If the first pick is a tile, the library may be almost as fast and yet not be among the near configs.
+        if epilogue is not None or not answer.candidates[0].config.is_library:
+            considered = model.choose(
+                request.problem,
+                WEIGHED,
+                tf32=request.tiles_tf32,
+                shared_memory=request.shared_memory,
+                cache=request.cache_predictions,
+            )
+        best_first = weighed([*considered.picks, *considered.near], request.problem, costs, epilogue)
+        best, first = best_first[0], answer.candidates[0]
+        if best.config == first.config and epilogue is None:
+            return answer
+        assert first.expected_us is not None
+        scale = best.alone_us / first.expected_us
+        by = f"by {self._named(model)}"
+        why, longer = answer.why, best.us / min(one.us for one in best_first) - 1
+        if longer > 0 and not best.config.is_library:
+            why = f"compiled sooner than the fastest tile, and predicted to take {longer:.1%} longer, {by}"
+        elif best.config.is_library and (longer > 0 or epilogue is None):
+            following = "" if epilogue is None else ", with what follows"
+            why = f"no tile is predicted to be clearly faster than the library{following}, {by}"
+        elif epilogue is not None:
+            why = f"predicted fastest with what follows, of the {WEIGHED} likeliest of {choice.ranked} configs and the library, {by}"
+        return dataclasses.replace(
+            answer,
+            candidates=[Candidate(best.config, best.alone_us)],
+            why=why,
+            near=[Candidate(one.config, one.alone_us) for one in best_first[1 : 1 + _NEAR]],
+            between_us=answer.between_us and (answer.between_us[0] * scale, answer.between_us[1] * scale),
+            fusion=in_words(costs, epilogue, best_first) if costs is not None and epilogue is not None else None,
+        )
+
     def digest(self) -> str:
         return ",".join(sorted(model.digest for model in self._models.values())) + f";{self._asked_for}"
 
@@ -121,41 +167,3 @@ def _rows_begin_off_a_sector(problem: Problem) -> bool:
 def _is_taken_untried(request: Request) -> bool:
     """Whether the first pick is compiled without a benchmark that compares it with the library."""
     return request.top_k == 1 and request.min_confidence is None
-
-
-def _weighed(answer: Answer, model: Model, request: Request, choice: Choice) -> Answer:
-    """The answer for a single pick. It weighs tiles against the library with their doubt and with the epilogue's costs."""
-    costs = Costs.of(request.hardware) if request.hardware else None
-    epilogue = request.epilogue if costs is not None else None
-    considered = choice
-    # If the first pick is a tile, the library may be almost as fast and yet not be among the near configs.
-    if epilogue is not None or not answer.candidates[0].config.is_library:
-        considered = model.choose(
-            request.problem,
-            WEIGHED,
-            tf32=request.tiles_tf32,
-            shared_memory=request.shared_memory,
-            cache=request.cache_predictions,
-        )
-    best_first = weighed([*considered.picks, *considered.near], request.problem, costs, epilogue)
-    best, first = best_first[0], answer.candidates[0]
-    if best.config == first.config and epilogue is None:
-        return answer
-    assert first.expected_us is not None
-    scale = best.alone_us / first.expected_us
-    by = f"by the model of {model.hardware.slug} ({model.digest[:12]})"
-    why, longer = answer.why, best.us / min(one.us for one in best_first) - 1
-    if longer > 0 and not best.config.is_library:
-        why = f"compiled sooner than the fastest tile, and predicted to take {longer:.1%} longer, {by}"
-    elif epilogue is not None:
-        why = f"predicted fastest with what follows, of the {WEIGHED} likeliest of {choice.ranked} configs and the library, {by}"
-    elif best.config.is_library:
-        why = f"no tile is predicted to be clearly faster than the library, {by}"
-    return dataclasses.replace(
-        answer,
-        candidates=[Candidate(best.config, best.alone_us)],
-        why=why,
-        near=[Candidate(one.config, one.alone_us) for one in best_first[1 : 1 + _NEAR]],
-        between_us=answer.between_us and (answer.between_us[0] * scale, answer.between_us[1] * scale),
-        fusion=in_words(costs, epilogue, best_first) if costs is not None and epilogue is not None else None,
-    )

@@ -62,7 +62,7 @@ def table_heuristic(table: Any, *, nearest: bool = False) -> Heuristic:
             content = json.load(file)
     except OSError as error:
         raise DiodeError(f"{path}: {error.strerror}") from None
-    except ValueError:
+    except (ValueError, RecursionError):
         content = None  # Compressed or broken: the core says which.
     if content is not None and is_inductor_table(content) and "format" not in content:
         return InductorTableHeuristic(path)

@@ -25,8 +25,8 @@ class WatchedFile:
     def _stamp(self) -> tuple[int, int, int]:
         try:
             found = os.stat(self._path)
-        except OSError as error:
-            raise DiodeError(f"{self._path}: {error.strerror}") from None
+        except (OSError, ValueError) as error:
+            raise DiodeError(f"{self._path}: {getattr(error, 'strerror', error)}") from None
         return (found.st_mtime_ns, found.st_size, found.st_ino)
 
     def content(self) -> Any:

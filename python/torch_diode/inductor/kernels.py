@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import threading
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -23,6 +26,10 @@ DECOMPOSE_K = "decompose_k"
 TMA = "triton::mm_persistent_tma"
 LIBRARY_WITHOUT_CPP = "aten::bias_addmm"
 """A Python function of Inductor. Compiled C++ code cannot call it."""
+
+_numbers_lock = threading.Lock()
+_next_number = itertools.count(1)
+_numbers: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 
 
 def is_library(template: Any) -> bool:
@@ -118,3 +125,17 @@ def hints(sizes: Sequence[Any]) -> Sequence[int]:
 def compile_id() -> str:
     """The id of the compile in this thread. Forward and backward of a frame have the same id."""
     return str(torch._guards.CompileContext.current_compile_id())
+
+
+def compile_number() -> int:
+    """The number of the compile in this thread, which no other compile of the process has. Outside of a compile it is 0.
+
+    Forward and backward of a frame have the same context, and so the same number.
+    """
+    context = torch._guards.CompileContext.try_get()
+    if context is None:
+        return 0
+    with _numbers_lock:
+        if context not in _numbers:
+            _numbers[context] = next(_next_number)
+        return _numbers[context]

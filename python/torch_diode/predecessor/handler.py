@@ -44,7 +44,7 @@ class DiodeInductorChoices(hooks.InductorChoices):
             self._own = Selector([ModelHeuristic(found, found[0].hardware.slug if model_path is not None else None)])
         if self._own is not None:
             installation.check_torch()
-            installation.put_hooks()
+            installation.keep_hooks()
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A process that compiles for this one makes its own handler from the same arguments.
