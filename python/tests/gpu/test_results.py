@@ -208,7 +208,8 @@ def test_two_hundred_random_problems_compile(report: Report) -> None:
     found_text = f"{len(shapes) - len(wrong)} of {len(shapes)} right; {stats['total_calls']} asked of us, {stats['fallbacks']} left to Inductor"
     report.figure("Results", "random problems (any size up to 4096, three types, mm, linear and bmm)", found_text, "all compile")
     assert not wrong
-    assert stats["fallbacks"] == 0
+    copied = sum(shape.linear and shape.n == 1 for shape in shapes)
+    assert stats["fallbacks"] == copied, "Inductor would copy a bias of one value for a tile"
     assert stats["total_calls"] == len(shapes)
 
 
