@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from torch_diode import Config
 from torch_diode.heuristics import behaviour
 from torch_diode.heuristics.behaviour import Behaviour
 
@@ -64,8 +65,9 @@ def digest(function: Callable[..., Any]) -> str:
         lambda size: closure(size),
         lambda size: closure({"a": [size, {"b": (size,)}]}),
         lambda size: closure(Rule(size)),
+        lambda size: closure(Config(block_m=size, block_n=64, block_k=64, num_stages=3, num_warps=4)),
     ],
-    ids=["method", "object", "partial", "partial of a method", "closure", "containers", "object in a closure"],
+    ids=["method", "object", "partial", "partial of a method", "closure", "containers", "object in a closure", "config"],
 )
 def test_values_that_are_bound_count(made: Callable[[int], Callable[..., Any]]) -> None:
     assert digest(made(64)) == digest(made(64)) != digest(made(128))

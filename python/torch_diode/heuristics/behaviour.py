@@ -9,6 +9,8 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
+from .._core import Config, Problem
+
 _MOST_PARTS = 10_000
 """Of values with more parts than this, only the identity counts, so that a compile does not read through a user's data."""
 
@@ -16,8 +18,8 @@ _MOST_PARTS = 10_000
 class Behaviour:
     """A function's code and the values that it uses: arguments that are bound, closures, defaults and globals.
 
-    The digest is the same in every process if the function uses only numbers, texts, containers, plain objects and functions of
-    these. Other values count by their identity, so a graph of another process is then not reused.
+    The digest is the same in every process if the function uses only numbers, texts, configs, containers, plain objects and functions
+    of these. Other values count by their identity, so a graph of another process is then not reused.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -37,7 +39,7 @@ class Behaviour:
         return parts.hexdigest()
 
     def _parts(self, value: Any, seen: set[int]) -> Iterator[str]:
-        if value is None or isinstance(value, (bool, int, float, complex, str, bytes)):
+        if value is None or isinstance(value, (bool, int, float, complex, str, bytes, Config, Problem)):
             yield f"{type(value).__name__} {value!r}"
         elif isinstance(value, (types.ModuleType, type, types.BuiltinFunctionType)):
             yield f"{getattr(value, '__module__', '')} {getattr(value, '__qualname__', value.__name__)}"
