@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -226,6 +229,19 @@ def test_every_thread_keys_its_graphs_by_what_decides() -> None:
     thread.join()
     assert early_keys == keys
     assert keys[0] != keys[1] and keys[2] == plain
+
+
+def test_processes_that_compile_for_this_one_do_so_without_the_settings() -> None:
+    code = (
+        "import torch, torch_diode\n"
+        "if __name__ == '__main__':\n"
+        "    torch_diode.install(top_k=2)\n"
+        "    print(torch.compile(torch.mm)(torch.ones(8, 8), torch.ones(8, 8)).sum().item())\n"
+    )
+    paths = os.pathsep.join(path for path in sys.path if path)
+    environment = {**os.environ, "PYTHONPATH": paths, "TORCHINDUCTOR_FX_COMPILE_MODE": "SUBPROCESS"}
+    ran = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=300, check=False)
+    assert ran.stdout == "512.0\n", ran.stderr[-2000:]
 
 
 def test_an_option_of_one_compile_leaves_nothing_in_the_thread_that_compiled() -> None:

@@ -2,7 +2,7 @@
 
 ``uninstall`` restores everything that is changed: the method of Inductor's handler class that finalizes choices, the
 lowerings of the four operators, the test for a backend's name, the keys of the graph caches, the functions that Inductor
-calls on choices before it benchmarks, what older schedulers regard as shared memory, and the plug-in's settings.
+calls on choices before it benchmarks, what it sends to processes of its own, what older schedulers regard as shared memory, and the plug-in's settings.
 """
 
 from __future__ import annotations
@@ -131,6 +131,7 @@ def _put_hooks() -> None:
             lambda: hooks.add_last_word(lowering.last_word),
             lambda: hooks.salt_graph_keys(_salt),
             views.fuse_through_views,
+            lambda: hooks.keep_from_processes(frozenset(settings.NAMES.values())),
             lambda: config.add_backend(settings.BACKEND),
         ]
         for put in puts:

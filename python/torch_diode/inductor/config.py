@@ -25,21 +25,14 @@ def entry(name: str, default: Any, value_type: Any) -> Any:
 
 
 def add_settings(entries: Mapping[str, tuple[Any, Any]]) -> Undo:
-    """Adds settings to Inductor's config. Each has a name, a default and a type.
-
-    Inductor can compile in processes of its own, which get all of the config except for ignored names. In these processes the
-    settings do not exist.
-    """
-    ignored = config._cache_config_ignore_prefix
+    """Adds settings to Inductor's config. Each has a name, a default and a type."""
     for name, (default, value_type) in entries.items():
         config._config[name] = entry(name, default, value_type)
-        ignored.append(name)
     _entries_changed()
 
     def undo() -> None:
         for name in entries:
             config._config.pop(name, None)
-            ignored.remove(name)
         _entries_changed()
 
     return undo

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import torch
+from torch._inductor import compile_fx_ext
 from torch._inductor.choices import InductorChoices
 from torch._inductor.codecache import FxGraphHashDetails
 from torch._inductor.lowering import lowerings
@@ -76,6 +77,19 @@ def salt_graph_keys(salt: Callable[[], Any]) -> Undo:
         return init
 
     return wrap_method(FxGraphHashDetails, "__init__", wrapper)
+
+
+def keep_from_processes(names: Collection[str]) -> Undo:
+    """Leaves settings out of what Inductor sends to processes that compile for this one. They do not have these settings."""
+
+    def wrapper(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def serialize(self: Any) -> Any:
+            self.config = {name: value for name, value in self.config.items() if name not in names}
+            return original(self)
+
+        return serialize
+
+    return wrap_method(compile_fx_ext._WireProtocolInput, "serialize", wrapper)
 
 
 def handler() -> Any:
