@@ -125,7 +125,7 @@ def test_every_thread_picks_whenever_it_made_its_handler() -> None:
         go.wait()
         kernels.append(compile(torch.mm, tensor((512, 256)), tensor((256, 1024))).constants("BLOCK_M"))
 
-    thread = threading.Thread(target=early)
+    thread = threading.Thread(target=early, daemon=True)
     thread.start()
     ready.wait()
     torch_diode.install(heuristic=lambda problem: {"block_m": 64, "block_n": 64, "block_k": 64, "num_stages": 3, "num_warps": 4})
@@ -214,7 +214,7 @@ def test_every_thread_keys_its_graphs_by_what_decides() -> None:
             go.clear()
 
     plain = graph_key()
-    thread = threading.Thread(target=early)
+    thread = threading.Thread(target=early, daemon=True)
     thread.start()
     ready.wait()
     keys = [plain]
