@@ -2,7 +2,8 @@
 
 ``uninstall`` restores everything that is changed: the method of Inductor's handler class that finalizes choices, the
 lowerings of the four operators, the test for a backend's name, the keys of the graph caches, the functions that Inductor
-calls on choices before it benchmarks, what it sends to processes of its own, what older schedulers regard as shared memory, and the plug-in's settings.
+calls on choices before it benchmarks, what it sends to processes of its own, what older schedulers regard as shared memory,
+and the plug-in's settings. While something is recorded, the hooks stay until the recording ends.
 """
 
 from __future__ import annotations

@@ -66,7 +66,8 @@ def _layout(name: str, strides: Sequence[int]) -> str:
 
 def _bias(op: str, shape: Sequence[Any], strides: Sequence[Any]) -> str:
     steps = hints(strides)
-    # Of a single element, the stride says nothing.
+    # The library takes the bias of an `addmm` as it is. That of a `baddbmm` is copied for it, too. The stride of a
+    # single element says nothing.
     if op == "addmm" and not any(step == 1 and size != 1 for size, step in zip(shape, steps, strict=True)):
         raise Unsupported("no dimension of its bias is contiguous, and Inductor would copy the bias for a tile")
     # Inductor expands the bias to the shape of the output. A row distance of 0 shows that it was a

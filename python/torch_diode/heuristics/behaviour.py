@@ -19,7 +19,8 @@ class Behaviour:
     """A function's code and the values that it uses: arguments that are bound, closures, defaults and globals.
 
     The digest is the same in every process if the function uses only numbers, texts, configs, containers, plain objects and functions
-    of these. Other values count by their identity, so a graph of another process is then not reused.
+    of these. Classes and modules count by their names. Other values count by their identity, so a graph of another process is then
+    not reused.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:

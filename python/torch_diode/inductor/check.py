@@ -6,7 +6,7 @@ import inspect
 from typing import Any
 
 import torch
-from torch._inductor import config, utils
+from torch._inductor import compile_fx_ext, config, utils
 from torch._inductor.choices import InductorChoices
 from torch._inductor.kernel_inputs import MMKernelInputs
 from torch._inductor.kernel_template_choice import KernelTemplateChoice
@@ -34,7 +34,7 @@ def lacking() -> str | None:
     owners: list[tuple[Any, str]] = [
         (MMKernelInputs, "shapes_symbolic"), (MMKernelInputs, "strides_symbolic"), (MMKernelInputs, "output_layout"),
         (config, "_config"), (config, "max_autotune_gemm_backends"), (utils, "_use_autotune_backend"),
-        (get_algorithm_selector_cache(), "preprocessing_fns"), (get_algorithm_selector_cache(), "feedback_saver_fns"),
+        (compile_fx_ext, "_WireProtocolInput"), (get_algorithm_selector_cache(), "preprocessing_fns"), (get_algorithm_selector_cache(), "feedback_saver_fns"),
     ]  # fmt: skip
     for owner, name in owners:
         if not hasattr(owner, name):
