@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
+use anyhow::Context;
 use clap::Args;
 
 use crate::junit::{Test, forget, outcome};
@@ -40,7 +41,7 @@ pub(crate) struct Options {
     versions: Vec<String>,
 }
 
-/// Runs all tests of the plug-in with each version. A version takes 5 GB in the target folder.
+/// Runs all tests of the plug-in with each version. A version takes 5 GB in the target folder, where it stays.
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     // Some tests run these programs.
     shell::run(cargo().args(["build", "--bin", "diode", "--bin", "diode-server"]))?;
@@ -57,11 +58,24 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
 }
 
 /// Runs all tests with the daily version. With the newest version, runs only the tests in [`INSIDES`].
+/// An environment that was not there before is removed, so that a disk needs room for one at a time.
 pub(crate) fn daily(steps: &mut Steps) {
     let mut wheel = None;
     for (version, files) in [(DAILY, &["python/tests"][..]), (VERSIONS[VERSIONS.len() - 1], &INSIDES)] {
+        let folder = target_folder().join(environment_name(version));
+        let was_there = folder.exists();
         with_version(steps, version, &mut wheel, files);
+        if !was_there && let Err(error) = remove(&folder) {
+            eprintln!("{error:#}");
+        }
     }
+}
+
+fn remove(folder: &Path) -> anyhow::Result<()> {
+    if folder.exists() {
+        std::fs::remove_dir_all(folder).with_context(|| format!("cannot remove {}", folder.display()))?;
+    }
+    Ok(())
 }
 
 /// Runs the tests with one version as a step of its own, so that a failure does not stop the other
@@ -77,11 +91,14 @@ fn with_version(steps: &mut Steps, version: &str, wheel: &mut Option<PathBuf>, f
     });
 }
 
+fn environment_name(version: &str) -> String {
+    if version == DAILY { "torch-python".to_owned() } else { format!("torch-python-{version}") }
+}
+
 fn environment(version: &str) -> anyhow::Result<PathBuf> {
-    let name = if version == DAILY { "torch-python".to_owned() } else { format!("torch-python-{version}") };
     let torch = format!("torch=={version}");
     python::environment(
-        &name,
+        &environment_name(version),
         &[&torch, PYTEST, MYPY, NUMPY, wheel::maturin_requirement()],
         "torch, pytest, mypy, numpy, maturin",
     )
