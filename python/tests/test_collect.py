@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
 import subprocess
 from pathlib import Path
@@ -14,7 +16,7 @@ from torch._inductor.select_algorithm import add_feedback_saver, get_algorithm_s
 
 import torch_diode
 from simulated import benchmarks, compile, tensor
-from torch_diode import Config, DiodeError, MatmulDatasetCollector, Problem
+from torch_diode import Config, DiodeError, MatmulDatasetCollector, Problem, choices
 
 pytestmark = pytest.mark.usefixtures("gpu")
 
@@ -105,6 +107,32 @@ def test_everything_is_restored_and_others_savers_stay() -> None:
         raise ZeroDivisionError
     assert state() == before
     get_algorithm_selector_cache().feedback_saver_fns.remove(mine)
+
+
+def test_collectors_and_recordings_end_in_any_order() -> None:
+    torch_diode.install()
+    before = state()
+    for order in itertools.permutations(range(3)):
+        first, second = MatmulDatasetCollector(), MatmulDatasetCollector(search_space="EXHAUSTIVE")
+        contexts: list[contextlib.AbstractContextManager[Any]] = [first, torch_diode.record(), second]
+        for context in contexts:
+            context.__enter__()
+        for index in order:
+            assert state() != before
+            contexts[index].__exit__(None, None, None)
+        assert state() == before, order
+        assert choices.active_selector() is not None, order
+
+
+def test_a_collector_that_has_ended_records_nothing_while_a_later_one_goes_on() -> None:
+    first, second = MatmulDatasetCollector(), MatmulDatasetCollector()
+    first.start_collection()
+    second.start_collection()
+    first.stop_collection()
+    with benchmarks(milliseconds):
+        compile(torch.mm, tensor((512, 256)), tensor((256, 1024)))
+    second.stop_collection()
+    assert (len(first.get_dataset().problems), len(second.get_dataset().problems)) == (0, 1)
 
 
 @pytest.mark.parametrize("ending", ["json", "msgpack", "msgpack.zst"])

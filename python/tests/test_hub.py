@@ -69,14 +69,17 @@ def listing(**changes: str) -> bytes:
     ).encode()
 
 
-def test_a_real_server_gives_models_and_tables_that_stay_when_it_is_gone(server: str) -> None:
+def test_a_real_server_gives_models_and_tables_that_stay_when_it_is_gone(server: str, caplog: pytest.LogCaptureFixture) -> None:
     pulled = hub.pull("NVIDIA H200", server=server + "/")
     assert (pulled.hardware, pulled.digests["model"]) == ("nvidia-h200", MODEL_DIGEST)
     assert pulled.model.read_bytes() == MODEL.read_bytes()
     assert len(torch_diode.Table.load(pulled.table)) > 100
     offline = hub.pull("nvidia-h200", server="http://127.0.0.1:9")
     assert offline == pulled
+    [warning] = [record.message for record in caplog.records if record.levelname == "WARNING"]
+    assert "http://127.0.0.1:9" in warning and "what was pulled before is used" in warning
     assert hub.pull("nvidia-h200") == pulled, "no server named"
+    assert len([record for record in caplog.records if record.levelname == "WARNING"]) == 1, "it was not asked for"
     origins = {listed.model.hardware.slug: listed.origin for listed in models.available()}
     assert origins["nvidia-h200"] == "hub", "before the one that is inside"
     torch_diode.install(model=pulled.model, table=pulled.table)

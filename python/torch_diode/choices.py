@@ -11,7 +11,13 @@ from typing import Any
 from . import settings
 from .selection import Selector
 
-_thread = threading.local()
+
+class _Thread(threading.local):
+    pauses = 0
+    """How many contexts leave this thread to Inductor."""
+
+
+_thread = _Thread()
 _active: Selector | None = None
 
 
@@ -29,7 +35,7 @@ class Decider:
 
 def active_selector() -> Selector | None:
     """The selector that decides for every handler. ``None`` while nothing is installed."""
-    return None if getattr(_thread, "paused", False) else _active
+    return None if _thread.pauses else _active
 
 
 def activate(selector: Selector | None) -> None:
@@ -41,17 +47,16 @@ def activate(selector: Selector | None) -> None:
 @contextlib.contextmanager
 def paused() -> Iterator[None]:
     """A context in which this thread is left to Inductor."""
-    before = getattr(_thread, "paused", False)
-    _thread.paused = True
+    _thread.pauses += 1
     try:
         yield
     finally:
-        _thread.paused = before
+        _thread.pauses -= 1
 
 
 def decider_for(handler: Any) -> Decider | None:
     """The selector for a handler of Inductor, with its settings: the handler's own, or the installed one."""
-    if getattr(_thread, "paused", False):
+    if _thread.pauses:
         return None
     own: Decider | None = handler.decider() if hasattr(handler, "decider") else None
     if own is not None or _active is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import logging
 import os
 import tempfile
 import urllib.error
@@ -52,8 +53,8 @@ def cached_models() -> list[Path]:
 def pull(hardware: str, *, server: str | None = None, table: bool = True) -> Pulled:
     """Pulls the published model for a kind of hardware, and its table.
 
-    If no server can be reached, the files that were pulled before are returned. ``server`` may also come from
-    ``DIODE_SERVER``.
+    If the server cannot be reached, the files that were pulled before are returned, with a warning. ``server`` may also
+    come from ``DIODE_SERVER``. If neither names one, they are returned without a warning.
     """
     known = Hardware.find(hardware)
     slug = known.slug if known is not None else hardware
@@ -67,7 +68,8 @@ def pull(hardware: str, *, server: str | None = None, table: bool = True) -> Pul
         before = _cached(folder)
         if before is None:
             raise DiodeError(f"{slug}: {unreachable}, and nothing was pulled before") from None
-        logger.info("%s: %s; what was pulled before is used", slug, unreachable)
+        level = logging.WARNING if address else logging.INFO
+        logger.log(level, "%s: %s; what was pulled before is used", slug, unreachable)
         return before
 
 

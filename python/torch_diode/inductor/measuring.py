@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -29,18 +30,50 @@ def add_feedback_saver(saver: Callable[[Mapping[Any, float], str, Sequence[Any]]
     return lambda: savers.remove(save) if save in savers else None
 
 
-def uncached() -> contextlib.AbstractContextManager[Any]:
-    """A context in which this thread compiles every graph anew."""
-    return config.patch(force_disable_caches=True)
+class _Changes(threading.local):
+    """Changes of this thread that have not been undone. The newest is the last."""
+
+    def __init__(self) -> None:
+        self.undos: list[_Undo] = []
+
+
+class _Undo(contextlib.ExitStack):
+    is_due = False
+
+
+_changes = _Changes()
 
 
 @contextlib.contextmanager
-def measuring(search_space: str | None) -> Iterator[None]:
+def _changed(*contexts: contextlib.AbstractContextManager[Any]) -> Iterator[None]:
+    """A context that is in all of these. If it ends before one that began later, it is undone when that one ends.
+
+    Each of them restores the value that it found. In another order, values of the plug-in would stay.
+    """
+    undos = _changes.undos
+    with _Undo() as entered:
+        for context in contexts:
+            entered.enter_context(context)
+        undo = entered.pop_all()
+    undos.append(undo)
+    try:
+        yield
+    finally:
+        undo.is_due = True
+        while undos and undos[-1].is_due:
+            undos.pop().close()
+
+
+def uncached() -> contextlib.AbstractContextManager[Any]:
+    """A context in which this thread compiles every graph anew."""
+    return _changed(config.patch(force_disable_caches=True))
+
+
+def measuring(search_space: str | None) -> contextlib.AbstractContextManager[Any]:
     """A context in which this thread benchmarks every GEMM anew."""
     changes: dict[str, Any] = {"max_autotune_gemm": True, "force_disable_caches": True, "autotune_local_cache": False}
     # If this setting is on, Inductor calls no savers.
     changes.update({name: False for name in ("pipeline_max_autotune_gemm",) if name in config._config})
     if search_space is not None:
         changes["max_autotune_gemm_search_space"] = search_space
-    with config.patch(changes), utils.fresh_cache():
-        yield
+    return _changed(config.patch(changes), utils.fresh_cache())
