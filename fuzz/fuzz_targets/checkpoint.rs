@@ -30,7 +30,8 @@ fn archive(entries: &[(&str, &[u8])]) -> Vec<u8> {
     let (mut file, mut list) = (Vec::new(), Vec::new());
     for (name, content) in entries {
         let size = (content.len() as u32).to_le_bytes();
-        let sizes = [&[0; 4][..], &size, &size, &(name.len() as u16).to_le_bytes()].concat();
+        // Without the right checksum, a changed entry would be refused at once.
+        let sizes = [&crc32fast::hash(content).to_le_bytes()[..], &size, &size, &(name.len() as u16).to_le_bytes()].concat();
         let start = (file.len() as u32).to_le_bytes();
         list.extend([b"PK\x01\x02", &[0; 12][..], &sizes, &[0; 12], &start, name.as_bytes()].concat());
         file.extend([b"PK\x03\x04", &[0; 10][..], &sizes, &[0; 2], name.as_bytes(), content].concat());

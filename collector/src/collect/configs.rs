@@ -68,6 +68,17 @@ impl ConfigArgs {
 }
 
 impl ConfigChoice {
+    /// Says so if the configs are ranked by a model of other hardware.
+    pub(super) fn mention_other_hardware(&self, hardware: &Hardware) -> anyhow::Result<()> {
+        if let Some(model) = &self.model {
+            let ranked = model.ranked_hardware()?;
+            if ranked.slug != hardware.slug {
+                say!("note: the model ranks configs for {}, not for {}", ranked.name, hardware.name);
+            }
+        }
+        Ok(())
+    }
+
     /// The configs to time on a problem, apart from the library kernel.
     pub(super) fn of(&self, hardware: &Hardware, problem: &Problem) -> anyhow::Result<Vec<Config>> {
         let Some(model) = &self.model else { return Ok(self.space.configs(hardware, problem)?) };

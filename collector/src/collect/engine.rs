@@ -56,6 +56,7 @@ impl Collecting {
         let mut collection = Collection::open(output, resume, bench.hardware, bench.provenance)?;
         let hardware = collection.hardware().clone();
         say!("{} with {} on {}", count(problems.len(), "problem"), configs.in_words(), hardware.name);
+        choice.mention_other_hardware(&hardware)?;
         let configs_of = |problem: &Problem| {
             let mut configs = choice.of(&hardware, problem)?;
             if bench.library {

@@ -17,7 +17,7 @@ use crate::input::arguments::whole;
 use crate::input::selection::{Selection, describe};
 use crate::input::{datasets, models};
 use crate::interrupt::Interrupt;
-use crate::output::{self, files};
+use crate::output::{self, count, files};
 use crate::training::progress::TrainingProgress;
 
 /// Judge a model by measured timings
@@ -79,13 +79,15 @@ pub(crate) struct Evaluate {
 impl Evaluate {
     pub(crate) fn run(self) -> anyhow::Result<()> {
         let to_file = self.json.as_ref().filter(|path| path.as_os_str() != "-");
-        let outputs: Vec<&Path> = to_file.into_iter().chain(&self.report).map(PathBuf::as_path).collect();
-        files::check_distinct(&outputs)?;
-        for written in outputs {
+        let json = to_file.map(|path| (path.as_path(), "{"));
+        let page = self.report.as_deref().map(|path| (path, page::BEGINNING));
+        let outputs: Vec<(&Path, &str)> = json.into_iter().chain(page).collect();
+        files::check_distinct(&outputs.iter().map(|(written, _)| *written).collect::<Vec<_>>())?;
+        for (written, beginning) in outputs {
             files::check_may_write(written, true)?;
             let read = self.model.iter().chain([&self.dataset]).chain(&self.train_data);
             files::check_not_input(written, read.chain(&self.library).chain(&self.max_autotune_solution))?;
-            files::check_keeps(written, None)?;
+            files::check_replaces_report(written, beginning)?;
         }
         let models = self.model.iter().map(|path| Ok((path, self.read_model(path)?)));
         let models = models.collect::<anyhow::Result<Vec<_>>>()?;
@@ -129,6 +131,10 @@ impl Evaluate {
 
     fn judge_recipe(&self, model: &AnyModel, set: &TrainingSet, folds: usize) -> anyhow::Result<()> {
         say!("judging the recipe on this dataset by cross-validation, not the model's weights");
+        let sizes: HashSet<_> = set.iter().map(|one| &one.problem).map(|p| (p.b, p.m, p.n, p.k)).collect();
+        if sizes.len() < folds {
+            say!("note: the problems have {}, so there are no more folds", count(sizes.len(), "size"));
+        }
         let seed = model.training().map_or(TrainOptions::default().seed, |training| training.seed);
         let options = TrainOptions { seed, ..TrainOptions::default() };
         let interrupt = Interrupt::install()?;
@@ -153,10 +159,7 @@ impl Evaluate {
         let unseen: HashSet<&Problem> = judged.iter().map(|judged| &judged.problem).collect();
         let left_out = leave_out(&mut known, &unseen);
         if left_out > 0 {
-            say!(
-                "note: {} of --train-data left out, since they are judged",
-                output::count(left_out, "problem")
-            );
+            say!("note: {} of --train-data left out, since they are judged", count(left_out, "problem"));
         }
         let table = Table::from_datasets(&known, None, None).context("--train-data")?;
         Ok(without_a_model(judged, set, Some(table))?)

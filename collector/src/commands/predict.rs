@@ -162,9 +162,9 @@ fn picks_for(model: &AnyModel, problem: &Problem, probability: f64) -> anyhow::R
         None => {
             let reached = known.within_5_percent.last().map_or(0.0, |(_, share)| *share);
             anyhow::bail!(
-                "--confidence: got {probability}, expected at most {reached:.3}, which is what is reached for {} \
-                 problems; time the whole space for more",
-                known.group
+                "--confidence: got {probability}, expected at most {reached:.3}, which is what is reached for {}; \
+                 time the whole space for more",
+                known.group.in_words()
             )
         }
     }
@@ -187,8 +187,8 @@ fn in_words(problem: &Problem, hardware: &str, prediction: &Prediction) -> anyho
     }
     if let Some(share) = prediction.within_5_percent.get("1") {
         text += &format!(
-            "\nOn {} problems it had not seen, the first pick was within 5 % of the best for {:.0} %.\n",
-            prediction.group,
+            "\nOn {} that it had not seen, the first pick was within 5 % of the best for {:.0} %.\n",
+            prediction.group.in_words(),
             share * 100.0
         );
     }

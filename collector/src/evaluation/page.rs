@@ -11,6 +11,9 @@ use super::tables::{self, Table, percent};
 use super::words::telling_groups;
 use crate::output;
 
+/// The first bytes of every page.
+pub(crate) const BEGINNING: &str = "<!doctype html>";
+
 const STYLE: &str = include_str!("page.css");
 
 pub(crate) fn page(document: &Document, judged: &[Judged], set: &TrainingSet) -> String {
@@ -18,7 +21,7 @@ pub(crate) fn page(document: &Document, judged: &[Judged], set: &TrainingSet) ->
     let hardware = escaped(&set.hardware().name);
     let report = &document.main.evaluation.report;
     let mut page = format!(
-        "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
+        "{BEGINNING}\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <title>{name} on {hardware}</title>\n<style>\n{STYLE}</style>\n\
          <h1>{name} on {hardware}</h1>\n<p>Judged by {} of {}, {} ({}).</p>\n",

@@ -72,10 +72,14 @@ pub(crate) fn build(
 /// Refuses an output that cannot be written, or that is not a pack. So the user learns of it before
 /// hours of compiling.
 fn check_output(output: &Path) -> anyhow::Result<()> {
+    let shown = output.display();
+    let folder = output.parent().filter(|folder| !folder.as_os_str().is_empty());
+    if folder.is_some_and(|folder| !folder.is_dir()) {
+        bail!("{shown}: no such folder; create it first");
+    }
     if output.symlink_metadata().is_err() {
         return Ok(());
     }
-    let shown = output.display();
     if !output.is_file() {
         bail!("{shown}: it is there and no regular file, expected the name of a pack; choose another --out");
     }

@@ -45,6 +45,19 @@ pub(crate) fn check_keeps(output: &Path, own: Option<FileKind>) -> anyhow::Resul
     }
 }
 
+/// Refuses a report that would replace a file of another kind. `beginning` is how every such report begins.
+pub(crate) fn check_replaces_report(output: &Path, beginning: &str) -> anyhow::Result<()> {
+    check_keeps(output, None)?;
+    let there = diode_formats::read_head(output).unwrap_or_default();
+    if !there.is_empty() && !there.starts_with(beginning.as_bytes()) {
+        bail!(
+            "{}: got a file that is no report of this command, expected a name where nothing is lost",
+            output.display()
+        );
+    }
+    Ok(())
+}
+
 /// Refuses two results of one command under the same name.
 pub(crate) fn check_distinct(outputs: &[&Path]) -> anyhow::Result<()> {
     let mut seen = HashSet::new();
@@ -73,6 +86,20 @@ mod tests {
         assert!(check_may_write(&path, false).unwrap_err().to_string().contains("--force"));
         assert!(check_may_write(&path, true).is_ok());
         assert!(check_may_write(&folder.path().join("no/model"), true).is_err());
+    }
+
+    #[test]
+    fn a_report_replaces_a_report_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("report.json");
+        for (there, is_replaced) in [("{\"shares\": 1}", true), ("", true), ("my notes", false)] {
+            write(&path, there.as_bytes()).unwrap();
+            assert_eq!(check_replaces_report(&path, "{").is_ok(), is_replaced, "{there}");
+        }
+        write(&path, b"{\"shapes\": []}").unwrap();
+        let error = check_replaces_report(&path, "{").unwrap_err().to_string();
+        assert!(error.contains("got a shape set"), "{error}");
+        assert!(check_replaces_report(&folder.path().join("new.json"), "{").is_ok());
     }
 
     #[cfg(unix)]

@@ -74,6 +74,7 @@ impl ValidateMaxAutotune {
         self.batch_size.mention("all configs of a problem are predicted at once");
         files::check_may_write(&self.output, true)?;
         files::check_not_input(&self.output, [&self.model, &self.dataset, &self.max_autotune_solution])?;
+        files::check_replaces_report(&self.output, "{")?;
         let configs = diode_formats::read_reference_configs(&self.max_autotune_solution)?;
         let model = models::read_model(&self.model)?;
         let set = judging::read(&model, &self.dataset, None, &self.selection)?;

@@ -8,12 +8,15 @@ impl Address {
     pub(crate) fn parse(given: &str) -> Result<Self, Usage> {
         let refuse =
             |expected: &str| Err(Usage::new(format!("--server: got `{given}`, expected {expected}")));
-        let address = given.trim_end_matches('/');
-        let Some(rest) = address.strip_prefix("http://").or_else(|| address.strip_prefix("https://")) else {
+        let Some(rest) = given.strip_prefix("http://").or_else(|| given.strip_prefix("https://")) else {
             return refuse("an address that begins with http:// or https://");
         };
-        if rest.is_empty() || rest.contains(['?', '#', '@']) || rest.contains(char::is_whitespace) {
-            return refuse("only a scheme and a name, such as https://diode.example.org");
+        let address = given.trim_end_matches('/');
+        if rest.trim_end_matches('/').is_empty()
+            || rest.contains(['?', '#', '@'])
+            || rest.contains(char::is_whitespace)
+        {
+            return refuse("a scheme and a name alone, such as https://diode.example.org");
         }
         Ok(Self(address.to_owned()))
     }

@@ -106,6 +106,7 @@ const MOST_SEEDS: usize = 100;
 const CHECKPOINT: &str = "partial";
 /// The file with the losses, in the folder of `--log-dir`.
 const HISTORY: &str = "training_history.csv";
+const HISTORY_HEADER: &str = "phase,epoch,loss\n";
 
 impl Recipe {
     /// Whether the network ranks configs. Such a network can learn from other hardware, too.
@@ -177,11 +178,14 @@ impl Recipe {
             fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
         }
         let history = self.log_dir.as_ref().map(|folder| folder.join(HISTORY));
-        let beside: Vec<&Path> = self.curves.iter().chain(&history).map(PathBuf::as_path).collect();
-        files::check_distinct(&[&models[..], &beside[..]].concat())?;
-        beside.into_iter().try_for_each(|output| {
+        let curves = self.curves.as_deref().map(|path| (path, "<svg"));
+        let history = history.as_deref().map(|path| (path, HISTORY_HEADER));
+        let beside: Vec<(&Path, &str)> = curves.into_iter().chain(history).collect();
+        let names = models.iter().copied().chain(beside.iter().map(|(output, _)| *output));
+        files::check_distinct(&names.collect::<Vec<_>>())?;
+        beside.into_iter().try_for_each(|(output, beginning)| {
             files::check_not_input(output, inputs)?;
-            files::check_keeps(output, None)?;
+            files::check_replaces_report(output, beginning)?;
             files::check_may_write(output, true)
         })
     }
@@ -276,7 +280,7 @@ impl Recipe {
             }
         }
         if let Some(folder) = &self.log_dir {
-            let mut history = String::from("phase,epoch,loss\n");
+            let mut history = String::from(HISTORY_HEADER);
             for at in &losses {
                 // Writing to a String cannot fail.
                 let _ = writeln!(history, "{},{},{}", at.phase, at.epoch, at.loss);

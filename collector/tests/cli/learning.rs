@@ -173,6 +173,7 @@ fn no_result_takes_the_place_of_what_took_time_to_make() {
     let bytes = |name: &str| std::fs::read(sandbox.path(name)).unwrap();
     let (timings, model) = (bytes(data), bytes("m.safetensors"));
     sandbox.write("m.safetensors.partial", "another training's");
+    sandbox.write("notes.txt", "mine");
 
     for (arguments, words) in [
         (with(&train, &["--model", "n.safetensors", "--curves", data]), "got one of the inputs"),
@@ -183,6 +184,12 @@ fn no_result_takes_the_place_of_what_took_time_to_make() {
         (with(&train, &["--model", "n.safetensors", "--curves", "m.safetensors"]), "where nothing is lost"),
         (with(&train, &["--model", "m.safetensors"]), "m.safetensors.partial: "),
         (with(&evaluate, &["--report", data]), "where nothing is lost"),
+        (with(&evaluate, &["--report", "notes.txt"]), "got a file that is no report"),
+        (with(&evaluate, &["--json", "notes.txt"]), "got a file that is no report"),
+        (
+            with(&train, &["--model", "n.safetensors", "--curves", "notes.txt"]),
+            "got a file that is no report",
+        ),
         (with(&evaluate, &["--json", "m.safetensors"]), "got one of the inputs"),
         (with(&evaluate, &["--json", "x", "--report", "x"]), "got one name for two results"),
     ] {
@@ -192,6 +199,7 @@ fn no_result_takes_the_place_of_what_took_time_to_make() {
     sandbox.fails(2, &with(&train, &["--model", "n.safetensors", "--seeds", "18446744073709551615"]));
     sandbox.fails(2, &with(&train, &["--model", "n.safetensors", "--unseen-models", "x"]));
     assert_eq!((bytes(data), bytes("m.safetensors")), (timings, model));
+    assert_eq!(bytes("notes.txt"), b"mine");
     assert!(!sandbox.path("n.safetensors").exists() && !sandbox.path("x").exists());
 
     // Outputs of an earlier run of the same command are replaced.
@@ -254,7 +262,7 @@ fn sizes_alone_are_predicted_with_the_model_that_comes_along() {
     assert_eq!(String::from_utf8(piped.wait_with_output().unwrap().stdout).unwrap(), words);
 
     let error = sandbox.fails(2, &["predict", "16x4096", "--hardware", "nvidia-h100"]);
-    assert!(error.contains("expected a size such as 16x4096x4096"), "{error}");
+    assert!(error.contains("expected whole numbers up to 2147483648, such as 16x4096x4096"), "{error}");
     let error = sandbox.fails(2, &["predict", "16x16x16", "--hardware", "nvidia-x9"]);
     assert!(
         error.contains("--hardware: got `nvidia-x9`, expected one of") && error.contains("nvidia-h200"),

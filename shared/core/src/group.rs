@@ -51,4 +51,15 @@ impl ProblemGroup {
             Self::Rest
         }
     }
+
+    /// The problems of the group, in words for people.
+    pub const fn in_words(self) -> &'static str {
+        match self {
+            Self::Unaligned => "problems with unaligned rows",
+            Self::TallK => "problems of large K",
+            Self::Decode => "problems of few rows",
+            Self::Skinny => "skinny problems",
+            Self::Rest => "common problems",
+        }
+    }
 }

@@ -82,7 +82,9 @@ impl FromStr for Size {
         match numbers.as_deref() {
             Some(&[m, n, k]) => Ok(Self { b: None, m, n, k }),
             Some(&[b, m, n, k]) => Ok(Self { b: Some(b), m, n, k }),
-            _ => Err("expected a size such as 16x4096x4096 (M×N×K), or 8x16x4096x4096 (B×M×N×K)"),
+            _ => Err(
+                "expected whole numbers up to 2147483648, such as 16x4096x4096 (M×N×K) or 8x16x4096x4096 (B×M×N×K)",
+            ),
         }
     }
 }

@@ -2,10 +2,12 @@
 //! short form that `diode shapes --json` prints.
 
 use std::collections::HashSet;
+use std::fmt;
 use std::path::Path;
 
 use anyhow::Context as _;
 use diode_core::{Bias, DType, Layout, Op, OutputLayout, Problem, ProblemFields, numbered};
+use serde::de::Visitor;
 use serde::{Deserialize, Deserializer};
 
 use super::ShortProblem;
@@ -29,10 +31,10 @@ impl<'de> Deserialize<'de> for List {
 #[serde(deny_unknown_fields, expecting = "a problem: a map with op, b, m, n, k and dtype")]
 struct Row {
     op: Op,
-    b: u64,
-    m: u64,
-    n: u64,
-    k: u64,
+    b: Size,
+    m: Size,
+    n: Size,
+    k: Size,
     dtype: Option<DType>,
     a_dtype: Option<DType>,
     b_dtype: Option<DType>,
@@ -41,6 +43,29 @@ struct Row {
     b_layout: Option<Layout>,
     bias: Option<Bias>,
     out_layout: Option<OutputLayout>,
+}
+
+/// A size. `Problem` says whether it is too large.
+struct Size(u64);
+
+impl<'de> Deserialize<'de> for Size {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_u64(SizeVisitor)
+    }
+}
+
+struct SizeVisitor;
+
+impl Visitor<'_> for SizeVisitor {
+    type Value = Size;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a whole number from 1 to {}", Problem::MAX_DIM)
+    }
+
+    fn visit_u64<E>(self, size: u64) -> Result<Size, E> {
+        Ok(Size(size))
+    }
 }
 
 /// The distinct problems of a list, and how many were repeated.
@@ -63,7 +88,7 @@ pub(crate) fn read_problems(path: &Path) -> anyhow::Result<(Vec<Problem>, usize)
 
 impl Row {
     fn problem(self) -> anyhow::Result<Problem> {
-        let Self { op, b, m, n, k, b_layout, .. } = self;
+        let Self { op, b: Size(b), m: Size(m), n: Size(n), k: Size(k), b_layout, .. } = self;
         let rest = (self.a_dtype, self.b_dtype, self.out_dtype, self.a_layout, b_layout, self.bias);
         Ok(match (self.dtype, rest, self.out_layout) {
             (Some(dtype), (None, None, None, None, b_layout, None), None) => {

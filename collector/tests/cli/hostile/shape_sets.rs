@@ -67,7 +67,7 @@ fn bad_lists_of_problems_are_refused_likewise() {
         Bad(
             "negative.json",
             with("\"m\":4", "\"m\":-4"),
-            "problem 1: invalid value: integer `-4`, expected u64",
+            "problem 1: invalid value: integer `-4`, expected a whole number from 1 to 2147483648",
         ),
         Bad("real.json", with("\"m\":4", "\"m\":4.5"), "problem 1: invalid type: floating point `4.5`"),
         Bad("bool.json", with("\"m\":4", "\"m\":true"), "problem 1: invalid type: boolean `true`"),

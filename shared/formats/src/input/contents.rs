@@ -16,6 +16,7 @@ pub(crate) const PARQUET_MAGIC: &[u8] = b"PAR1";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileKind {
     Timings,
+    Table,
     LookupTable,
     InductorTable,
     ShapeSet,
@@ -29,6 +30,7 @@ impl FileKind {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Timings => "a dataset of timings",
+            Self::Table => "a table of `diode table`",
             Self::LookupTable => "a lookup table (configs without times)",
             Self::InductorTable => "a lookup table of Inductor (for `torch_diode.install` or torch itself)",
             Self::ShapeSet => "a shape set (problems without timings)",
@@ -70,6 +72,9 @@ pub fn recognise(bytes: &[u8]) -> Option<FileKind> {
     let has = |word: &str| has_bytes(head, word.as_bytes());
     if has("timed_configs") || has("diode-columnar") {
         return Some(FileKind::Timings);
+    }
+    if has("\"diode-table/") {
+        return Some(FileKind::Table);
     }
     let first = head.iter().copied().find(|byte| !byte.is_ascii_whitespace())?;
     if !matches!(first, b'{' | b'[' | 0x80..=0x8f | 0xde | 0xdf) {
@@ -157,6 +162,7 @@ mod tests {
             ("{\"hardware\": {\"timed_configs\": [{\"config\": {", Some(FileKind::Timings)),
             ("{\"NVIDIA H200+mm\": [{\"template_id\": \"aten::mm\"}]}", Some(FileKind::InductorTable)),
             ("{\"hardware\": {\"config\": {", None),
+            ("{\"format\": \"diode-table/1\", \"hardware\": {", Some(FileKind::Table)),
             ("op,M,time_ns,time_ms\n", Some(FileKind::Timings)),
             ("PAR1", Some(FileKind::Timings)),
             ("PK\u{3}\u{4}", Some(FileKind::TorchCheckpoint)),

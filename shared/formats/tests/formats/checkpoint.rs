@@ -11,7 +11,7 @@ fn archive(entries: &[(&str, Vec<u8>)]) -> Vec<u8> {
         let name = format!("model/{name}");
         let lengths = |out: &mut Vec<u8>| {
             // The checksum, the packed size and the unpacked size.
-            out.extend([0; 4]);
+            out.extend(crc32fast::hash(content).to_le_bytes());
             out.extend((content.len() as u32).to_le_bytes());
             out.extend((content.len() as u32).to_le_bytes());
             out.extend((name.len() as u16).to_le_bytes());
@@ -172,6 +172,16 @@ fn other_archives_are_called_what_they_are() {
     let twice = archive(&[("data.pkl", b".".to_vec()), ("data/0", vec![]), ("data/0", vec![])]);
     assert!(refusal(&twice).contains("data/0 twice"));
     assert!(refusal(b"{\"shapes\": []}").contains("got a shape set"));
+}
+
+#[test]
+fn a_value_that_differs_from_its_checksum_is_refused() {
+    let intact = file(pickle(&tensor(&[2, 3], &[3, 1], 6)));
+    assert!(decode_checkpoint(&intact).is_ok());
+    let storage = intact.windows(6).position(|window| window == b"data/0").unwrap() + 6;
+    let mut damaged = intact;
+    damaged[storage] ^= 1;
+    assert!(refusal(&damaged).contains("data/0 differs from its checksum: the file is damaged"));
 }
 
 #[test]

@@ -1,6 +1,5 @@
 //! How reliable the ranking is: how good the picks were on unseen problems of the same group.
 
-use diode_core::ProblemGroup;
 use diode_model::GroupConfidence;
 use leptos::prelude::*;
 
@@ -17,7 +16,7 @@ pub(super) fn Confidence(known: GroupConfidence) -> impl IntoView {
     let hint = format!(
         "share of {} unseen {} within 5 % of the best, the library's kernel among them, if you time",
         format::count(known.problems),
-        problems_of(known.group)
+        known.group.in_words()
     );
     view! {
         <section class="card" data-testid="within-5-percent">
@@ -27,16 +26,5 @@ pub(super) fn Confidence(known: GroupConfidence) -> impl IntoView {
             </div>
             <div class="confidence">{rows.collect_view()}</div>
         </section>
-    }
-}
-
-/// The problems of a group, in words.
-fn problems_of(group: ProblemGroup) -> &'static str {
-    match group {
-        ProblemGroup::Unaligned => "problems with unaligned rows",
-        ProblemGroup::TallK => "problems of large K",
-        ProblemGroup::Decode => "problems of few rows",
-        ProblemGroup::Skinny => "skinny problems",
-        ProblemGroup::Rest => "common problems",
     }
 }

@@ -90,7 +90,8 @@ fn entry<'a>(bytes: &'a [u8], list: &mut Cursor<'_>) -> Result<(String, &'a [u8]
     }
     list.take(6)?;
     let method = u16_of(list)?;
-    list.take(8)?;
+    list.take(4)?;
+    let checksum = u32_of(list)?;
     let (packed, size) = (u32_of(list)? as usize, u32_of(list)? as usize);
     let [name, extra, comment] = [u16_of(list)?, u16_of(list)?, u16_of(list)?].map(usize::from);
     list.take(8)?;
@@ -113,6 +114,12 @@ fn entry<'a>(bytes: &'a [u8], list: &mut Cursor<'_>) -> Result<(String, &'a [u8]
     let before = usize::from(u16_of(&mut header)?) + usize::from(u16_of(&mut header)?);
     header.take(before).map_err(|_| outside())?;
     let content = header.take(size).map_err(|_| outside())?;
+    if crc32fast::hash(content) != checksum {
+        let cause = format!(
+            "entry {name} differs from its checksum: the file is damaged, or torch was told to write no checksums"
+        );
+        return Err(Corrupt::invalid(local, cause));
+    }
     Ok((name, content))
 }
 
