@@ -34,8 +34,9 @@ impl Cover {
         let mut times = times.into_iter().peekable();
         let Some(&(_, best)) = times.peek().filter(|(_, best)| *best > 0.0) else { return };
         for (config, time) in times {
-            // Whether K is a multiple of the block depends on the problem, not on the config.
-            let number = self.number(config.for_k(1));
+            // Whether K is a multiple of the block, and whether float32 is rounded, depends on the problem and its
+            // program, not on the config.
+            let number = self.number(config.for_k(1).rounding(false));
             let losses = &mut self.losses[number as usize];
             if losses.last().is_none_or(|(problem, _)| *problem != self.problems) {
                 losses.push((self.problems, (time / best).ln() as f32));
@@ -188,10 +189,10 @@ mod tests {
     }
 
     #[test]
-    fn a_config_is_one_whatever_the_k_of_its_problems() {
+    fn a_config_is_one_whatever_the_k_of_its_problems_and_whether_it_rounds() {
         let mut cover = Cover::default();
         cover.add([(tile(0).for_k(64), 1.0)]);
-        cover.add([(tile(0).for_k(65), 1.0), (tile(0).for_k(64), 3.0)]);
+        cover.add([(tile(0).for_k(65).rounding(true), 1.0), (tile(0).for_k(64), 3.0)]);
         cover.add([]);
         cover.add([(tile(0), 0.0), (tile(1), 1.0)]);
         let steps = cover.steps(32);

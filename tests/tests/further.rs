@@ -158,6 +158,7 @@ async fn charts_are_saved_as_they_look() -> anyhow::Result<()> {
             ("/compare?what=hardware", ".columns-box", "compare-comparison"),
         ] {
             browser.open(&format!("{}{path}", server.url()), &format!("{chart} svg :is(path, rect)")).await?;
+            browser.until(&is_drawn(chart)).await?;
             browser.script::<()>(CATCH_FILES).await?;
             for kind in ["SVG", "PNG"] {
                 let press =
@@ -223,4 +224,16 @@ async fn charts_are_saved_as_they_look() -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Whether a chart has not changed for a second. What it shows may arrive in several steps.
+fn is_drawn(chart: &str) -> String {
+    format!(
+        "const drawn = document.querySelectorAll(\"{chart} svg :is(path, rect)\").length;
+         if (window.drawn !== drawn) {{
+             window.drawn = drawn;
+             window.drawnAt = performance.now();
+         }}
+         return performance.now() - window.drawnAt > 1000;"
+    )
 }

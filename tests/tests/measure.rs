@@ -51,7 +51,7 @@ async fn a_shape_that_nobody_measured_is_asked_for() -> anyhow::Result<()> {
         browser
             .script::<()>("[...document.querySelectorAll('main a')].find((a) => a.innerText === 'What was measured for this problem').click()")
             .await?;
-        browser.until(&says("Nobody has measured this problem yet")).await?;
+        browser.until(&says("Not measured yet")).await?;
         browser.until(&state("waiting")).await?;
         browser.sound(look).await?;
         browser.picture(&format!("measure-problem-{look}")).await?;

@@ -95,7 +95,7 @@ async fn what_nobody_has_measured_leads_back_to_its_shape() -> anyhow::Result<()
         browser.look(viewport, theme).await?;
         browser.open(&format!("{}/predict?{shape}&hardware=nvidia-h200", server.url()), CANDIDATES).await?;
         browser.press("document.querySelector('a[href^=\"/problems/\"]')").await?;
-        browser.until(&says("Nobody has measured this problem yet")).await?;
+        browser.until(&says("Not measured yet")).await?;
         browser.sound(&format!("problem-unmeasured-{name}")).await?;
         browser.picture(&format!("problem-unmeasured-{name}")).await?;
         browser.press("document.querySelector('a.button[href^=\"/predict\"]')").await?;

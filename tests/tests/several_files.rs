@@ -1,6 +1,7 @@
 //! Contributing several files at once in a real browser.
 
 use diode_tests::{Browser, Server, Theme, Viewport, collect_on_cpu};
+use serde_json::json;
 use thirtyfour::By;
 
 /// Drops a file that holds no timings.
@@ -54,5 +55,28 @@ async fn files_are_sent_one_after_the_other_whatever_becomes_of_each() -> anyhow
         assert_eq!(browser.script::<usize>(listed).await?, 5);
         browser.looked_at(&format!("several-files-{look}")).await?;
     }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upload_goes_on_while_the_reader_looks_at_another_page() -> anyhow::Result<()> {
+    let folder = tempfile::tempdir()?;
+    let server = Server::start_with(folder.path(), &["--no-worker"])?;
+    collect_on_cpu(folder.path(), "mine.msgpack.zst", 1, 64)?;
+    let path = folder.path().join("mine.msgpack.zst").to_string_lossy().into_owned();
+
+    let browser = Browser::start().await?;
+    browser.look(Viewport::DESKTOP, Theme::Light).await?;
+    browser.open(&format!("{}/contribute", server.url()), "[data-testid=terms]").await?;
+    browser.devtools("Network.enable", json!({})).await?;
+    let slow = json!({ "offline": false, "latency": 3000, "downloadThroughput": -1, "uploadThroughput": -1 });
+    browser.devtools("Network.emulateNetworkConditions", slow).await?;
+    browser.driver.find(By::Css("input[type=file]")).await?.send_keys(path).await?;
+    browser.until("return document.body.innerText.includes('Checking and storing mine.msgpack.zst')").await?;
+    browser.press("document.querySelector('nav a[href=\"/datasets\"]')").await?;
+    browser.until("return location.pathname === '/datasets'").await?;
+    browser.press("document.querySelector('nav a[href=\"/contribute\"]')").await?;
+    browser.wait_for("[data-testid=receipt]").await?;
+    assert_eq!(server.get("/api/v1/uploads")?.as_array().map(Vec::len), Some(1));
     Ok(())
 }

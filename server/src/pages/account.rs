@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use super::email_form::email_form;
 use super::form::{OwnForm, sign_in_first};
-use super::layout::{day, input, page, refused};
+use super::layout::{day, input, minute, page, refused};
 use super::openid::section;
 use super::terms;
 use crate::accounts::{self, Peer, SignedIn};
@@ -218,7 +218,7 @@ fn token_card(token: &Token) -> Markup {
                     strong { (token.name) } br;
                     (scopes.join(", ")) " · until " (day(&token.expires_at)) " · "
                     @match &token.used_at {
-                        Some(used) => { "last used " (day(used)) }
+                        Some(used) => { "last used " (minute(used)) " UTC" }
                         None => "never used",
                     }
                 }

@@ -1,5 +1,6 @@
 //! Two uploads, chosen from the newest ones or by their ids.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use diode_core::api::{Receipt, WhoAsks};
@@ -60,7 +61,9 @@ fn usual(offered: &[&Receipt], named: &str) -> [String; 2] {
 }
 
 fn choice(receipt: &Receipt) -> Choice {
-    let hardware: Vec<&str> = receipt.hardware.iter().map(|one| one.name.as_str()).collect();
+    // An upload may have several collections of one GPU.
+    let hardware: BTreeSet<&str> = receipt.hardware.iter().map(|one| one.name.as_str()).collect();
+    let hardware: Vec<&str> = hardware.into_iter().collect();
     let by =
         receipt.contributor.as_ref().map_or_else(|| "without an account".to_owned(), ToString::to_string);
     let problems = receipt.hardware.iter().map(|one| one.problems).sum();

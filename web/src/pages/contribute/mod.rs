@@ -39,12 +39,24 @@ pub(crate) enum Stage {
     NotSent(String),
     /// The file was sent, but the server did not store it.
     Refused(String),
+    /// The file was sent, and no answer came.
+    Unanswered(String),
+}
+
+impl Stage {
+    fn has_failed(&self) -> bool {
+        matches!(self, Self::NotSent(_) | Self::Refused(_) | Self::Unanswered(_))
+    }
+
+    fn is_over(&self) -> bool {
+        self.has_failed() || matches!(self, Self::Stored(_))
+    }
 }
 
 #[component]
 pub(crate) fn ContributePage() -> impl IntoView {
     use_title(|| "Contribute".to_owned());
-    let queue = Queue::new();
+    let queue = Queue::of_tab();
     let over = RwSignal::new(false);
     let terms = remote::<Terms>(|| Some("/terms".to_owned()));
     let agrees = RwSignal::new(false);
@@ -179,6 +191,7 @@ fn Outcome(
         Stage::Stored(receipt) => view! { <ReceiptCard receipt=*receipt name /> }.into_any(),
         Stage::NotSent(why) => failure(format!("Not sent: {name}"), why),
         Stage::Refused(why) => failure(format!("Not stored: {name}"), why),
+        Stage::Unanswered(why) => failure(format!("Perhaps not stored: {name}"), why),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Files that are checked and sent one after the other. If one fails, the others are still sent.
 
+use std::cell::OnceCell;
 use std::collections::VecDeque;
 
 use diode_core::api::MAX_UPLOAD_BYTES;
@@ -38,7 +39,7 @@ struct Waiting {
 pub(super) struct Queue {
     entries: RwSignal<Vec<Entry>>,
     waiting: StoredValue<VecDeque<Waiting>, LocalStorage>,
-    /// The check and the upload under way. Both are dropped, and so end, when the reader leaves.
+    /// The check and the upload under way.
     check: StoredValue<Option<Worker>, LocalStorage>,
     upload: StoredValue<Option<Upload>, LocalStorage>,
     is_busy: StoredValue<bool>,
@@ -46,7 +47,15 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    pub(super) fn new() -> Self {
+    /// The queue of this tab. It goes on while the reader looks at other pages.
+    pub(super) fn of_tab() -> Self {
+        thread_local! {
+            static QUEUE: OnceCell<Queue> = const { OnceCell::new() };
+        }
+        QUEUE.with(|queue| *queue.get_or_init(|| of_app(Self::new)))
+    }
+
+    fn new() -> Self {
         Self {
             entries: RwSignal::new(Vec::new()),
             waiting: StoredValue::new_local(VecDeque::new()),
@@ -77,11 +86,10 @@ impl Queue {
         // Signals that are made in an event have no owner, so nothing frees them until the tab is closed.
         let (stage, found) = (RwSignal::new(first), RwSignal::new(Vec::new()));
         self.entries.update(|entries| {
-            // A second try replaces the refused first one.
+            // A second try replaces the failed first one.
             entries.retain(|entry| {
-                let was_refused =
-                    matches!(*entry.stage.read_untracked(), Stage::NotSent(_) | Stage::Refused(_));
-                entry.name != name || !was_refused
+                let has_failed = entry.stage.with_untracked(Stage::has_failed);
+                entry.name != name || !has_failed
             });
             entries.push(Entry { number, name, stage, found });
         });
@@ -92,14 +100,13 @@ impl Queue {
     }
 
     fn check_next(self) {
-        // The page may be gone by now.
-        if self.is_busy.try_get_value() != Some(false) {
+        if self.is_busy.get_value() {
             return;
         }
         let next = self.waiting.try_update_value(VecDeque::pop_front).flatten();
         let Some(next) = next else { return };
         self.is_busy.set_value(true);
-        next.stage.try_set(Stage::Checking);
+        next.stage.set(Stage::Checking);
         let checked = {
             let next = next.clone();
             move |found| {
@@ -117,13 +124,13 @@ impl Queue {
     /// Sends a file unless the check found a fault. A file that cannot be checked here is sent: the server
     /// checks everything.
     fn send_if_good(self, next: &Waiting, found: Found) {
-        // The page may be gone by now, or the worker may have failed after its answer.
+        // The worker may have failed after its answer.
         let Some(check) = self.check.try_update_value(Option::take).flatten() else { return };
         drop(check);
         match found {
             Some(Err(why)) => self.report(next.stage, Stage::NotSent(why)),
             Some(Ok(contents)) => {
-                next.found.try_set(contents);
+                next.found.set(contents);
                 self.send(next);
             }
             None => self.send(next),
@@ -139,12 +146,21 @@ impl Queue {
         if matches!(next, Stage::Stored(_)) {
             cache::clear();
         }
-        let is_over = matches!(next, Stage::Stored(_) | Stage::NotSent(_) | Stage::Refused(_));
-        stage.try_set(next);
+        let is_over = next.is_over();
+        stage.set(next);
         if is_over {
-            self.is_busy.try_set_value(false);
+            self.is_busy.set_value(false);
             // Postponed, because the next upload drops this one, which is still reporting.
             put_off(move || self.check_next());
         }
     }
+}
+
+/// Runs a function so that what it makes lasts as long as the app, not only as long as the page.
+fn of_app<T>(make: impl FnOnce() -> T) -> T {
+    let mut owner = Owner::new();
+    while let Some(parent) = owner.parent() {
+        owner = parent;
+    }
+    owner.with(make)
 }

@@ -82,7 +82,10 @@ fn outcome(request: &XmlHttpRequest) -> Stage {
     let status = request.status().unwrap_or(0);
     let body = request.response_text().ok().flatten().unwrap_or_default();
     match status {
-        0 => Stage::Refused("the connection broke before the server had answered; send it again".to_owned()),
+        0 => Stage::Unanswered(
+            "the connection broke before the server had answered; send it again: a file that is stored already is not stored twice"
+                .to_owned(),
+        ),
         200..=299 => match serde_json::from_str::<Receipt>(&body) {
             Ok(receipt) => Stage::Stored(Box::new(receipt)),
             Err(error) => Stage::Refused(format!("the server's receipt could not be read: {error}")),

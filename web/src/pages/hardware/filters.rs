@@ -11,6 +11,7 @@ use leptos_router::params::ParamsMap;
 use super::ranges::Ranges;
 use crate::components::{Chips, Choice};
 use crate::format;
+use crate::pages::predict::plain;
 use crate::query::{History, parameter, use_set_parameters};
 
 /// The parameters of the filters, as the API names them.
@@ -22,11 +23,13 @@ pub(super) fn default_method(summary: &HardwareSummary) -> Option<Method> {
     Method::shown_first(&summary.methods).filter(|_| summary.methods.len() > 1)
 }
 
-/// The filters of the address as parameters of the API. They are passed on unchecked: the server refuses
-/// unknown values, and the page shows its message.
+/// The filters of the address as parameters of the API. The server refuses unknown
+/// values, and the page shows its message.
 pub(super) fn filter_parameters(summary: &HardwareSummary, map: &ParamsMap) -> Vec<(&'static str, String)> {
     let value = |key| match (key, map.get(key).filter(|value| !value.is_empty())) {
         ("method", None) => default_method(summary).map(|method| method.to_string()).unwrap_or_default(),
+        // The server reads only plain numbers.
+        ("min_m" | "max_m" | "min_n" | "max_n" | "min_k" | "max_k", Some(bound)) => plain(&bound),
         (_, given) => given.unwrap_or_default(),
     };
     KEYS.into_iter().map(|key| (key, value(key))).collect()

@@ -22,9 +22,17 @@ pub(super) fn tags(model: &ModelSummary) -> Vec<String> {
         ModelState::Unpublished => "not published",
     };
     let model_type = (model.model_type != ModelType::Ranking).then(|| model.model_type.to_string());
+    let withdrawn = (model.withdrawn_uploads > 0)
+        .then(|| format!("{} in it no longer count", format::counted(model.withdrawn_uploads, "upload")));
     let ops = model.ops.iter().map(ToString::to_string);
     let dtypes = model.dtypes.iter().map(ToString::to_string);
-    [state.to_owned(), source].into_iter().chain(model_type).chain(ops).chain(dtypes).collect()
+    [state.to_owned(), source]
+        .into_iter()
+        .chain(model_type)
+        .chain(withdrawn)
+        .chain(ops)
+        .chain(dtypes)
+        .collect()
 }
 
 pub(crate) fn card(model: &ModelSummary) -> impl IntoView + use<> {

@@ -84,7 +84,7 @@ fn unmeasured(
     let way = if method.is_empty() { String::new() } else { format!(" by {method}") };
     let sentence = format!("There is no timing of it{place}{way}.");
     view! {
-        <Missing heading="Nobody has measured this problem yet" sentence>
+        <Missing heading="Not measured yet" sentence>
             <a class="button" href=predict>"Back to Predict"</a>
             <a class="button" href=back.0>{back.1}</a>
         </Missing>
