@@ -13,8 +13,9 @@ from .selection import Selector
 
 
 class _Thread(threading.local):
-    pauses = 0
-    """How many contexts leave this thread to Inductor."""
+    def __init__(self) -> None:
+        self.pauses: list[None] = []
+        """One entry for each context that leaves this thread to Inductor. Such a context may end in another thread."""
 
 
 _thread = _Thread()
@@ -47,11 +48,12 @@ def activate(selector: Selector | None) -> None:
 @contextlib.contextmanager
 def paused() -> Iterator[None]:
     """A context in which this thread is left to Inductor."""
-    _thread.pauses += 1
+    pauses = _thread.pauses
+    pauses.append(None)
     try:
         yield
     finally:
-        _thread.pauses -= 1
+        pauses.pop()
 
 
 def decider_for(handler: Any) -> Decider | None:

@@ -62,7 +62,7 @@ class MatmulDatasetCollector:
             self._undo = undo.pop_all()
 
     def stop_collection(self) -> None:
-        """Stops recording and restores what it had changed."""
+        """Stops recording and restores what it had changed, but not before what began later in this thread has ended."""
         if self._undo is None:
             messages.logger.warning("this collector is not recording")
             return

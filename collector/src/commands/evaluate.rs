@@ -131,9 +131,13 @@ impl Evaluate {
 
     fn judge_recipe(&self, model: &AnyModel, set: &TrainingSet, folds: usize) -> anyhow::Result<()> {
         say!("judging the recipe on this dataset by cross-validation, not the model's weights");
-        let sizes: HashSet<_> = set.iter().map(|one| &one.problem).map(|p| (p.b, p.m, p.n, p.k)).collect();
-        if sizes.len() < folds {
-            say!("note: the problems have {}, so there are no more folds", count(sizes.len(), "size"));
+        let all = set.iter().chain(set.others()).map(|one| &one.problem);
+        let sizes: HashSet<_> = all.map(|p| (p.b, p.m, p.n, p.k)).collect();
+        if (2..folds).contains(&sizes.len()) {
+            say!(
+                "note: got --folds {folds}, but the problems have only {} sizes, so there are as many folds",
+                sizes.len()
+            );
         }
         let seed = model.training().map_or(TrainOptions::default().seed, |training| training.seed);
         let options = TrainOptions { seed, ..TrainOptions::default() };

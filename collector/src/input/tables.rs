@@ -52,7 +52,11 @@ pub(crate) fn is_table(path: &Path) -> bool {
 /// Whether a file is a table of this project. If a tool sorted its keys, it begins like a solution of
 /// torch-diode.
 fn is_ours(path: &Path, kind: Option<FileKind>) -> bool {
-    matches!(kind, None | Some(FileKind::ReferenceConfigs)) && names_itself(path).unwrap_or(false)
+    match kind {
+        Some(FileKind::Table) => true,
+        None | Some(FileKind::ReferenceConfigs) => names_itself(path).unwrap_or(false),
+        Some(_) => false,
+    }
 }
 
 /// Whether the mark of this project's tables is anywhere in a file. Tools that sort keys put it last.

@@ -74,8 +74,8 @@ pub(crate) fn build(
 fn check_output(output: &Path) -> anyhow::Result<()> {
     let shown = output.display();
     let folder = output.parent().filter(|folder| !folder.as_os_str().is_empty());
-    if folder.is_some_and(|folder| !folder.is_dir()) {
-        bail!("{shown}: no such folder; create it first");
+    if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+        bail!("{}: no such folder; create it first", folder.display());
     }
     if output.symlink_metadata().is_err() {
         return Ok(());

@@ -106,8 +106,9 @@ fn checkpoints_that_mean_harm_are_refused_in_one_line() {
     // An uncompressed archive with a pickle that would call `os.system`.
     let pickle = b"\x80\x02cos\nsystem\nX\x04\x00\x00\x00true\x85R.";
     let name = b"m/data.pkl";
+    let checksum = 0x8ade_09eb_u32.to_le_bytes();
     let sizes =
-        [&[0; 4][..], &(pickle.len() as u32).to_le_bytes(), &(pickle.len() as u32).to_le_bytes()].concat();
+        [&checksum[..], &(pickle.len() as u32).to_le_bytes(), &(pickle.len() as u32).to_le_bytes()].concat();
     let length = (name.len() as u16).to_le_bytes();
     let local = [b"PK\x03\x04", &[0; 10][..], &sizes, &length, &[0; 2], name, pickle].concat();
     let listed = [b"PK\x01\x02", &[0; 12][..], &sizes, &length, &[0; 16], name].concat();

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use diode_core::{Bias, DType, Layout, Op, OutputLayout, Problem, ProblemFields, numbered};
-use serde::de::Visitor;
+use serde::de::{Error, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::ShortProblem;
@@ -65,6 +65,10 @@ impl Visitor<'_> for SizeVisitor {
 
     fn visit_u64<E>(self, size: u64) -> Result<Size, E> {
         Ok(Size(size))
+    }
+
+    fn visit_i64<E: Error>(self, size: i64) -> Result<Size, E> {
+        Err(E::invalid_value(Unexpected::Signed(size), &self))
     }
 }
 

@@ -39,7 +39,7 @@ pub(crate) enum Stage {
     NotSent(String),
     /// The file was sent, but the server did not store it.
     Refused(String),
-    /// The file was sent, and no answer came.
+    /// The file was sent, and no answer came that says what became of it.
     Unanswered(String),
 }
 

@@ -83,8 +83,7 @@ impl Queue {
         let first = agreed.as_ref().map_or_else(|why| Stage::NotSent(why.clone()), |_| Stage::Waiting);
         self.added.update_value(|added| *added += 1);
         let number = self.added.get_value();
-        // Signals that are made in an event have no owner, so nothing frees them until the tab is closed.
-        let (stage, found) = (RwSignal::new(first), RwSignal::new(Vec::new()));
+        let (stage, found) = of_app(|| (RwSignal::new(first), RwSignal::new(Vec::new())));
         self.entries.update(|entries| {
             // A second try replaces the failed first one.
             entries.retain(|entry| {
@@ -156,7 +155,8 @@ impl Queue {
     }
 }
 
-/// Runs a function so that what it makes lasts as long as the app, not only as long as the page.
+/// Runs a function so that what it makes lasts as long as the app. What is made in a page, or in an event of it,
+/// would end with the page. Must be called from one of the two.
 fn of_app<T>(make: impl FnOnce() -> T) -> T {
     let mut owner = Owner::new();
     while let Some(parent) = owner.parent() {

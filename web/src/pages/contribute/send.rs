@@ -88,7 +88,7 @@ fn outcome(request: &XmlHttpRequest) -> Stage {
         ),
         200..=299 => match serde_json::from_str::<Receipt>(&body) {
             Ok(receipt) => Stage::Stored(Box::new(receipt)),
-            Err(error) => Stage::Refused(format!("the server's receipt could not be read: {error}")),
+            Err(error) => Stage::Unanswered(format!("the server's receipt could not be read: {error}")),
         },
         _ => Stage::Refused(api::refusal(status, &body).to_string()),
     }
