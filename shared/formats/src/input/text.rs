@@ -4,7 +4,7 @@ use std::io::{BufReader, Read, Seek as _, SeekFrom};
 use std::path::Path;
 
 use super::byte_order_mark::mark;
-use super::contents::recognise;
+use super::contents::{FileKind, recognise};
 use super::file::{Opened, in_file, open, read_bounded, too_long};
 use super::malformed::malformed;
 use crate::FormatError;
@@ -37,8 +37,9 @@ fn text<'a>(bytes: &'a [u8], expected: &'static str) -> Result<&'a str, FormatEr
     let unexpected = |found: String| FormatError::Unexpected { found, expected };
     let start = mark(bytes).map_err(|error| malformed("text", 0, &Place::default(), &error))?;
     std::str::from_utf8(&bytes[start..]).map_err(|error| match recognise(bytes) {
-        Some(kind) => unexpected(kind.to_string()),
-        None => unexpected(format!("bytes that are not UTF-8 text (byte {})", start + error.valid_up_to())),
+        // A table is a text. Where it holds other bytes, it is damaged.
+        Some(kind) if kind != FileKind::Table => unexpected(kind.to_string()),
+        _ => unexpected(format!("bytes that are not UTF-8 text (byte {})", start + error.valid_up_to())),
     })
 }
 
