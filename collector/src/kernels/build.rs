@@ -17,6 +17,7 @@ use super::python::{Python, TRITON};
 use super::request::ARGUMENT_SIZES;
 use super::{ABI, ABI_KEY, amdgpu};
 use crate::interrupt::Interrupt;
+use crate::output::files;
 
 /// The settings of a build, besides its kernels.
 pub(crate) struct Build<'a> {
@@ -72,14 +73,10 @@ pub(crate) fn build(
 /// Refuses an output that cannot be written, or that is not a pack. So the user learns of it before
 /// hours of compiling.
 fn check_output(output: &Path) -> anyhow::Result<()> {
+    if !files::is_there(output) {
+        return files::check_may_write(output, false);
+    }
     let shown = output.display();
-    let folder = output.parent().filter(|folder| !folder.as_os_str().is_empty());
-    if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
-        bail!("{}: no such folder; create it first", folder.display());
-    }
-    if output.symlink_metadata().is_err() {
-        return Ok(());
-    }
     if !output.is_file() {
         bail!("{shown}: it is there and no regular file, expected the name of a pack; choose another --out");
     }

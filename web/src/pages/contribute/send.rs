@@ -82,14 +82,15 @@ fn outcome(request: &XmlHttpRequest) -> Stage {
     let status = request.status().unwrap_or(0);
     let body = request.response_text().ok().flatten().unwrap_or_default();
     match status {
-        0 => Stage::Unanswered(
-            "the connection broke before the server had answered; send it again: a file that is stored already is not stored twice"
-                .to_owned(),
-        ),
+        0 => unanswered("the connection broke before the server had answered"),
         200..=299 => match serde_json::from_str::<Receipt>(&body) {
             Ok(receipt) => Stage::Stored(Box::new(receipt)),
-            Err(error) => Stage::Unanswered(format!("the server's receipt could not be read: {error}")),
+            Err(error) => unanswered(&format!("the server's receipt could not be read: {error}")),
         },
         _ => Stage::Refused(api::refusal(status, &body).to_string()),
     }
+}
+
+fn unanswered(why: &str) -> Stage {
+    Stage::Unanswered(format!("{why}; send it again: a file that is stored already is not stored twice"))
 }

@@ -23,8 +23,8 @@ pub(super) fn default_method(summary: &HardwareSummary) -> Option<Method> {
     Method::shown_first(&summary.methods).filter(|_| summary.methods.len() > 1)
 }
 
-/// The filters of the address as parameters of the API. The server refuses unknown
-/// values, and the page shows its message.
+/// The filters of the address as parameters of the API. The server refuses unknown values, and the page shows its
+/// message.
 pub(super) fn filter_parameters(summary: &HardwareSummary, map: &ParamsMap) -> Vec<(&'static str, String)> {
     let value = |key| match (key, map.get(key).filter(|value| !value.is_empty())) {
         ("method", None) => default_method(summary).map(|method| method.to_string()).unwrap_or_default(),
