@@ -56,7 +56,7 @@ pub(crate) async fn serve(State(app): State<App>, method: Method, uri: Uri, head
 
 /// A page that says how to build what is missing, and what to read meanwhile.
 fn not_built(what: &str, command: &str, meanwhile: &str) -> Response {
-    let page = include_str!("not_built.html")
+    let page = include_str!("ui/not_built.html")
         .replace("{what}", what)
         .replace("{command}", command)
         .replace("{meanwhile}", meanwhile);
