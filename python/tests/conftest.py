@@ -61,6 +61,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     import torch
 
     if not torch.cuda.is_available():
-        command = "python -m pytest python/tests/gpu --gpu-report docs/measurements/plugin.md"
+        command = "python -m pytest python/tests/gpu --gpu-report report.md"
         terminalreporter.section("NOT RUN", yellow=True)
         terminalreporter.line(f"The tests in python/tests/gpu: there is no CUDA device. Where there is one: {command}")

@@ -1,6 +1,6 @@
 """Tests on a real GPU. Without a GPU no test here is collected, and pytest ends with its exit code for that.
 
-    python -m pytest python/tests/gpu --gpu-report docs/measurements/plugin.md
+    python -m pytest python/tests/gpu --gpu-report report.md
 
 The tests take a quarter of an hour. With ``--gpu-times FILE``, the longest part goes on where it was interrupted.
 """

@@ -38,7 +38,7 @@ class Report:
         lines = [
             "# The plug-in on a GPU",
             "",
-            "Written by `python -m pytest python/tests/gpu --gpu-report docs/measurements/plugin.md`.",
+            "Written by `python -m pytest python/tests/gpu --gpu-report report.md`.",
             "",
         ]
         lines.append(f"{_where()}; {outcome}.")

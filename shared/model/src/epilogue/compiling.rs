@@ -2,7 +2,7 @@
 //!
 //! `ptxas` then knows how often the loop over K runs. If the loop is short enough, it writes all its
 //! steps one after the other (it unrolls the loop), which takes seconds for kernels with Hopper's warp-group
-//! instructions. `docs/measurements/plugin.md` has the times that these numbers were fitted to.
+//! instructions. `docs/results.md` has the times that these numbers were fitted to.
 
 use diode_core::{Config, DType, Layout, Problem, Tile};
 

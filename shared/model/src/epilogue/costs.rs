@@ -20,7 +20,7 @@ const MORE_REGISTERS: u32 = 16;
 /// The size of the cache. Of a product that is at most half as large, half is read from the cache.
 const CACHE_BYTES: u64 = 50 << 20;
 
-/// The costs that were measured on some hardware. `docs/measurements/plugin.md` says how.
+/// The costs that were measured on some hardware. `docs/results.md` says how.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Costs {
     pub facts: Facts,

@@ -1,6 +1,6 @@
 //! How much faster than the library a tile must be predicted to be, to be taken instead of it.
 //!
-//! `docs/measurements/plugin.md` has the figures.
+//! `docs/results.md` has the figures.
 
 use std::ops::RangeInclusive;
 

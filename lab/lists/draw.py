@@ -1,6 +1,6 @@
 """Draws the problems that GPUs are compared by, as lists for `diode collect --problems`.
 
-    python3 trained_models/matmul/lists/draw.py --reuse H200.json --out trained_models/matmul/lists
+    python3 lab/lists/draw.py --reuse H200.json --out lab/lists
 
 Layers and attention of real networks, sizes from log-normal distributions, and
 problems that an H200 was timed with before (`--reuse`, written by `reuse.py`). A

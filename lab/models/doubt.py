@@ -1,6 +1,6 @@
 """How much faster must a tile be predicted to be before the plug-in prefers it to the library?
 
-    python trained_models/matmul/doubt.py trained_models/matmul/nvidia-h100
+    python lab/models/doubt.py trained_models/matmul/nvidia-h100
 
 Prints how fast single picks are on the problems in half precision that the model was judged by, and on those of few
 rows, also the ones that were timed with likely picks only. The last table is of the doubts that the plug-in has. Needs

@@ -1,6 +1,6 @@
 """Writes the problems of some datasets with their roles. `draw.py` reads this.
 
-    python3 trained_models/matmul/lists/reuse.py trained_models/matmul/nvidia-h200/data > H200.json
+    python3 lab/lists/reuse.py trained_models/matmul/nvidia-h200/data > H200.json
 
 Takes `.msgpack.zst` files, except those of the lists themselves: `-lists` or `-library` in the name, or a folder of
 added problems or timings. Files under `validation/` are for validation. Needs the packages msgpack and zstandard.

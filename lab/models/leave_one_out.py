@@ -1,6 +1,6 @@
 """How many problems of a new GPU make a good model, when another GPU is known.
 
-    python3 trained_models/matmul/leave_one_out.py target/release/diode nvidia-h100 --beside nvidia-h200
+    python3 lab/models/leave_one_out.py target/release/diode nvidia-h100 --beside nvidia-h200
 
 Draws problems from the data of one GPU, takes it for new, and trains models from them alone and beside all
 data of the other GPU. Every model is judged by the new GPU's validation files, with the library, one pick.
@@ -15,7 +15,7 @@ import random
 import subprocess
 import tempfile
 
-HERE = pathlib.Path(__file__).parent
+MODELS = pathlib.Path(__file__).parents[2] / "trained_models/matmul"
 
 
 def main():
@@ -47,7 +47,7 @@ def main():
 class Trials:
     def __init__(self, given, folder):
         self.diode, self.folder = given.diode.resolve(), folder
-        self.new, self.known = HERE / given.new, HERE / given.beside
+        self.new, self.known = MODELS / given.new, MODELS / given.beside
         self.name = given.new
         judged_by = sorted((self.new / "data/validation").glob("*.zst"))
         self.validation = {path.name.split(".")[0].split("-", 1)[1]: path for path in judged_by}

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Builds the packs of all lists. Meanwhile, `diode` measures with the packs that are ready, validation first.
 #
-#   trained_models/matmul/lists/measure.sh h100 FOLDER SECONDS
+#   lab/lists/measure.sh h100 FOLDER SECONDS
 #
 # FOLDER/spaces is the output of `spaces.py expand`. Timings go to FOLDER/out. A script that is started again goes on
 # where it ended. These variables may be set: DIODE, PYTHON (with triton 3.6.0), LIBRARY (the folder of cuBLAS),
