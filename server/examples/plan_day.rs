@@ -4,7 +4,7 @@
 
 use std::time::Instant;
 
-use diode_core::api::Ability;
+use diode_api::Ability;
 use diode_core::hardware::find;
 use diode_core::{DType, Layout, Op};
 use diode_server::agents::plan::{KnownProblems, Order, Planner};

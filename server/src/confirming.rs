@@ -1,6 +1,6 @@
 //! Confirms the facts of a hardware.
 
-use diode_core::api::HardwareConfirmation;
+use diode_api::HardwareConfirmation;
 use diode_core::hardware::Facts;
 use diode_core::ids::{HardwareSlug, UploadId};
 use diode_formats::FormatError;

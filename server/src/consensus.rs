@@ -187,7 +187,7 @@ impl Consensus {
 
 #[cfg(test)]
 mod tests {
-    use diode_core::api::Standing;
+    use diode_api::Standing;
     use diode_core::ids::AccountId;
     use diode_core::{ConfigDictionary, DType, Method, Op, ProblemFields, Solution, Tile, TimeColumn};
 

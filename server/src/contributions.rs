@@ -1,9 +1,9 @@
 //! Models that people contribute: the checks before anything is stored, and the jobs that judge the models.
 
-use diode_core::Heuristic;
-use diode_core::api::{
+use diode_api::{
     Job, JobKind, JobRequest, Licence, ModelDescription, ModelSource, ModelSummary, Review, ReviewAction,
 };
+use diode_core::Heuristic;
 use diode_core::ids::{AccountId, HardwareSlug, JobId, ModelId};
 use diode_model::contribution::examine;
 use diode_model::{Model, ModelError};

@@ -3,8 +3,8 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, HashMap};
 
+use diode_api::CoverStep;
 use diode_core::Config;
-use diode_core::api::CoverStep;
 
 /// A config covers a problem if its time is at most this much above the best.
 const REACH: f64 = 0.05;

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use axum::body::Bytes;
+use diode_api::upload_check::check_problems;
+use diode_api::{Receipt, UploadLicence};
 use diode_core::Invalid;
-use diode_core::api::{Receipt, UploadLicence};
 use diode_core::ids::{AccountId, Digest, UploadId};
-use diode_core::upload_check::check_problems;
 use diode_formats::{Decoded, FormatError};
 use tokio::time::timeout;
 

@@ -3,8 +3,8 @@
 use std::fs::File;
 use std::path::Path;
 
+use diode_api::{PackSummary, PackVariant};
 use diode_core::Invalid;
-use diode_core::api::{PackSummary, PackVariant};
 use diode_core::ids::AccountName;
 use diode_formats::FormatError;
 use diode_formats::pack::Pack;

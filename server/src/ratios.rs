@@ -1,6 +1,6 @@
 //! Compares two measurements of the same problems.
 
-use diode_core::api::{ComparedProblem, Noise, RatioBin, Ratios, SortOrder};
+use diode_api::{ComparedProblem, Noise, RatioBin, Ratios, SortOrder};
 use diode_core::comparison::geometric_mean;
 
 use crate::store::Pair;
@@ -58,7 +58,7 @@ fn histogram(ratios: &[f64]) -> Vec<RatioBin> {
 
 #[cfg(test)]
 mod tests {
-    use diode_core::api::TimedConfig;
+    use diode_api::TimedConfig;
     use diode_core::{Config, DType, Op, Problem, ProblemFields};
 
     use super::*;

@@ -5,7 +5,7 @@ use axum::body::Bytes;
 use axum::http::{Extensions, HeaderMap, StatusCode, Uri, Version, header};
 use axum::middleware::{from_fn, from_fn_with_state, map_response};
 use axum::routing::get;
-use diode_core::api::{CitationFormat, JobEvent, Kernels, LeaderboardSort, SnapshotManifest, SortOrder};
+use diode_api::{CitationFormat, JobEvent, Kernels, LeaderboardSort, SnapshotManifest, SortOrder};
 use diode_core::table::TableFormat;
 use diode_core::table::inductor::TorchVersion;
 use tower_http::compression::CompressionLayer;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use diode_api::{ProblemFilter, SizeCell, SizeClass, SizeMap, SizeRange};
 use diode_core::Method;
-use diode_core::api::{ProblemFilter, SizeCell, SizeClass, SizeMap, SizeRange};
 use diode_core::comparison::geometric_mean;
 
 /// What the map needs of a problem.

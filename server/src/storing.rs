@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use diode_core::api::MAX_UPLOAD_TIMINGS;
+use diode_api::MAX_UPLOAD_TIMINGS;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, timeout, timeout_at};
 

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::HeaderMap;
-use diode_core::api::Job;
+use diode_api::Job;
 
 pub(crate) use layer::{Asked, traced};
 pub(crate) use span::Span;

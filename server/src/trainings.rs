@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use diode_api::{Job, JobKind, JobRequest, JobState};
 use diode_core::Heuristic;
-use diode_core::api::{Job, JobKind, JobRequest, JobState};
 use diode_core::ids::JobId;
 use tokio::sync::watch;
 

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
-use diode_core::api::{JobKind, ModelState, ModelSummary};
+use diode_api::{JobKind, ModelState, ModelSummary};
 use diode_core::hardware::Hardware;
 use diode_core::ids::{Digest, UploadId};
 use tokio::sync::watch;

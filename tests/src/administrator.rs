@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, bail};
-use diode_core::api::Scope;
+use diode_api::Scope;
 use serde_json::{Value, json};
 
 use crate::programs::{Server, program};

@@ -1,7 +1,7 @@
 //! The snippets that a problem's page offers to copy.
 
 use anyhow::{Context as _, ensure};
-use diode_core::api::LibraryVersion;
+use diode_api::LibraryVersion;
 use diode_tests::{Browser, LOOKS, Server, seeded};
 use serde_json::Value;
 

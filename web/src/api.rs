@@ -1,6 +1,6 @@
 //! Calls to the server's HTTP API. Every failure is one sentence that a page can show.
 
-use diode_core::api::ApiError;
+use diode_api::ApiError;
 use gloo_net::http::{Request, Response};
 use js_sys::futures::JsFuture;
 use js_sys::{Object, Promise, Reflect};

@@ -1,4 +1,4 @@
-use diode_core::api::Ability;
+use diode_api::Ability;
 use diode_core::hardware::{Hardware, Vendor};
 use diode_core::{DType, KernelVariant, Layout, Op};
 

@@ -1,6 +1,6 @@
 use std::collections::HashSet;
 
-use diode_core::api::{Breadth, LeasedProblem};
+use diode_api::{Breadth, LeasedProblem};
 use diode_core::hardware::{Hardware, Vendor};
 use diode_core::ids::Digest;
 use diode_core::space::{Space, SpaceName};
@@ -60,7 +60,7 @@ impl ConfigChooser {
 
 #[cfg(test)]
 mod tests {
-    use diode_core::api::Purpose;
+    use diode_api::Purpose;
     use diode_core::hardware::find;
     use diode_core::{DType, Op, Problem, ProblemFields};
 

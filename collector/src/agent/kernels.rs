@@ -3,7 +3,8 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
-use diode_core::{KernelVariant, api::PackSummary};
+use diode_api::PackSummary;
+use diode_core::KernelVariant;
 use diode_formats::pack::Pack;
 
 use super::allowed::Allowed;

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use diode_api::{LeasedProblem, PackSummary};
 use diode_core::KernelVariant;
-use diode_core::api::{LeasedProblem, PackSummary};
 use diode_formats::pack::Pack;
 
 use super::configs::ConfigChooser;
@@ -88,7 +88,7 @@ impl Offer {
 
 #[cfg(test)]
 mod tests {
-    use diode_core::api::{Breadth, Purpose};
+    use diode_api::{Breadth, Purpose};
     use diode_core::hardware::find;
     use diode_core::{DType, Op, Problem, ProblemFields};
     use diode_formats::pack::PackWriter;

@@ -2,7 +2,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::anyhow;
-use diode_core::api::{
+use diode_api::{
     AGENT_KEY, Agent, GivenBack, LeaseAnswer, LeaseRequest, LeaseSummary, PackSummary, Receipt, RefusedWork,
     Registration, Renewal,
 };

@@ -8,8 +8,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
+use diode_api::{Lease, LeasedProblem, Reach, RefusedWork, Registration};
 use diode_core::Provenance;
-use diode_core::api::{Lease, LeasedProblem, Reach, RefusedWork, Registration};
 use diode_core::hardware::Hardware;
 
 use super::configs::ConfigChooser;

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use diode_core::api::{LeaseRequest, Registration};
+use diode_api::{LeaseRequest, Registration};
 use diode_core::{DType, Op};
 
 use crate::agent::{

@@ -3,7 +3,7 @@ mod list;
 mod pull;
 
 use clap::{Args, Subcommand};
-use diode_core::api::{SnapshotDetail, SnapshotName, SnapshotState, SnapshotSummary};
+use diode_api::{SnapshotDetail, SnapshotName, SnapshotState, SnapshotSummary};
 use diode_core::ids::HardwareSlug;
 
 use crate::failure::Usage;

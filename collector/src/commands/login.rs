@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use clap::Args;
-use diode_core::api::{Account, Agree, DeviceCode, DevicePoll, DeviceRequest, IssuedToken, Scope};
+use diode_api::{Account, Agree, DeviceCode, DevicePoll, DeviceRequest, IssuedToken, Scope};
 
 use crate::server::{
     Client, Consent, ServerArgs, TermsArgs, TokenFile, checked_token, judge, refusal, terms_of,

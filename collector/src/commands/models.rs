@@ -2,7 +2,7 @@ mod contribute;
 mod contributed;
 
 use clap::{Args, Subcommand};
-use diode_core::api::{Contribution, ModelSummary};
+use diode_api::{Contribution, ModelSummary};
 
 /// Contribute models to a server, and see what becomes of them
 #[derive(Debug, Args)]

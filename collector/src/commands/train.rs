@@ -2,8 +2,8 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::Args;
+use diode_api::KeptReport;
 use diode_core::Method;
-use diode_core::api::KeptReport;
 use diode_train::{FirstPicks, TrainOptions, TrainingSet};
 
 use crate::failure::Usage;

@@ -1,6 +1,6 @@
 use anyhow::Context as _;
 use clap::Args;
-use diode_core::api::Wanted;
+use diode_api::Wanted;
 use diode_core::hardware::find;
 use diode_core::ids::HardwareSlug;
 

@@ -1,6 +1,6 @@
 //! The JSON documents of `evaluate`.
 
-use diode_core::api::EvaluationReport;
+use diode_api::EvaluationReport;
 use diode_core::{Config, OperandAlignment, Problem, ProblemGroup};
 use diode_train::{Baselines, ProblemRow};
 use serde::Serialize;

@@ -1,6 +1,6 @@
 //! Shows an evaluation as text.
 
-use diode_core::api::EvaluationReport;
+use diode_api::EvaluationReport;
 
 use crate::output;
 

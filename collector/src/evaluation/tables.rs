@@ -1,6 +1,6 @@
 //! The tables of an evaluation. The text and the page show the same tables.
 
-use diode_core::api::TopK;
+use diode_api::TopK;
 
 use super::document::{Document, Worst};
 use crate::output;

@@ -1,6 +1,6 @@
 //! The errors of a model's predicted times, and where they are largest.
 
-use diode_core::api::EvaluationReport;
+use diode_api::EvaluationReport;
 use diode_core::{Config, Problem};
 use diode_train::{Judged, JudgedRow};
 use serde::Serialize;

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use diode_core::api::{ApiError, TERMS_HEADER};
+use diode_api::{ApiError, TERMS_HEADER};
 use diode_core::ids::Digest;
 use serde::Serialize;
 use serde::de::DeserializeOwned;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use diode_core::api::PackSummary;
+use diode_api::PackSummary;
 use ureq::Error;
 
 use super::client::{Answer, Client, refusal, retry_after};

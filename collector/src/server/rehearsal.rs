@@ -1,8 +1,8 @@
 //! Checks an upload like a server, without a server.
 
-use diode_core::api::SetApart;
+use diode_api::SetApart;
+use diode_api::upload_check::UploadCheck;
 use diode_core::ids::HardwareSlug;
-use diode_core::upload_check::UploadCheck;
 use diode_core::{Dataset, Invalid};
 use serde::Serialize;
 

@@ -4,7 +4,7 @@ use std::io::{BufRead as _, IsTerminal as _, stderr, stdin};
 
 use anyhow::Context as _;
 use clap::Args;
-use diode_core::api::Terms;
+use diode_api::Terms;
 
 use super::client::{Client, judge};
 use crate::failure::Usage;

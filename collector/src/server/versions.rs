@@ -1,6 +1,6 @@
 //! Checks that this program and a server are new enough for each other.
 
-use diode_core::api::{ApiError, OLDEST_SERVER, PROGRAM, SERVER_HEADER, Version};
+use diode_api::{ApiError, OLDEST_SERVER, PROGRAM, SERVER_HEADER, Version};
 use ureq::http::{Request, Response, StatusCode};
 use ureq::middleware::MiddlewareNext;
 use ureq::{Body, SendBody};

@@ -1,7 +1,7 @@
 use std::collections::HashSet;
 use std::fmt;
 
-use diode_core::api::{Ability, Breadth};
+use diode_api::{Ability, Breadth};
 use diode_core::{DType, Layout, Op, Problem};
 use diode_server::agents::plan::{KnownProblems, Order, Planner, breadth_of, expected_seconds};
 use diode_train::TrainingSet;

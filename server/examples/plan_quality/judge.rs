@@ -1,6 +1,6 @@
 use std::fmt;
 
-use diode_core::api::Breadth;
+use diode_api::Breadth;
 use diode_core::space::{Space, SpaceName};
 use diode_core::{Config, Problem};
 use diode_model::Predictor;

@@ -1,6 +1,6 @@
 use std::collections::HashSet;
 
-use diode_core::api::Breadth;
+use diode_api::Breadth;
 use diode_core::hardware::Hardware;
 use diode_core::mixing::hash;
 use diode_core::simulated::SimulatedDevice;

@@ -2,7 +2,7 @@ use std::marker::PhantomData;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use diode_core::api::{Account, Scope};
+use diode_api::{Account, Scope};
 
 use super::caller::{By, Caller};
 use super::{Anonymous, Policy};

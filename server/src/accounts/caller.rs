@@ -1,7 +1,7 @@
 use axum::extract::{FromRequestParts, OptionalFromRequestParts};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
-use diode_core::api::{Account, Token};
+use diode_api::{Account, Token};
 use diode_core::ids::Digest;
 use headers::authorization::Bearer;
 use headers::{Authorization, HeaderMapExt as _};

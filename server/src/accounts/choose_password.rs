@@ -1,4 +1,4 @@
-use diode_core::api::Password;
+use diode_api::Password;
 
 use super::secret::digest_of;
 use crate::app::App;

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use diode_core::api::Password;
+use diode_api::Password;
 
 use super::cookie::SESSION;
 use super::sign_in::check;

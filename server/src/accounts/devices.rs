@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use diode_core::api::{Account, DeviceCode, DevicePoll, DeviceRequest, IssuedToken, NewToken};
+use diode_api::{Account, DeviceCode, DevicePoll, DeviceRequest, IssuedToken, NewToken};
 
 use super::limits::{CODES_OF_ACCOUNT, DEVICES_OF_ADDRESS};
 use super::secret::{Secret, digest_of, random};

@@ -2,7 +2,7 @@
 //! owner, signed in, has followed a link that was mailed to it. So a mistyped address lets nobody else into the
 //! account.
 
-use diode_core::api::Password;
+use diode_api::Password;
 use diode_core::ids::Digest;
 
 use super::confirm::confirm;

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use diode_core::api::Account;
+use diode_api::Account;
 
 use super::Peer;
 use super::links::MAILED_PASSWORD_LASTS;

@@ -1,4 +1,4 @@
-use diode_core::api::Account;
+use diode_api::Account;
 
 use crate::app::App;
 use crate::http::ApiResult;

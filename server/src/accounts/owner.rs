@@ -1,7 +1,7 @@
 //! Actions that an account's owner must confirm.
 
 use axum::http::HeaderValue;
-use diode_core::api::{DeleteAccount, NewPassword};
+use diode_api::{DeleteAccount, NewPassword};
 
 use super::confirm::confirm;
 use super::cookie::SESSION;

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use argon2::Argon2;
 use argon2::password_hash::phc::PasswordHash;
 use argon2::password_hash::{PasswordHasher as _, PasswordVerifier as _};
-use diode_core::api::Password;
+use diode_api::Password;
 use tokio::sync::Semaphore;
 
 use crate::http::{ApiFault, ApiResult};

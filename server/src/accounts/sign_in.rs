@@ -1,7 +1,7 @@
 //! Beginning and ending sessions.
 
 use axum::http::{HeaderMap, HeaderValue};
-use diode_core::api::{Account, Password, SignIn};
+use diode_api::{Account, Password, SignIn};
 use diode_core::ids::{AccountName, Digest};
 
 use super::Peer;

@@ -1,5 +1,5 @@
 use axum::http::{HeaderMap, HeaderValue};
-use diode_core::api::{Account, SignUp};
+use diode_api::{Account, SignUp};
 use diode_core::ids::AccountName;
 
 use super::limits::SIGN_UPS_OF_ADDRESS;

@@ -1,7 +1,7 @@
 //! The terms of contributing: who has agreed to them, and which licence an upload has.
 
 use axum::http::HeaderMap;
-use diode_core::api::{Account, Agree, DATA_LICENCE, Scope, TERMS_HEADER, TERMS_VERSION, UploadLicence};
+use diode_api::{Account, Agree, DATA_LICENCE, Scope, TERMS_HEADER, TERMS_VERSION, UploadLicence};
 
 use super::{Anonymous, By, Caller, Policy};
 use crate::app::App;

@@ -1,4 +1,4 @@
-use diode_core::api::{Account, IssuedToken, NewToken, Scope};
+use diode_api::{Account, IssuedToken, NewToken, Scope};
 
 use super::secret::{Secret, TOKEN_PREFIX, new_token_id};
 use crate::app::App;

@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use anyhow::{Context as _, bail};
 use clap::Subcommand;
-use diode_core::api::{LinkedIdentity, Reason};
+use diode_api::{LinkedIdentity, Reason};
 use diode_core::ids::{AccountName, TokenId};
 
 use crate::accounts::{Link, Policy, invitation_link, new_account_id, password_link};

@@ -2,7 +2,7 @@
 
 use anyhow::bail;
 use clap::{Args, Subcommand};
-use diode_core::api::{
+use diode_api::{
     ContributionState, ModelSummary, NewPublication, Publication, PublicationAction, Reason, Review,
     ReviewAction,
 };

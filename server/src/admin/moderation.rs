@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand};
-use diode_core::api::{
+use diode_api::{
     HardwareConfirmation, HardwareMerge, Moderation, ModerationAction, ModerationSubject, Reason, Receipt,
     Standing,
 };
@@ -163,13 +163,13 @@ impl ModerationCommand {
                 format!("agent {agent} gets work again\n")
             }
             Self::Log { .. } => {
-                let line = |entry: &diode_core::api::LogEntry| {
+                let line = |entry: &diode_api::LogEntry| {
                     format!("{} {}: {}: {}\n", entry.at, entry.who, entry.what, entry.why)
                 };
                 store.moderation_log(MAX_LISTED).await?.iter().map(line).collect()
             }
             Self::Reports { .. } => {
-                let line = |report: &diode_core::api::Report| {
+                let line = |report: &diode_api::Report| {
                     let who = report.who.as_ref().map_or("somebody", AccountName::as_str);
                     format!("{} {who}: upload {}: {}\n", report.at, report.upload, report.reason.as_str())
                 };

@@ -2,8 +2,8 @@
 
 use anyhow::bail;
 use clap::Subcommand;
+use diode_api::{JobKind, JobRequest, NewSnapshot, Reason, SnapshotName, SnapshotSummary};
 use diode_core::Heuristic;
-use diode_core::api::{JobKind, JobRequest, NewSnapshot, Reason, SnapshotName, SnapshotSummary};
 use diode_core::ids::HardwareSlug;
 
 use crate::backend::Backend;

@@ -1,6 +1,6 @@
 use std::collections::{BTreeMap, HashSet};
 
-use diode_core::api::{Coverage, CoveragePart};
+use diode_api::{Coverage, CoveragePart};
 use diode_core::ids::HardwareSlug;
 use diode_core::{Problem, is_kept};
 

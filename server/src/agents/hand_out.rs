@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use diode_core::api::{Lease, LeaseAnswer, LeasedProblem, Purpose};
+use diode_api::{Lease, LeaseAnswer, LeasedProblem, Purpose};
 use diode_core::ids::LeaseId;
 use diode_core::is_kept;
 

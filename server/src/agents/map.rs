@@ -1,6 +1,6 @@
 use std::collections::{BTreeMap, HashSet};
 
-use diode_core::api::{Ability, CoverageCell, PlannedProblem, Purpose, SizeRange};
+use diode_api::{Ability, CoverageCell, PlannedProblem, Purpose, SizeRange};
 use diode_core::hardware::Hardware;
 use diode_core::{DType, Layout, Op, Problem};
 

@@ -1,6 +1,6 @@
 //! Agents that send results that cannot be true.
 
-use diode_core::api::{Moderation, ModerationAction, ModerationSubject, Reason};
+use diode_api::{Moderation, ModerationAction, ModerationSubject, Reason};
 use diode_core::ids::AgentId;
 
 use crate::backend::Backend;

@@ -1,6 +1,6 @@
 //! Asks for problems of the kinds for which a model picks badly.
 
-use diode_core::api::{Ability, Purpose};
+use diode_api::{Ability, Purpose};
 use diode_core::hardware::Hardware;
 use diode_core::{Layout, Op, Problem};
 

@@ -1,7 +1,7 @@
 //! The summary of a view that leaderboards read. It has the best config of all, the best Triton config and
 //! the library kernel. Only this module decides which config counts as which.
 
-use diode_core::api::KernelResult;
+use diode_api::KernelResult;
 use diode_core::comparison::TIE;
 use diode_core::hardware::{Hardware, roofline};
 use diode_core::space::{Space, SpaceName};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use diode_api::Standing;
 use diode_core::Config;
-use diode_core::api::Standing;
 use diode_core::ids::AccountId;
 use diode_core::stats::median;
 

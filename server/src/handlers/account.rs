@@ -2,7 +2,7 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
-use diode_core::api::{Account, Agree, ApiError, DeleteAccount, NewPassword, SignUp};
+use diode_api::{Account, Agree, ApiError, DeleteAccount, NewPassword, SignUp};
 
 use crate::accounts::{self, Caller, Peer, SignedIn};
 use crate::app::App;

@@ -1,6 +1,6 @@
 use axum::Json;
 use axum::extract::State;
-use diode_core::api::{Activity, Agent, NewestUpload, Standing, WorkingAgent};
+use diode_api::{Activity, Agent, NewestUpload, Standing, WorkingAgent};
 
 use crate::app::App;
 use crate::http::{ApiResult, NoParameters, StrictQuery};

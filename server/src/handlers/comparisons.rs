@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use axum::Json;
 use axum::extract::State;
-use diode_core::api::{
+use diode_api::{
     ApiError, HardwareSummary, Kernels, LibraryOn, MethodOn, ProblemFilter, RatioQuery, Ratios, Receipt,
     SortOrder, TimedConfig,
 };

@@ -3,8 +3,8 @@ use std::collections::BTreeSet;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
+use diode_api::{ApiError, ConfigCover, HardwareSummary, ProblemFilter};
 use diode_core::Method;
-use diode_core::api::{ApiError, ConfigCover, HardwareSummary, ProblemFilter};
 use diode_core::ids::ProblemId;
 
 use super::export::Export;

@@ -2,7 +2,7 @@ use axum::Json;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
-use diode_core::api::{Account, ApiError, Licence, MAX_MODEL_BYTES, ModelDescription, ModelSummary};
+use diode_api::{Account, ApiError, Licence, MAX_MODEL_BYTES, ModelDescription, ModelSummary};
 use diode_core::ids::AccountId;
 use serde::Deserialize;
 

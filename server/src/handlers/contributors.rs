@@ -1,6 +1,6 @@
 use axum::Json;
 use axum::extract::State;
-use diode_core::api::{ApiError, HardwareContributor};
+use diode_api::{ApiError, HardwareContributor};
 use diode_core::hardware::Hardware;
 
 use crate::app::App;

@@ -1,7 +1,7 @@
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use diode_core::api::{ApiError, CoverageMap, CoverageMapQuery};
+use diode_api::{ApiError, CoverageMap, CoverageMapQuery};
 use diode_core::hardware::Hardware;
 use diode_core::{DType, Op};
 

@@ -1,8 +1,8 @@
 use axum::extract::State;
 use axum::http::{HeaderMap, Method};
 use axum::response::Response;
-use diode_core::api::query::whole_number;
-use diode_core::api::{ApiError, MAX_IN_OTHERS, MAX_IN_PARQUET};
+use diode_api::query::whole_number;
+use diode_api::{ApiError, MAX_IN_OTHERS, MAX_IN_PARQUET};
 use diode_core::hardware::Hardware;
 use diode_formats::{Format, FormatError, encode};
 use serde::{Deserialize, Deserializer};

@@ -2,7 +2,7 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
-use diode_core::api::{ApiError, DeviceCode, DeviceRequest, IssuedToken};
+use diode_api::{ApiError, DeviceCode, DeviceRequest, IssuedToken};
 
 use crate::accounts::{self, Peer};
 use crate::app::App;
@@ -30,7 +30,7 @@ pub(crate) async fn create(
 /// The program asks whether its user has allowed it. Until then the code of the error is
 /// `authorization_pending`.
 #[utoipa::path(
-    post, path = "/devices/token", tag = "accounts", request_body = diode_core::api::DevicePoll,
+    post, path = "/devices/token", tag = "accounts", request_body = diode_api::DevicePoll,
     responses(
         (status = 200, body = IssuedToken, description = "Answered once"),
         (status = 400, body = ApiError, description = "Not yet, or not understood"),

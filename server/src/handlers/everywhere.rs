@@ -1,6 +1,6 @@
 use axum::Json;
 use axum::extract::State;
-use diode_core::api::{ApiError, NearestQuery, ShapeOnHardware};
+use diode_api::{ApiError, NearestQuery, ShapeOnHardware};
 
 use crate::app::App;
 use crate::http::{ApiResult, StrictQuery};

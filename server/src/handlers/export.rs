@@ -3,7 +3,7 @@
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
-use diode_core::api::DATA_LICENCE;
+use diode_api::DATA_LICENCE;
 use diode_core::ids::{Digest, HardwareSlug};
 use futures_util::stream;
 

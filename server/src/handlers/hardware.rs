@@ -4,8 +4,8 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
+use diode_api::{ApiError, HardwareSummary, MAX_POINTS, ProblemFilter, ProblemPoint};
 use diode_core::Method;
-use diode_core::api::{ApiError, HardwareSummary, MAX_POINTS, ProblemFilter, ProblemPoint};
 use diode_core::hardware::Hardware;
 use diode_core::ids::HardwareSlug;
 

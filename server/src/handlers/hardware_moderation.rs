@@ -4,7 +4,7 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::HeaderMap;
-use diode_core::api::{ApiError, HardwareConfirmation, HardwareMerge, HardwareMerged, HardwareSummary};
+use diode_api::{ApiError, HardwareConfirmation, HardwareMerge, HardwareMerged, HardwareSummary};
 
 use crate::accounts::{Admin, Authorized};
 use crate::app::App;

@@ -2,7 +2,7 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
-use diode_core::api::{Account, ApiError, LinkedIdentity, UnlinkIdentity};
+use diode_api::{Account, ApiError, LinkedIdentity, UnlinkIdentity};
 use diode_core::ids::AccountName;
 
 use crate::accounts::{Admin, Authorized};

@@ -1,7 +1,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use diode_core::api::{ApiError, Invitation};
+use diode_api::{ApiError, Invitation};
 
 use crate::accounts::{Admin, Authorized, invitation_link, write_down};
 use crate::app::App;

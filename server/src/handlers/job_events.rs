@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::sse::{Event, KeepAlive, Sse};
-use diode_core::api::{ApiError, Job, JobEvent};
+use diode_api::{ApiError, Job, JobEvent};
 use diode_core::ids::JobId;
 use futures_util::{Stream, stream};
 

@@ -2,7 +2,7 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
-use diode_core::api::{ApiError, Job, JobKind, JobRequest};
+use diode_api::{ApiError, Job, JobKind, JobRequest};
 use diode_core::ids::JobId;
 
 use crate::accounts::{Authorized, Right as _, Train, write_down};

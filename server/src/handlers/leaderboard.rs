@@ -1,10 +1,10 @@
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use diode_core::Invalid;
-use diode_core::api::{
+use diode_api::{
     ApiError, HardwareSummary, Kernels, Leaderboard, LeaderboardQuery, LeaderboardSort, SortOrder,
 };
+use diode_core::Invalid;
 use diode_core::ids::HardwareSlug;
 
 use crate::app::App;

@@ -2,7 +2,7 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
-use diode_core::api::{
+use diode_api::{
     AGENT_KEY, Account, ApiError, GivenBack, LeaseAnswer, LeaseRequest, LeaseSummary, Receipt, Renewal,
 };
 use diode_core::ids::{Digest, LeaseId};

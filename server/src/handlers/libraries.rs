@@ -1,6 +1,6 @@
 use axum::Json;
 use axum::extract::State;
-use diode_core::api::{ApiError, LibraryUse};
+use diode_api::{ApiError, LibraryUse};
 
 use crate::app::App;
 use crate::http::{ApiResult, NoParameters, StrictQuery};

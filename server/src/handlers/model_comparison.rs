@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use diode_core::api::{
+use diode_api::{
     ApiError, HardwareSummary, Kernels, ModelSummary, ModelType, ProblemFilter, RatioQuery, Ratios,
     TimedConfig,
 };

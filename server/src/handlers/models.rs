@@ -2,8 +2,8 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, Method};
 use axum::response::Response;
-use diode_core::api::query::from_text;
-use diode_core::api::{ApiError, ModelSummary, ModelType};
+use diode_api::query::from_text;
+use diode_api::{ApiError, ModelSummary, ModelType};
 use diode_core::ids::{HardwareSlug, ModelId};
 use serde::Deserialize;
 

@@ -2,7 +2,7 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
-use diode_core::api::{ApiError, LogEntry, Moderated, Moderation, NewReport, Report};
+use diode_api::{ApiError, LogEntry, Moderated, Moderation, NewReport, Report};
 
 use crate::accounts::{self, Admin, Authorized, Peer};
 use crate::app::App;

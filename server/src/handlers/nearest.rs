@@ -1,6 +1,6 @@
 use axum::Json;
 use axum::extract::State;
-use diode_core::api::{ApiError, HardwareSummary, NearestProblem, NearestQuery};
+use diode_api::{ApiError, HardwareSummary, NearestProblem, NearestQuery};
 
 use crate::app::App;
 use crate::http::{ApiResult, FromPath, StrictQuery};

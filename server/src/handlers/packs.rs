@@ -5,8 +5,8 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::Response;
-use diode_core::api::query::from_text;
-use diode_core::api::{ApiError, MAX_PACK_BYTES, PackSummary};
+use diode_api::query::from_text;
+use diode_api::{ApiError, MAX_PACK_BYTES, PackSummary};
 use diode_core::ids::Digest;
 use serde::Deserialize;
 

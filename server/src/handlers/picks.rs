@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use diode_core::api::query::from_text;
-use diode_core::api::{ApiError, MAX_PICKED, ModelSummary, Pick, Picks};
+use diode_api::query::from_text;
+use diode_api::{ApiError, MAX_PICKED, ModelSummary, Pick, Picks};
 use diode_core::hardware::Hardware;
 use diode_core::ids::ProblemId;
 use diode_core::space::{Space, SpaceName};

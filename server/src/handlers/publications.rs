@@ -2,7 +2,7 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::HeaderMap;
-use diode_core::api::{ApiError, ModelSummary, NewPublication, Publication};
+use diode_api::{ApiError, ModelSummary, NewPublication, Publication};
 use diode_core::hardware::Hardware;
 
 use crate::accounts::{Admin, Authorized};

@@ -3,8 +3,8 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, Method};
 use axum::response::Response;
-use diode_core::api::query::from_text;
-use diode_core::api::{ApiError, ContributionState, ModelSummary, Review};
+use diode_api::query::from_text;
+use diode_api::{ApiError, ContributionState, ModelSummary, Review};
 use diode_core::ids::ModelId;
 use serde::Deserialize;
 

@@ -3,7 +3,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use diode_core::api::{Account, ApiError, SignIn, WhoAsks};
+use diode_api::{Account, ApiError, SignIn, WhoAsks};
 
 use crate::accounts::{self, By, Caller, Peer};
 use crate::app::App;

@@ -1,7 +1,7 @@
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use diode_core::api::{ApiError, HardwareSummary, ProblemFilter, SizeMap};
+use diode_api::{ApiError, HardwareSummary, ProblemFilter, SizeMap};
 
 use super::hardware::shown_method;
 use crate::app::App;

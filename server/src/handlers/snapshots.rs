@@ -3,12 +3,12 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::Response;
-use diode_core::Heuristic;
-use diode_core::api::query::from_text;
-use diode_core::api::{
+use diode_api::query::from_text;
+use diode_api::{
     ApiError, CitationFormat, Job, JobKind, JobRequest, NewSnapshot, RemoveSnapshot, SnapshotDetail,
     SnapshotName, SnapshotState, SnapshotSummary,
 };
+use diode_core::Heuristic;
 use diode_core::ids::HardwareSlug;
 use serde::Deserialize;
 

@@ -1,6 +1,6 @@
 use axum::Json;
 use axum::extract::State;
-use diode_core::api::{DATA_LICENCE, TERMS_VERSION, Terms};
+use diode_api::{DATA_LICENCE, TERMS_VERSION, Terms};
 
 use crate::accounts::{Caller, TERMS_TEXT, is_asked, terms_address};
 use crate::app::App;

@@ -2,7 +2,7 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
-use diode_core::api::{ApiError, IssuedToken, NewToken, Token};
+use diode_api::{ApiError, IssuedToken, NewToken, Token};
 use diode_core::ids::TokenId;
 
 use crate::accounts::{self, SignedIn};

@@ -2,8 +2,8 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
+use diode_api::{ApiError, ModelSummary};
 use diode_core::Problem;
-use diode_core::api::{ApiError, ModelSummary};
 use diode_core::ids::Digest;
 use diode_model::UnseenModels;
 

@@ -3,8 +3,8 @@ use std::sync::Arc;
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use diode_api::ApiError;
 use diode_core::Invalid;
-use diode_core::api::ApiError;
 use diode_formats::FormatError;
 
 use crate::blobs::{BlobError, Trouble, is_full};

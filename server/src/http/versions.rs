@@ -4,7 +4,7 @@ use axum::extract::Request;
 use axum::http::{HeaderName, HeaderValue, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
-use diode_core::api::{OLDEST_PROGRAM, SERVER_HEADER, Version};
+use diode_api::{OLDEST_PROGRAM, SERVER_HEADER, Version};
 
 use super::ApiFault;
 

@@ -1,12 +1,12 @@
 //! Checks a decoded upload and encodes it into rows. Checks that need no store are in
-//! `diode_core::upload_check`.
+//! `diode_api::upload_check`.
 
 use std::collections::BTreeMap;
 
-use diode_core::api::{HardwareReceipt, LibraryVersion, UploadLicence};
+use diode_api::upload_check::UploadCheck;
+use diode_api::{HardwareReceipt, LibraryVersion, UploadLicence};
 use diode_core::hardware::{Facts, Hardware};
 use diode_core::ids::{AccountId, Digest, HardwareSlug, UploadId};
-use diode_core::upload_check::UploadCheck;
 use diode_core::{Dataset, Invalid, Provenance, Solution};
 use diode_formats::{Decoded, SolutionDigests};
 

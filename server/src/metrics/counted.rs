@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use diode_core::api::Receipt;
+use diode_api::Receipt;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;

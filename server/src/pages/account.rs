@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse as _, Redirect, Response};
-use diode_core::api::{
+use diode_api::{
     Account, DeleteAccount, IssuedToken, NewPassword, NewToken, Password, Scope, Token, Uploads,
 };
 use maud::{Markup, html};

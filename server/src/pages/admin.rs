@@ -8,7 +8,7 @@ pub(super) mod uploads;
 
 use axum::extract::State;
 use axum::response::Response;
-use diode_core::api::Account;
+use diode_api::Account;
 use maud::{Markup, html};
 
 use super::form::sign_in_first;

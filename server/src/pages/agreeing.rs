@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Redirect, Response};
-use diode_core::api::Agree;
+use diode_api::Agree;
 use serde::Deserialize;
 
 use super::account;

@@ -2,8 +2,8 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use diode_core::api::Account;
-use diode_core::api::query::from_text;
+use diode_api::Account;
+use diode_api::query::from_text;
 use maud::{Markup, html};
 use serde::Deserialize;
 use utoipa::IntoParams;

@@ -2,9 +2,7 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use diode_core::api::{
-    Account, Contribution, ContributionState, ModelFigures, ModelSummary, Review, ReviewAction,
-};
+use diode_api::{Account, Contribution, ContributionState, ModelFigures, ModelSummary, Review, ReviewAction};
 use diode_core::ids::ModelId;
 use maud::{Markup, html};
 use serde::Deserialize;

@@ -2,8 +2,8 @@
 
 use axum::extract::State;
 use axum::response::Response;
+use diode_api::{Account, Agent, Receipt, Standing};
 use diode_core::Micros;
-use diode_core::api::{Account, Agent, Receipt, Standing};
 use maud::{Markup, html};
 
 use super::form::sign_in_first;

@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use diode_core::api::Password;
+use diode_api::Password;
 use maud::{Markup, html};
 use serde::Deserialize;
 use utoipa::IntoParams;

@@ -1,8 +1,8 @@
 use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse as _, Redirect, Response};
-use diode_core::api::query::from_text;
-use diode_core::api::{Password, SignIn};
+use diode_api::query::from_text;
+use diode_api::{Password, SignIn};
 use maud::{Markup, html};
 use serde::Deserialize;
 use utoipa::IntoParams;

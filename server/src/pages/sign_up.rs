@@ -1,8 +1,8 @@
 use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse as _, Response};
-use diode_core::api::query::from_text;
-use diode_core::api::{Password, SignUp};
+use diode_api::query::from_text;
+use diode_api::{Password, SignUp};
 use maud::{Markup, html};
 use serde::Deserialize;
 use utoipa::IntoParams;

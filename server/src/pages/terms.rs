@@ -1,7 +1,7 @@
 //! The terms of contributing: the page, and the box by which people agree.
 
 use axum::response::Response;
-use diode_core::api::{Account, DATA_LICENCE, TERMS_VERSION};
+use diode_api::{Account, DATA_LICENCE, TERMS_VERSION};
 use maud::{Markup, html};
 
 use super::layout::page;

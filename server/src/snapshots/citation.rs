@@ -1,7 +1,7 @@
 //! How to refer to a snapshot.
 
-use diode_core::api::{Citation, SnapshotSummary};
-use diode_core::bibtex::{AUTHOR, Cited};
+use diode_api::bibtex::{AUTHOR, Cited};
+use diode_api::{Citation, SnapshotSummary};
 
 /// The citation of a snapshot, on the server at `public_url`.
 pub(crate) fn cite(snapshot: &SnapshotSummary, public_url: &str) -> Citation {
@@ -25,7 +25,7 @@ pub(crate) fn cite(snapshot: &SnapshotSummary, public_url: &str) -> Citation {
 
 #[cfg(test)]
 mod tests {
-    use diode_core::api::SnapshotState;
+    use diode_api::SnapshotState;
     use diode_core::ids::Digest;
 
     use super::*;

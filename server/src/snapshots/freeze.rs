@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::body::Bytes;
-use diode_core::Dataset;
-use diode_core::api::{
+use diode_api::{
     AbsentFormat, CHECKSUMS, DATA_LICENCE, MANIFEST, SnapshotFile, SnapshotManifest, SnapshotName,
     SnapshotState, SnapshotSummary,
 };
+use diode_core::Dataset;
 use diode_core::ids::{Digest, HardwareSlug};
 use diode_formats::{Format, FormatError, encode};
 

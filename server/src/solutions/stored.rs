@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt::Display;
 use std::sync::Arc;
 
-use diode_core::api::Standing;
+use diode_api::Standing;
 use diode_core::ids::{AccountId, Digest, ProblemId};
 use diode_core::{Config, ConfigDictionary, ConfigIndex, Method, Problem, Solution};
 use diode_formats::stored::{Columns, decode_columns, decode_configs, encode_columns, encode_configs};

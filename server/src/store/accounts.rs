@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use diode_core::api::{Account, Scope, Token, Uploads};
+use diode_api::{Account, Scope, Token, Uploads};
 use diode_core::ids::{AccountId, AccountName, Digest, TokenId};
 
 use super::error::StoreResult;

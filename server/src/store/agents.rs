@@ -3,10 +3,8 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use diode_api::{Agent, Breadth, LeaseState, LeaseSummary, Measuring, Purpose, RefusedWork, Registration};
 use diode_core::Problem;
-use diode_core::api::{
-    Agent, Breadth, LeaseState, LeaseSummary, Measuring, Purpose, RefusedWork, Registration,
-};
 use diode_core::ids::{AccountId, AgentId, HardwareSlug, LeaseId, ProblemId};
 
 use super::error::StoreResult;

@@ -1,9 +1,7 @@
 //! What the rest of the server may ask of the store about contributed models.
 
 use async_trait::async_trait;
-use diode_core::api::{
-    ContributionState, Job, Licence, ModelDescription, ModelFigures, ModelSummary, Review,
-};
+use diode_api::{ContributionState, Job, Licence, ModelDescription, ModelFigures, ModelSummary, Review};
 use diode_core::ids::{AccountId, Digest, JobId, ModelId};
 
 use super::error::StoreResult;

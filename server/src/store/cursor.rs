@@ -1,4 +1,4 @@
-use diode_core::api::{Kernels, LeaderboardSort, SortOrder};
+use diode_api::{Kernels, LeaderboardSort, SortOrder};
 use diode_core::ids::ProblemId;
 use diode_core::{Invalid, Method};
 

@@ -3,7 +3,7 @@
 //! Every secret arrives here as its [`Digest`]. An expired row counts as absent.
 
 use async_trait::async_trait;
-use diode_core::api::{LinkedIdentity, Reason};
+use diode_api::{LinkedIdentity, Reason};
 use diode_core::ids::{AccountId, AccountName, Digest};
 
 use super::accounts::{Created, Credentials, NewAccount};

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use async_trait::async_trait;
-use diode_core::api::{
+use diode_api::{
     HardwareSummary, Job, JobEvent, Leaderboard, ModelSummary, NearestProblem, ProblemFilter, ProblemPoint,
     ProblemView, Receipt, UploadLicence,
 };

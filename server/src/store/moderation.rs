@@ -1,7 +1,7 @@
 //! What the rest of the server may ask of the store about moderation.
 
 use async_trait::async_trait;
-use diode_core::api::{HardwareMerge, LogEntry, Moderation, NewReport, Reason, Receipt, Report, Standing};
+use diode_api::{HardwareMerge, LogEntry, Moderation, NewReport, Reason, Receipt, Report, Standing};
 use diode_core::hardware::Facts;
 use diode_core::ids::{AccountId, AccountName, AgentId, HardwareSlug, UploadId};
 

@@ -1,7 +1,7 @@
 //! What the rest of the server may ask of the store about kernel packs.
 
 use async_trait::async_trait;
-use diode_core::api::PackSummary;
+use diode_api::PackSummary;
 use diode_core::ids::Digest;
 
 use super::error::StoreResult;

@@ -2,8 +2,8 @@
 //! asks for by itself.
 
 use async_trait::async_trait;
+use diode_api::{Job, ModelState, ModelSummary, NewPublication, Publication};
 use diode_core::Heuristic;
-use diode_core::api::{Job, ModelState, ModelSummary, NewPublication, Publication};
 use diode_core::hardware::Hardware;
 use diode_core::ids::{HardwareSlug, ModelId, UploadId};
 

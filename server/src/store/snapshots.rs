@@ -1,9 +1,7 @@
 //! What the rest of the server may ask of the store about snapshots.
 
 use async_trait::async_trait;
-use diode_core::api::{
-    Job, NewSnapshot, Reason, SnapshotFile, SnapshotName, SnapshotSummary, SnapshotUpload,
-};
+use diode_api::{Job, NewSnapshot, Reason, SnapshotFile, SnapshotName, SnapshotSummary, SnapshotUpload};
 use diode_core::hardware::Hardware;
 use diode_core::ids::{AccountId, Digest, HardwareSlug, ModelId, UploadId};
 

@@ -1,7 +1,7 @@
 //! Questions that read much of the data at once: comparisons, contributors, coming work.
 
 use async_trait::async_trait;
-use diode_core::api::{
+use diode_api::{
     HardwareContributor, Kernels, LibraryOn, LibraryUse, MethodOn, NearestProblem, ProblemFilter,
     SolutionSource, TimedConfig,
 };

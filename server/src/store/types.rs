@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use diode_core::api::{HardwareReceipt, Job, ProblemFilter, SnapshotName, UploadLicence};
+use diode_api::{HardwareReceipt, Job, ProblemFilter, SnapshotName, UploadLicence};
 use diode_core::hardware::Hardware;
 use diode_core::ids::{AccountId, AgentId, Digest, HardwareSlug, LeaseId, ModelId, ProblemId, UploadId};
 use diode_core::{Method, Problem};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 
 use async_trait::async_trait;
-use diode_core::api::JobState;
+use diode_api::JobState;
 
 use super::error::StoreResult;
 use super::types::{NamedBlob, Now, View};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::bail;
 use axum::http::HeaderMap;
-use diode_core::api::Job;
+use diode_api::Job;
 
 use super::Asked;
 use crate::settings::OtlpEndpoint;

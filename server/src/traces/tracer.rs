@@ -2,7 +2,7 @@ use std::env;
 use std::time::Duration;
 
 use axum::http::HeaderMap;
-use diode_core::api::Job;
+use diode_api::Job;
 use opentelemetry::propagation::TextMapPropagator as _;
 use opentelemetry::trace::{Span as _, SpanBuilder, SpanKind, Status, Tracer as _, TracerProvider as _};
 use opentelemetry::{Context, KeyValue, Value};

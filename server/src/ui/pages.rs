@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use diode_api::ModelSummary;
 use diode_core::Problem;
-use diode_core::api::ModelSummary;
 use diode_core::hardware::Hardware;
 use percent_encoding::percent_decode_str;
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::body::Bytes;
+use diode_api::{ModelFigures, ModelSummary};
 use diode_core::Dataset;
-use diode_core::api::{ModelFigures, ModelSummary};
 use diode_model::contribution::examine;
 use diode_train::{FirstPicks, TrainingSet};
 use tokio::sync::watch;

@@ -1,6 +1,6 @@
 //! Decides whether a new model is published.
 
-use diode_core::api::{ModelSummary, ModelType};
+use diode_api::{ModelSummary, ModelType};
 use diode_core::ids::ModelId;
 use diode_model::Model;
 use diode_train::{FirstPicks, TrainingSet};

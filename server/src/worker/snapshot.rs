@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use diode_core::api::{JobKind, JobRequest, SnapshotName};
+use diode_api::{JobKind, JobRequest, SnapshotName};
 use tokio::sync::watch;
 
 use super::train::Failure;

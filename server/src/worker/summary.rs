@@ -1,4 +1,4 @@
-use diode_core::api::{EvaluationReport, KeptReport, ModelSource, ModelState, ModelSummary, ModelType};
+use diode_api::{EvaluationReport, KeptReport, ModelSource, ModelState, ModelSummary, ModelType};
 use diode_core::hardware::Hardware;
 use diode_core::ids::{Digest, JobId, ModelId};
 use diode_core::{DType, Heuristic, Op};

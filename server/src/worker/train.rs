@@ -5,7 +5,7 @@ mod networks;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use diode_core::api::{Epoch, Job, ModelSummary};
+use diode_api::{Epoch, Job, ModelSummary};
 use diode_core::hardware::Hardware;
 use diode_core::{Dataset, Problem};
 use diode_model::ModelError;

@@ -8,7 +8,7 @@ mod uploads;
 
 use std::time::Duration;
 
-use diode_core::api::Uploads;
+use diode_api::Uploads;
 use diode_core::ids::{AccountId, Digest};
 use diode_server::store::{Created, LinkFor, NewAccount, Now, Store};
 

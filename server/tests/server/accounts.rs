@@ -1,6 +1,6 @@
 //! Tests of accounts over HTTP: making, changing and deleting them, and what other sites and strangers get.
 
-use diode_core::api::{Account, Invitation, IssuedToken, Receipt, Token, WhoAsks};
+use diode_api::{Account, Invitation, IssuedToken, Receipt, Token, WhoAsks};
 use diode_server::accounts::{SignUps, first_account_link, password_link};
 
 use crate::samples::{columnar, seven};

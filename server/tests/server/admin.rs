@@ -1,6 +1,6 @@
 use std::process::Command;
 
-use diode_core::api::Standing;
+use diode_api::Standing;
 use diode_core::ids::Digest;
 use diode_server::accounts::SignUps;
 use diode_server::admin::{Seeded, Swept, seed, sweep, verify};

@@ -1,7 +1,7 @@
 //! Tests of the pages for administrators and of an account's contributions, as a browser without scripts sees
 //! them.
 
-use diode_core::api::{HardwareSummary, Job, JobState, Receipt, Standing};
+use diode_api::{HardwareSummary, Job, JobState, Receipt, Standing};
 use diode_core::hardware::Hardware;
 use diode_server::accounts::SignUps;
 

@@ -1,6 +1,6 @@
 //! Tests of the plan when results do not count, either at once or later.
 
-use diode_core::api::{Agent, Breadth, LeaseAnswer, Purpose, Receipt, Registration, Standing};
+use diode_api::{Agent, Breadth, LeaseAnswer, Purpose, Receipt, Registration, Standing};
 use diode_core::{Problem, TimeColumn};
 use diode_server::agents::plan::is_to_be_confirmed;
 use diode_server::store::{MeasuredUpTo, NewWork, ReadUpTo, Store};
@@ -34,7 +34,7 @@ impl<'a> Owned<'a> {
         with_token(self.app, "POST", &path, &self.bearer, body).await
     }
 
-    async fn lease(&self) -> diode_core::api::Lease {
+    async fn lease(&self) -> diode_api::Lease {
         let answer: LeaseAnswer = self.post("", br#"{"seconds":20}"#.to_vec()).await.json();
         answer.lease.unwrap()
     }

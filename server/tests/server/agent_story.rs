@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use diode_core::api::{Ability, Breadth, LeaseState, Purpose, Reach, RefusedWork, Registration};
+use diode_api::{Ability, Breadth, LeaseState, Purpose, Reach, RefusedWork, Registration};
 use diode_core::hardware::Hardware;
 use diode_core::ids::{AccountId, AgentId, LeaseId};
 use diode_core::{DType, KernelVariant, Layout, Op, Problem};

@@ -1,10 +1,10 @@
 use axum::body::Body;
 use axum::http::Request;
-use diode_core::Problem;
-use diode_core::api::{
+use diode_api::{
     AGENT_KEY, Ability, Agent, AgentDetail, Coverage, Lease, LeaseAnswer, LeaseState, LeaseSummary,
     LeasedProblem, Purpose, Receipt, Registration, Standing,
 };
+use diode_core::Problem;
 use diode_core::hardware::Hardware;
 use diode_server::accounts::SignUps;
 use diode_server::store::Now;

@@ -1,6 +1,6 @@
 //! Tests of the work that people, models and new drivers ask for, on both databases.
 
-use diode_core::api::{Purpose, Registration};
+use diode_api::{Purpose, Registration};
 use diode_core::hardware::Hardware;
 use diode_core::ids::AgentId;
 use diode_core::{DType, Op, Problem};

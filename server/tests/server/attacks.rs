@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use axum::body::Body;
 use axum::http::Request;
-use diode_core::api::{ApiError, IssuedToken, Job};
+use diode_api::{ApiError, IssuedToken, Job};
 use diode_server::store::UploadFilter;
 use serde_json::Value;
 

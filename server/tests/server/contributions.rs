@@ -8,7 +8,7 @@ mod story;
 
 use std::time::Duration;
 
-use diode_core::api::{ContributionState, ModelSummary};
+use diode_api::{ContributionState, ModelSummary};
 use diode_model::{Metadata, Model, Training};
 use diode_server::blobs::BlobKind;
 use diode_server::store::Now;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::Request;
-use diode_core::api::{
+use diode_api::{
     Job, JobKind, JobState, LogEntry, SnapshotDetail, SnapshotFile, SnapshotManifest, SnapshotName,
     SnapshotState, SnapshotSummary,
 };

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use diode_core::api::{Job, JobKind, JobState, ModelSummary};
+use diode_api::{Job, JobKind, JobState, ModelSummary};
 use diode_server::store::LEASE;
 use sqlx::{Connection as _, PgConnection};
 

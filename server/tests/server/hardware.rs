@@ -1,4 +1,4 @@
-use diode_core::api::{HardwareSummary, ProblemPoint};
+use diode_api::{HardwareSummary, ProblemPoint};
 use diode_core::{Comparison, DType, Method, Op};
 
 use crate::samples::{collected, columnar};

@@ -2,7 +2,7 @@
 
 use axum::body::Body;
 use axum::http::Request;
-use diode_core::api::{Job, LeaderboardRow, LeaderboardSort, Page};
+use diode_api::{Job, LeaderboardRow, LeaderboardSort, Page};
 use diode_core::{DType, Op, TimeColumn};
 
 use crate::samples::{columnar, dataset, h200, json, problem, seven};

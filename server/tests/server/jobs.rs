@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::http::Request;
-use diode_core::api::{
+use diode_api::{
     Job, JobEvent, JobKind, JobRequest, JobState, ModelSource, ModelSummary, Purpose, UploadLicence, Uploads,
 };
 use diode_core::ids::{AccountId, Digest, JobId};

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use diode_core::api::{HardwareSummary, Receipt};
+use diode_api::{HardwareSummary, Receipt};
 use diode_core::ids::Digest;
 
 use crate::postgres;

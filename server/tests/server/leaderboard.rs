@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use diode_core::api::{Kernels, Leaderboard, LeaderboardRow, LeaderboardSort, Page};
+use diode_api::{Kernels, Leaderboard, LeaderboardRow, LeaderboardSort, Page};
 
 use crate::samples::{columnar, dataset, h200, mm, problem, seven, solution};
 use crate::test_app::{Reply, TestApp};

@@ -6,7 +6,7 @@ mod sending;
 mod smtp;
 mod waiting;
 
-use diode_core::api::{Account, LogEntry};
+use diode_api::{Account, LogEntry};
 use diode_server::accounts::{SignUps, password_link};
 use diode_server::mail::Tries;
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::Request;
+use diode_api::{AGENT_KEY, Measuring, MeasuringState, Purpose};
 use diode_core::Problem;
-use diode_core::api::{AGENT_KEY, Measuring, MeasuringState, Purpose};
 use diode_server::store::{AGENT_LEASE, Now};
 
 use crate::agents::{h200_registration, register, take};

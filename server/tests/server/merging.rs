@@ -1,10 +1,10 @@
 //! Tests of two kinds of hardware that turn out to be one.
 
-use diode_core::Heuristic;
-use diode_core::api::{
+use diode_api::{
     HardwareMerged, HardwareSummary, JobKind, JobRequest, LeaderboardRow, LogEntry, ModelState, Page,
     Receipt, Registration,
 };
+use diode_core::Heuristic;
 use diode_core::hardware::Hardware;
 use diode_server::store::Now;
 
@@ -40,7 +40,7 @@ async fn what_was_measured_under_either_name_is_one_hardwares() {
         let theirs = columnar(&dataset(other(), &more, 4.2));
         assert_eq!(bob.post_bytes("/api/v1/uploads", theirs.clone()).await.status, 201);
         let agent = register(&app, &Registration { hardware: other(), ..h200_registration() }).await;
-        let model = diode_core::api::ModelSummary { hardware: slug.clone(), ..summary(b"theirs") };
+        let model = diode_api::ModelSummary { hardware: slug.clone(), ..summary(b"theirs") };
         store.add_shipped_model(&model, &other(), &[], Some(b"unseen"), Now::read()).await.unwrap();
         assert!(store.model(&model.id).await.unwrap().unwrap().unseen_models);
         settle(store).await;
@@ -74,7 +74,7 @@ async fn what_was_measured_under_either_name_is_one_hardwares() {
 
         // The agent measures for the other hardware, before and after it registers again.
         assert!(!take(&app, &agent).await.work.is_empty());
-        let agents: Vec<diode_core::api::Agent> = app.fetch("/api/v1/agents?hardware=nvidia-h200").await;
+        let agents: Vec<diode_api::Agent> = app.fetch("/api/v1/agents?hardware=nvidia-h200").await;
         assert_eq!(agents[0].id, agent.id);
         let anew = register(&app, &Registration { hardware: other(), ..h200_registration() }).await;
         assert_eq!((anew.id, anew.hardware), (agent.id, h200().slug));

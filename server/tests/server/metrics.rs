@@ -26,7 +26,7 @@ fn assert_has(text: &str, lines: &[&str]) {
 #[tokio::test]
 async fn requests_uploads_and_queues_are_counted() {
     for app in TestApp::on_both("metrics").await {
-        let receipt: diode_core::api::Receipt = app.receipt(columnar(&seven())).await;
+        let receipt: diode_api::Receipt = app.receipt(columnar(&seven())).await;
         app.receipt(columnar(&seven())).await;
         app.upload(b"{}".to_vec()).await.refusal(400, "invalid");
         app.train_h200().await;

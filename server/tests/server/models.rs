@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use diode_core::api::{ModelSource, ModelState, ModelSummary, ModelType};
+use diode_api::{ModelSource, ModelState, ModelSummary, ModelType};
 use diode_core::ids::{Digest, ModelId};
 use diode_core::{DType, Heuristic, Op};
 use diode_server::blobs::BlobKind;
@@ -28,7 +28,7 @@ pub(crate) fn summary(bytes: &[u8]) -> ModelSummary {
         data_digest: Digest::of(b"data"),
         training_problems: 209,
         training_timings: 320_606,
-        evaluation: Some(diode_core::api::EvaluationReport {
+        evaluation: Some(diode_api::EvaluationReport {
             problems: 209,
             configs: 1534,
             top_k: BTreeMap::new(),

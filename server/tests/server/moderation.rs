@@ -1,6 +1,6 @@
 //! Tests of what administrators do with uploads, and of what users report.
 
-use diode_core::api::{LogEntry, ModelSummary, Moderated, NewReport, Reason, Receipt, Report, Standing};
+use diode_api::{LogEntry, ModelSummary, Moderated, NewReport, Reason, Receipt, Report, Standing};
 use diode_server::accounts::{SignUps, first_account_link};
 use diode_server::blobs::BlobKind;
 use diode_server::store::Now;

@@ -1,4 +1,4 @@
-use diode_core::api::NearestProblem;
+use diode_api::NearestProblem;
 use diode_core::{DType, Op};
 
 use crate::samples::{collected, columnar, dataset, h200, mm, problem};

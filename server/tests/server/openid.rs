@@ -4,7 +4,7 @@ mod hostile;
 mod provider;
 mod stolen;
 
-use diode_core::api::{Account, Invitation};
+use diode_api::{Account, Invitation};
 use diode_server::accounts::{SignUps, first_account_link};
 use diode_server::store::Now;
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use diode_api::PackSummary;
 use diode_core::FailureReason;
-use diode_core::api::PackSummary;
 use diode_core::ids::Digest;
 use diode_formats::pack::PackWriter;
 use diode_server::accounts::SignUps;

@@ -1,4 +1,4 @@
-use diode_core::api::{ModelSummary, Picks, Ratios};
+use diode_api::{ModelSummary, Picks, Ratios};
 use diode_core::hardware::{Hardware, find};
 use diode_core::ids::ProblemId;
 use diode_core::space::{Space, SpaceName};

@@ -1,4 +1,4 @@
-use diode_core::api::{ProblemDetail, ProblemView};
+use diode_api::{ProblemDetail, ProblemView};
 use diode_core::space::config_for;
 use diode_core::{Config, Failure, FailureReason, Method, Op, Tile, TimeColumn};
 

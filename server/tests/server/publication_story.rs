@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use diode_core::api::{
+use diode_api::{
     Job, JobRequest, ModelSource, ModelState, ModelSummary, ModelType, NewPublication, PublicationAction,
 };
 use diode_core::hardware::Hardware;

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use diode_core::api::{Job, JobState, LogEntry, ModelState, ModelSummary, Publication};
+use diode_api::{Job, JobState, LogEntry, ModelState, ModelSummary, Publication};
 use diode_core::{Dataset, Problem, TimeColumn, is_kept};
 use diode_server::accounts::SignUps;
 use diode_server::store::{ComparedWithPublished, Now, Store};

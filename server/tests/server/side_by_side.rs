@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use diode_api::{Moderation, ModerationAction, ModerationSubject, Purpose, Reason, Receipt, Standing};
 use diode_core::Problem;
-use diode_core::api::{Moderation, ModerationAction, ModerationSubject, Purpose, Reason, Receipt, Standing};
 use diode_core::ids::AccountId;
 use diode_server::admin::verify_entries;
 use diode_server::store::{

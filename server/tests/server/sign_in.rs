@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::http::Request;
-use diode_core::api::Account;
+use diode_api::Account;
 use diode_server::accounts::SignUps;
 
 use crate::test_app::{PUBLIC_URL, Reply, TestApp};

@@ -1,6 +1,6 @@
 //! Tests of snapshots for which there is no more room.
 
-use diode_core::api::{JobState, SnapshotSummary};
+use diode_api::{JobState, SnapshotSummary};
 use diode_server::admin::sweep;
 use diode_server::backend::Backend;
 use diode_server::store::{Now, SnapshotLimits};

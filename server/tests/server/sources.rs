@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use diode_core::api::{ProblemDetail, ProblemSources, Standing};
+use diode_api::{ProblemDetail, ProblemSources, Standing};
 use diode_core::{Dataset, Provenance, TimeColumn};
 
 use crate::samples::{collected, columnar, mm};

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
 use axum::http::Request;
-use diode_core::api::Receipt;
+use diode_api::Receipt;
 use diode_core::ids::Digest;
 use diode_server::admin::{sweep, verify};
 use diode_server::blobs::{BlobKind, Blobs};

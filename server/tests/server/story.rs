@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use diode_core::api::{
+use diode_api::{
     Job, JobKind, JobRequest, JobState, Kernels, Leaderboard, LeaderboardSort, ModelState, ModelSummary,
     ProblemFilter, SortOrder, UploadLicence,
 };

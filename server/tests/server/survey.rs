@@ -1,6 +1,6 @@
 //! Tests of pages that read much of the data at once, on both databases.
 
-use diode_core::api::{
+use diode_api::{
     Activity, ConfigCover, CoverageMap, HardwareContributor, LibraryUse, Ratios, Receipt, ShapeOnHardware,
     SizeMap,
 };

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use diode_core::api::Receipt;
+use diode_api::Receipt;
 
 use crate::process::Server;
 use crate::samples::{columnar, seven};

@@ -2,7 +2,7 @@
 
 use axum::body::Body;
 use axum::http::Request;
-use diode_core::api::{
+use diode_api::{
     AGENT_KEY, Account, Agent, Lease, LeaseAnswer, Receipt, SnapshotManifest, TERMS_HEADER, TERMS_VERSION,
     Terms, UploadLicence,
 };

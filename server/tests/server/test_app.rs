@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, HeaderValue, Request, StatusCode, header};
-use diode_core::api::{ApiError, Job, Receipt};
+use diode_api::{ApiError, Job, Receipt};
 use diode_server::accounts::{Anonymous, Policy, Provider, SignUps};
 use diode_server::app::App;
 use diode_server::backend::Backend;

@@ -2,7 +2,7 @@
 
 use axum::body::Body;
 use axum::http::Request;
-use diode_core::api::{Account, DeviceCode, IssuedToken, Token};
+use diode_api::{Account, DeviceCode, IssuedToken, Token};
 use diode_server::accounts::SignUps;
 
 use crate::samples::{columnar, seven};

@@ -1,7 +1,7 @@
 //! Tests of trainings that the server asks for by itself.
 
+use diode_api::{Job, JobState};
 use diode_core::Problem;
-use diode_core::api::{Job, JobState};
 use diode_core::hardware::Hardware;
 use diode_server::settings::Training;
 use diode_server::store::{Due, Now};

@@ -1,7 +1,7 @@
 //! Tests with several contributors: pages show what they agree on, and wrong times of one of them change
 //! nothing.
 
-use diode_core::api::{LeaderboardRow, Page, ProblemDetail, Receipt, Standing, Uploads};
+use diode_api::{LeaderboardRow, Page, ProblemDetail, Receipt, Standing, Uploads};
 use diode_core::{Config, Dataset, Problem, Tile, TimeColumn};
 use diode_server::admin::verify_entries;
 use diode_server::blobs::BlobKind;

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::Request;
-use diode_core::api::{HardwareSummary, Reason, Receipt, SetApartReason, UploadLicence};
+use diode_api::{HardwareSummary, Reason, Receipt, SetApartReason, UploadLicence};
 use diode_core::hardware::Hardware;
 use diode_core::ids::{Digest, UploadId};
 use diode_core::{Config, Tflops, Tile, TimeColumn};

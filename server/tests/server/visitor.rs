@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use axum::body::Body;
 use axum::http::Request;
-use diode_core::api::TERMS_VERSION;
+use diode_api::TERMS_VERSION;
 
 use crate::test_app::{Reply, TestApp};
 

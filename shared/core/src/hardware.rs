@@ -203,12 +203,12 @@ impl Hardware {
 /// Whether a character can only serve to deceive people or programs. These are control characters,
 /// invisible characters, characters that change the direction of text, and the characters `<` and
 /// `>` that markup has. No device's name has one of them.
-pub(crate) fn is_stray(c: char) -> bool {
+pub fn is_stray(c: char) -> bool {
     is_unseen(c) || matches!(c, '<' | '>')
 }
 
 /// Whether a character is invisible, or changes the order in which other characters are shown.
-pub(crate) fn is_unseen(c: char) -> bool {
+pub fn is_unseen(c: char) -> bool {
     let unseen = matches!(c,
         '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
         | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}');

@@ -6,8 +6,6 @@
 #![forbid(unsafe_code)]
 
 pub mod alignment;
-pub mod api;
-pub mod bibtex;
 pub mod comparison;
 pub mod config;
 pub mod config_fields;
@@ -24,7 +22,8 @@ pub mod kernel_variant;
 pub mod layout;
 pub mod method;
 pub mod mixing;
-mod named_enum;
+#[doc(hidden)]
+pub mod named_enum;
 mod numbered;
 pub mod op;
 #[cfg(feature = "openapi")]
@@ -40,7 +39,6 @@ pub mod table;
 pub mod timing;
 pub mod torch_checkpoint;
 pub mod units;
-pub mod upload_check;
 
 pub use alignment::{Alignment, OperandAlignment};
 pub use comparison::Comparison;

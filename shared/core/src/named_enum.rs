@@ -10,6 +10,7 @@ use crate::error::Invalid;
 
 /// Implements `as_str`, `ALL`, `Display`, `FromStr` and serde (as a string) for
 /// a plain enum whose variants have fixed names.
+#[macro_export]
 macro_rules! named_enum {
     ($(#[$meta:meta])* $name:ident ($what:expr) { $($(#[$vmeta:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
         $(#[$meta])*
@@ -82,10 +83,11 @@ macro_rules! named_enum {
         }
     };
 }
-pub(crate) use named_enum;
+pub use named_enum;
 
 /// Reads a value by its name.
-pub(crate) fn by_name<'de, T, D>(deserializer: D) -> Result<T, D::Error>
+#[doc(hidden)]
+pub fn by_name<'de, T, D>(deserializer: D) -> Result<T, D::Error>
 where
     T: FromStr<Err = Invalid>,
     D: Deserializer<'de>,

@@ -6,7 +6,6 @@ use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use utoipa::{PartialSchema, ToSchema};
 
-use crate::api::SnapshotName;
 use crate::{Config, ConfigFields, KernelVariant, Method};
 
 impl PartialSchema for Config {
@@ -55,22 +54,5 @@ impl PartialSchema for KernelVariant {
 impl ToSchema for KernelVariant {
     fn name() -> Cow<'static, str> {
         "KernelVariant".into()
-    }
-}
-
-impl PartialSchema for SnapshotName {
-    fn schema() -> RefOr<Schema> {
-        ObjectBuilder::new()
-            .schema_type(Type::String)
-            .description(Some("A hardware and a version, which is never given to another snapshot"))
-            .pattern(Some("^[a-z0-9]+(-[a-z0-9]+)*@[1-9][0-9]*$"))
-            .examples(["nvidia-h200@3"])
-            .into()
-    }
-}
-
-impl ToSchema for SnapshotName {
-    fn name() -> Cow<'static, str> {
-        "SnapshotName".into()
     }
 }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::api::SetApartReason;
 use crate::hardware::{Facts, floor};
+use crate::named_enum::named_enum;
 use crate::space::cannot_have_run;
 use crate::{Config, ConfigDictionary, DType, Invalid, Nanos, Solution};
 
@@ -12,6 +12,16 @@ const TOLERANCE: f64 = 0.05;
 
 /// The least time that is accepted on hardware without facts. Every clock's step is longer.
 const LEAST: Nanos = Nanos(1.0);
+
+named_enum! {
+    /// Why some timings of an upload are not stored.
+    SetApartReason("reason") {
+        /// Shorter than the hardware's peak arithmetic and bandwidth allow.
+        BelowFloor = "below-floor",
+        /// The hardware cannot launch such a kernel.
+        Infeasible = "infeasible",
+    }
+}
 
 /// Why a timing cannot be true: the reason, and the error in one line.
 pub type Fault = (SetApartReason, Invalid);

@@ -1,6 +1,6 @@
 //! A model of any type.
 
-use diode_core::api::EvaluationReport;
+use diode_api::EvaluationReport;
 use diode_core::hardware::{Hardware, find};
 use diode_core::space::{Space, SpaceName};
 use diode_core::{Config, Epilogue, Invalid, Method, Micros, Problem, ProblemGroup};

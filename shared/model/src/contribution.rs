@@ -1,8 +1,8 @@
 //! Checks models that are contributed to others. Programs check a model before they send it, and servers
 //! before they take it.
 
+use diode_api::{EvaluationReport, MAX_MODEL_BYTES};
 use diode_core::Invalid;
-use diode_core::api::{EvaluationReport, MAX_MODEL_BYTES};
 
 use crate::metadata::Training;
 use crate::predecessor::is_predecessor_file;

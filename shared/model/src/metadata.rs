@@ -1,6 +1,6 @@
 //! What a model's file states about the model.
 
-use diode_core::api::EvaluationReport;
+use diode_api::EvaluationReport;
 use diode_core::hardware::Hardware;
 use diode_core::ids::{Digest, HardwareSlug};
 use diode_core::{DType, Heuristic, Invalid, Method, Op};

@@ -1,6 +1,6 @@
 //! A trained model.
 
-use diode_core::api::EvaluationReport;
+use diode_api::EvaluationReport;
 use diode_core::hardware::Hardware;
 use diode_core::space::{Space, SpaceName};
 use diode_core::{Config, Method, Problem};

@@ -2,7 +2,7 @@
 
 use std::ops::Deref;
 
-use diode_core::api::EvaluationReport;
+use diode_api::EvaluationReport;
 use diode_core::hardware::Hardware;
 use diode_core::space::Space;
 use diode_core::{Config, Method, Problem};

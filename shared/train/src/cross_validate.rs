@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use diode_core::api::EvaluationReport;
+use diode_api::EvaluationReport;
 
 use crate::checkpoint::Checkpoint;
 use crate::fit::fit;

@@ -10,7 +10,7 @@ mod verdict;
 
 use std::collections::BTreeMap;
 
-use diode_core::api::{EvaluationReport, TopK};
+use diode_api::{EvaluationReport, TopK};
 use diode_model::Predictor;
 
 pub use baselines::{Baseline, Baselines};

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::iter;
 use std::ops::ControlFlow;
 
-use diode_core::api::EvaluationReport;
+use diode_api::EvaluationReport;
 use diode_core::{Heuristic, Problem};
 use diode_model::{
     FEATURE_SET, Metadata, Model, ModelError, Network, TileNetwork, TileValues, Training, TrainingRange,

@@ -1,7 +1,7 @@
 //! How good models are on problems that they were not trained on, and what can be expected for other such
 //! problems.
 
-use diode_core::api::EvaluationReport;
+use diode_api::EvaluationReport;
 use diode_core::stats::{median, quantile};
 use diode_core::{Config, Micros, Problem, ProblemGroup};
 use diode_model::{GroupConfidence, Judgement, Model, RankedSpace};

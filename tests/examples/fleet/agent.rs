@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use diode_core::api::{
+use diode_api::{
     AGENT_KEY, Ability, GivenBack, Lease, LeaseAnswer, LeaseRequest, LeasedProblem, Receipt, Registration,
 };
 use diode_core::hardware::Hardware;
@@ -64,7 +64,7 @@ impl Agent {
 
     /// Measures until `stop` is set.
     pub(crate) fn work(&mut self) -> anyhow::Result<()> {
-        let known: diode_core::api::Agent = expect(self.post("", &self.registration())?)?;
+        let known: diode_api::Agent = expect(self.post("", &self.registration())?)?;
         let leases = format!("/{}/leases", known.id);
         while !self.stopped() {
             let asked = Instant::now();

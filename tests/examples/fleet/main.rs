@@ -18,7 +18,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
-use diode_core::api::{Coverage, Scope};
+use diode_api::{Coverage, Scope};
 use diode_core::hardware::{Hardware, find};
 use diode_tests::{Server, reported, server_command, token};
 

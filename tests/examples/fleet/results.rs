@@ -1,4 +1,4 @@
-use diode_core::api::{Breadth, LeasedProblem};
+use diode_api::{Breadth, LeasedProblem};
 use diode_core::hardware::Hardware;
 use diode_core::ids::LeaseId;
 use diode_core::simulated::SimulatedDevice;

@@ -3,7 +3,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::ensure;
-use diode_core::api::{Coverage, LeasedProblem, Purpose};
+use diode_api::{Coverage, LeasedProblem, Purpose};
 use diode_core::ids::{HardwareSlug, ProblemId};
 
 /// The hardware, the problem, and whether it was handed out for confirmation.

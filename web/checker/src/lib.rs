@@ -1,7 +1,7 @@
 //! Checks a file before it is sent, with the same code as the server. `worker.js` runs this in a thread of its own.
 
-use diode_core::api::MAX_UPLOAD_TIMINGS;
-use diode_core::upload_check::{Contents, UploadCheck, check_problems};
+use diode_api::MAX_UPLOAD_TIMINGS;
+use diode_api::upload_check::{Contents, UploadCheck, check_problems};
 use diode_core::{Dataset, Invalid};
 use diode_formats::{decode_within, is_sound};
 use wasm_bindgen::prelude::wasm_bindgen;

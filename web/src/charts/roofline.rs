@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use diode_core::api::Kernels;
+use diode_api::Kernels;
 use diode_core::ids::ProblemId;
 use diode_core::{DType, Method, Op};
 use leptos::prelude::*;
@@ -13,7 +13,7 @@ use super::plot::{Axis, Line, Mark, Plot};
 use super::scatter::Scatter;
 use crate::format;
 
-/// The fields of `diode_core::api::ProblemPoint` that the chart needs. There are thousands of points, so the other
+/// The fields of `diode_api::ProblemPoint` that the chart needs. There are thousands of points, so the other
 /// fields are skipped.
 #[derive(Deserialize)]
 pub(crate) struct Point {

@@ -1,6 +1,6 @@
 //! How to cite a model or a dataset.
 
-use diode_core::bibtex::Cited;
+use diode_api::bibtex::Cited;
 use leptos::prelude::*;
 
 use super::copy::Snippet;

@@ -1,6 +1,6 @@
 //! A link that downloads a file and shows the progress.
 
-use diode_core::api::ApiError;
+use diode_api::ApiError;
 use leptos::ev::MouseEvent;
 use leptos::prelude::*;
 use wasm_bindgen::closure::Closure;

@@ -7,8 +7,8 @@ mod one;
 pub(crate) use all::MeasureAll;
 pub(crate) use one::MeasureThis;
 
+use diode_api::{Measuring, Wanted};
 use diode_core::Problem;
-use diode_core::api::{Measuring, Wanted};
 use diode_core::ids::ProblemId;
 use leptos::prelude::*;
 

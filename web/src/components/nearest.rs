@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use diode_api::NearestProblem;
 use diode_core::Problem;
-use diode_core::api::NearestProblem;
 use diode_core::hardware::{Hardware, fits};
 use leptos::prelude::*;
 

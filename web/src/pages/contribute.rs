@@ -8,8 +8,8 @@ mod receipt;
 mod send;
 mod terms;
 
-use diode_core::api::{Receipt, Terms};
-use diode_core::upload_check::Contents;
+use diode_api::upload_check::Contents;
+use diode_api::{Receipt, Terms};
 use leptos::ev::DragEvent;
 use leptos::prelude::*;
 use wasm_bindgen::JsCast as _;

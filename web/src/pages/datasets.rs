@@ -8,7 +8,7 @@ mod snapshots;
 pub(crate) use detail::DatasetPage;
 pub(crate) use forms::forms_of;
 
-use diode_core::api::HardwareSummary;
+use diode_api::HardwareSummary;
 use leptos::prelude::*;
 
 use crate::components::{Empty, Loaded, Stat, Stats, use_title};

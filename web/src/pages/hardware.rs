@@ -21,8 +21,8 @@ mod verdict;
 
 use std::sync::Arc;
 
+use diode_api::HardwareSummary;
 use diode_core::Comparison;
-use diode_core::api::HardwareSummary;
 use leptos::prelude::*;
 
 pub(crate) use self::configs::config_line;

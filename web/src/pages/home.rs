@@ -4,7 +4,7 @@ mod activity;
 mod lookup;
 mod paste;
 
-use diode_core::api::{HardwareSummary, ModelSummary};
+use diode_api::{HardwareSummary, ModelSummary};
 use leptos::prelude::*;
 
 use self::activity::Happening;

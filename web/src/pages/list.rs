@@ -10,7 +10,7 @@ mod table;
 
 use std::sync::Arc;
 
-use diode_core::api::{ModelState, ModelSummary};
+use diode_api::{ModelState, ModelSummary};
 use diode_core::{Bias, DType, Epilogue, Layout, Op};
 use diode_model::epilogue::uncounted;
 use js_sys::futures::JsFuture;

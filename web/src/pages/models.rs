@@ -18,7 +18,7 @@ pub(crate) use card::card;
 pub(crate) use detail::ModelPage;
 pub(crate) use none::NoModels;
 
-use diode_core::api::{HardwareSummary, ModelSummary};
+use diode_api::{HardwareSummary, ModelSummary};
 use leptos::prelude::*;
 
 use self::jobs::Jobs;

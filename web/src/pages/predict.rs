@@ -13,7 +13,7 @@ mod sizes;
 
 use std::sync::Arc;
 
-use diode_core::api::ModelSummary;
+use diode_api::ModelSummary;
 use leptos::prelude::*;
 
 pub(crate) use self::address::{SHAPE, flags, has_a_form, problem_of, shape_of};

@@ -9,8 +9,8 @@ mod table;
 
 use std::sync::Arc;
 
+use diode_api::{ModelSummary, ProblemDetail};
 use diode_core::Problem;
-use diode_core::api::{ModelSummary, ProblemDetail};
 use diode_core::hardware::{find, fits};
 use diode_core::ids::ProblemId;
 use leptos::prelude::*;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use diode_core::api::Lease;
+use diode_api::Lease;
 
 use super::Worker;
 use crate::agent::ability::ability_with;

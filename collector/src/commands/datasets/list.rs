@@ -1,7 +1,7 @@
 use std::fmt::Write as _;
 
 use clap::Args;
-use diode_core::api::SnapshotSummary;
+use diode_api::SnapshotSummary;
 use diode_core::ids::HardwareSlug;
 
 use crate::output;

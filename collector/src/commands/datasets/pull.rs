@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
 use clap::Args;
-use diode_core::api::{MANIFEST, SnapshotDetail, SnapshotManifest, SnapshotState, SnapshotSummary};
+use diode_api::{MANIFEST, SnapshotDetail, SnapshotManifest, SnapshotState, SnapshotSummary};
 use diode_core::ids::Digest;
 use diode_formats::Format;
 use serde::Serialize;

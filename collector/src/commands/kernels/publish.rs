@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::Args;
-use diode_core::api::{MAX_PACK_BYTES, PackSummary};
+use diode_api::{MAX_PACK_BYTES, PackSummary};
 use diode_formats::pack::Pack;
 
 use crate::output::{self, count};

@@ -3,7 +3,7 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::Args;
-use diode_core::api::{Licence, ModelDescription, ModelSummary};
+use diode_api::{Licence, ModelDescription, ModelSummary};
 use diode_core::ids::{Digest, HardwareSlug, ModelId};
 use diode_model::contribution::examine;
 use serde::Serialize;

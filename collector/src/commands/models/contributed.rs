@@ -1,5 +1,5 @@
 use clap::Args;
-use diode_core::api::ModelSummary;
+use diode_api::ModelSummary;
 
 use super::line;
 use crate::output;

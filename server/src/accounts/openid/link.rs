@@ -1,4 +1,4 @@
-use diode_core::api::Password;
+use diode_api::Password;
 use diode_core::ids::AccountId;
 
 use super::provider;

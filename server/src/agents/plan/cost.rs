@@ -1,5 +1,5 @@
+use diode_api::Breadth;
 use diode_core::Problem;
-use diode_core::api::Breadth;
 use diode_core::hardware::{Facts, Hardware, Vendor, roofline};
 
 /// Seconds that each problem takes besides its launches: to make the inputs, check the results and send them.

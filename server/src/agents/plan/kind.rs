@@ -1,7 +1,7 @@
 use std::fmt;
 
+use diode_api::{Ability, SizeRange};
 use diode_core::alignment::Alignment;
-use diode_core::api::{Ability, SizeRange};
 use diode_core::{DType, Layout, Op, Problem};
 
 use super::size::SizeBin;

@@ -1,4 +1,4 @@
-use diode_core::api::{Ability, Breadth, Purpose};
+use diode_api::{Ability, Breadth, Purpose};
 use diode_core::hardware::Hardware;
 use diode_core::{Problem, is_kept};
 

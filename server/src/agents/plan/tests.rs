@@ -1,6 +1,6 @@
 use std::collections::HashSet;
 
-use diode_core::api::{Ability, Breadth, Purpose};
+use diode_api::{Ability, Breadth, Purpose};
 use diode_core::hardware::{Hardware, find};
 use diode_core::{DType, Layout, Op, Problem, ProblemFields, is_kept};
 use proptest::prelude::*;

@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use diode_core::api::Account;
+use diode_api::Account;
 use diode_core::ids::AccountName;
 use maud::{Markup, html};
 use serde::Deserialize;

@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use diode_core::api::{HardwareConfirmation, HardwareMerge, HardwareSummary};
+use diode_api::{HardwareConfirmation, HardwareMerge, HardwareSummary};
 use diode_core::ids::{HardwareSlug, UploadId};
 use maud::{Markup, html};
 use serde::Deserialize;

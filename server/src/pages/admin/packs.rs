@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use diode_core::api::PackSummary;
+use diode_api::PackSummary;
 use diode_core::ids::Digest;
 use maud::{Markup, html};
 use serde::Deserialize;

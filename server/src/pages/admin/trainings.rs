@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use diode_core::api::{Job, ModelState, ModelSummary, NewPublication, PublicationAction};
+use diode_api::{Job, ModelState, ModelSummary, NewPublication, PublicationAction};
 use diode_core::ids::{JobId, ModelId};
 use maud::{Markup, html};
 use serde::Deserialize;

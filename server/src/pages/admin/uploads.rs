@@ -2,8 +2,8 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use diode_core::api::query::from_text;
-use diode_core::api::{Account, Moderation, ModerationAction, ModerationSubject, Receipt, Report, Standing};
+use diode_api::query::from_text;
+use diode_api::{Account, Moderation, ModerationAction, ModerationSubject, Receipt, Report, Standing};
 use diode_core::ids::{AccountName, UploadId};
 use maud::{Markup, html};
 use serde::Deserialize;

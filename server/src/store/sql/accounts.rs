@@ -16,7 +16,7 @@ mod tokens;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use diode_core::api::{Account, LinkedIdentity, Reason, Token, Uploads};
+use diode_api::{Account, LinkedIdentity, Reason, Token, Uploads};
 use diode_core::ids::{AccountId, AccountName, Digest, TokenId};
 use sqlx::Database;
 use tokio::time::timeout;

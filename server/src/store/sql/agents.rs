@@ -12,8 +12,8 @@ mod take;
 mod work;
 
 use async_trait::async_trait;
+use diode_api::{Agent, LeaseState, LeaseSummary, Measuring, RefusedWork, Registration};
 use diode_core::Problem;
-use diode_core::api::{Agent, LeaseState, LeaseSummary, Measuring, RefusedWork, Registration};
 use diode_core::ids::{AccountId, AgentId, HardwareSlug, LeaseId, ProblemId};
 use sqlx::Database;
 

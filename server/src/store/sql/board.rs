@@ -1,7 +1,7 @@
 //! The leaderboard's query: filters, keyset pages, and the same order of ties everywhere.
 
+use diode_api::{Kernels, Leaderboard, LeaderboardRow, LeaderboardSort, ProblemFilter, SortOrder};
 use diode_core::Comparison;
-use diode_core::api::{Kernels, Leaderboard, LeaderboardRow, LeaderboardSort, ProblemFilter, SortOrder};
 use diode_core::ids::HardwareSlug;
 
 use super::connection::Connection;

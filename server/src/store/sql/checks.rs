@@ -1,6 +1,6 @@
 //! Checks that standings and owners still follow from the uploads.
 
-use diode_core::api::Standing;
+use diode_api::Standing;
 use diode_core::ids::UploadId;
 
 use super::connection::Connection;

@@ -1,6 +1,6 @@
 //! The columns of a model that describe its contribution.
 
-use diode_core::api::Contribution;
+use diode_api::Contribution;
 
 use super::fields::{from_json, named, optional, parse};
 use super::from_row::from_row;

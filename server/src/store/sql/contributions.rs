@@ -6,7 +6,7 @@ mod remove;
 mod review;
 
 use async_trait::async_trait;
-use diode_core::api::{Job, ModelFigures, ModelSummary, Review};
+use diode_api::{Job, ModelFigures, ModelSummary, Review};
 use diode_core::ids::{Digest, JobId, ModelId};
 use sqlx::Database;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use diode_core::api::Standing;
+use diode_api::Standing;
 use diode_core::ids::UploadId;
 use diode_core::stats::median;
 

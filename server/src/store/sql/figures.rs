@@ -1,6 +1,6 @@
 //! How much the database has and how much waits, for operators.
 
-use diode_core::api::JobState;
+use diode_api::JobState;
 
 use super::connection::Connection;
 use super::fields::{named, unsigned};

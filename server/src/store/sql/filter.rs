@@ -1,6 +1,6 @@
 //! The conditions of a filter.
 
-use diode_core::api::ProblemFilter;
+use diode_api::ProblemFilter;
 use diode_core::ids::HardwareSlug;
 
 use super::statement::Statement;

@@ -1,4 +1,4 @@
-use diode_core::api::{Job, JobEvent, JobKind, JobState, ModelType};
+use diode_api::{Job, JobEvent, JobKind, JobState, ModelType};
 use diode_core::ids::{AccountId, JobId, ModelId};
 
 use super::connection::{Connection, Exclusive};

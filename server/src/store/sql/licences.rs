@@ -1,6 +1,6 @@
 //! The columns of an upload's licence.
 
-use diode_core::api::UploadLicence;
+use diode_api::UploadLicence;
 
 use super::fields::{named, terms_version};
 use super::from_row::from_row;

@@ -1,6 +1,6 @@
 //! The log that administrators read: who did what, and why.
 
-use diode_core::api::{LogEntry, Reason};
+use diode_api::{LogEntry, Reason};
 
 use super::connection::Connection;
 use super::statement::Statement;

@@ -1,5 +1,5 @@
+use diode_api::ModelSummary;
 use diode_core::Heuristic;
-use diode_core::api::ModelSummary;
 use diode_core::hardware::Hardware;
 use diode_core::ids::{HardwareSlug, ModelId, UploadId};
 

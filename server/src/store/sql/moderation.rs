@@ -5,7 +5,7 @@ mod merge;
 mod records;
 
 use async_trait::async_trait;
-use diode_core::api::{HardwareMerge, LogEntry, Moderation, NewReport, Reason, Receipt, Report};
+use diode_api::{HardwareMerge, LogEntry, Moderation, NewReport, Reason, Receipt, Report};
 use diode_core::hardware::Facts;
 use diode_core::ids::{AccountId, AgentId, HardwareSlug};
 use sqlx::Database;

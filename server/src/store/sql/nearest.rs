@@ -3,7 +3,7 @@
 //! The query follows the index of shapes in both directions, beginning at the given sizes. So the cost of a
 //! request does not grow with the number of problems.
 
-use diode_core::api::NearestProblem;
+use diode_api::NearestProblem;
 use diode_core::ids::HardwareSlug;
 use diode_core::table::distance;
 use diode_core::{Layout, Method, Op, Problem};

@@ -1,5 +1,5 @@
 use async_trait::async_trait;
-use diode_core::api::PackSummary;
+use diode_api::PackSummary;
 use diode_core::ids::Digest;
 use sqlx::Database;
 

@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 
+use diode_api::{ProblemFilter, ProblemPoint, ProblemView};
 use diode_core::Problem;
-use diode_core::api::{ProblemFilter, ProblemPoint, ProblemView};
 use diode_core::ids::{HardwareSlug, ProblemId};
 
 use super::connection::Connection;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use diode_core::api::Standing;
+use diode_api::Standing;
 use diode_core::hardware::Hardware;
 use diode_core::ids::UploadId;
 

@@ -1,6 +1,6 @@
 //! The accounts that sent the same bytes as an earlier account.
 
-use diode_core::api::UploadLicence;
+use diode_api::UploadLicence;
 use diode_core::ids::{AccountId, UploadId};
 
 use super::connection::{Connection, Lockable};

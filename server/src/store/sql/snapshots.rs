@@ -5,7 +5,7 @@ mod read;
 mod remove;
 
 use async_trait::async_trait;
-use diode_core::api::{Job, NewSnapshot, Reason, SnapshotName, SnapshotSummary};
+use diode_api::{Job, NewSnapshot, Reason, SnapshotName, SnapshotSummary};
 use diode_core::ids::{AccountId, Digest, HardwareSlug, ModelId};
 use sqlx::Database;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use diode_core::api::HardwareSummary;
+use diode_api::HardwareSummary;
 use diode_core::comparison::geometric_mean;
 use diode_core::hardware::find;
 use diode_core::ids::HardwareSlug;

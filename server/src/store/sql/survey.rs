@@ -9,7 +9,7 @@ mod sized;
 mod sources;
 
 use async_trait::async_trait;
-use diode_core::api::{
+use diode_api::{
     HardwareContributor, Kernels, LibraryOn, LibraryUse, MethodOn, NearestProblem, ProblemFilter,
     SolutionSource,
 };

@@ -1,4 +1,4 @@
-use diode_core::api::ContributionState;
+use diode_api::ContributionState;
 use diode_core::ids::JobId;
 
 use super::connection::Connection;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
-use diode_core::api::{ModelSummary, PackSummary};
+use diode_api::{ModelSummary, PackSummary};
 use sqlx::Database;
 
 use super::connection::Connection;

@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use diode_core::api::{LibraryOn, Receipt, Standing};
+use diode_api::{LibraryOn, Receipt, Standing};
 use diode_core::hardware::Hardware;
 use diode_core::ids::{AccountId, UploadId};
 

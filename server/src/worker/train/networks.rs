@@ -2,8 +2,8 @@
 
 use std::ops::ControlFlow;
 
+use diode_api::{JobRequest, ModelType};
 use diode_core::Problem;
-use diode_core::api::{JobRequest, ModelType};
 use diode_model::predecessor::{Architecture, PredecessorModel};
 use diode_model::{Model, ModelError, Predictor};
 use diode_train::{

@@ -1,6 +1,6 @@
 //! Tests of identities: the names that a provider has for accounts' owners.
 
-use diode_core::api::{LinkedIdentity, Reason, Uploads};
+use diode_api::{LinkedIdentity, Reason, Uploads};
 use diode_core::ids::{AccountId, AccountName};
 use diode_server::store::{
     Created, Identity, LinkFor, Linked, NewAccount, OpenIdSignIn, OpenIdSignUp, SignedUp, Store, Unlinked,

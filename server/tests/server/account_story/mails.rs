@@ -1,6 +1,6 @@
 //! Tests of mails that wait to be sent.
 
-use diode_core::api::Uploads;
+use diode_api::Uploads;
 use diode_core::ids::AccountId;
 use diode_server::mail::EmailAddress;
 use diode_server::store::{ClaimedMail, LinkFor, MAIL_LEASE, MAX_WAITING_MAILS, MailKind, Now, Store};

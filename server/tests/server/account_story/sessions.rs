@@ -1,6 +1,6 @@
 //! Tests of sessions, tokens, programs that wait for a token, and counts of tries.
 
-use diode_core::api::Scope;
+use diode_api::Scope;
 use diode_core::ids::{AccountId, AccountName, TokenId};
 use diode_server::store::{DeviceAnswer, LONGEST_WINDOW, NewTokenRow, Now, Store, Tries, WaitingDevice};
 

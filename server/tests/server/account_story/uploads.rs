@@ -1,7 +1,7 @@
 //! Tests of the terms that uploads are given under, and of what happens to uploads when their account is
 //! deleted.
 
-use diode_core::api::{Agreement, UploadLicence, Uploads};
+use diode_api::{Agreement, UploadLicence, Uploads};
 use diode_core::ids::AccountId;
 use diode_server::admin::verify_entries;
 use diode_server::blobs::BlobKind;

@@ -1,6 +1,6 @@
 //! Tests of contributed models whose contributor is deleted, and of contributed models in a backup.
 
-use diode_core::api::{ContributionState, ModelState, ModelSummary, Uploads};
+use diode_api::{ContributionState, ModelState, ModelSummary, Uploads};
 use diode_core::ids::AccountId;
 use diode_server::accounts::SignUps;
 use diode_server::admin::backup::{check, make, restore};
@@ -54,7 +54,7 @@ async fn accepted_models_stay_without_a_name_if_the_uploads_stay() {
         let (one, two) = (contribute(&ada, 1).await, contribute(&ada, 2).await);
         judge_all(&app, &ada).await;
         assert_eq!(review(&root, "accept", &one).await.status, 200);
-        let account: diode_core::api::Account = ada.get("/api/v1/account").await.json();
+        let account: diode_api::Account = ada.get("/api/v1/account").await.json();
         let id: AccountId = account.id;
         let files = app.backend.store.delete_account(&id, Uploads::Keep).await.unwrap();
         assert_eq!(files, [(BlobKind::Model, two.digest.clone())]);

@@ -1,7 +1,7 @@
 //! Tests of the files of contributed models: they count in the quota, and a file that others need is never
 //! removed.
 
-use diode_core::api::ModelSummary;
+use diode_api::ModelSummary;
 use diode_core::ids::Digest;
 use diode_server::blobs::BlobKind;
 use diode_server::store::MAX_WAITING_MODELS;

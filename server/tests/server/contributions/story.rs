@@ -1,4 +1,4 @@
-use diode_core::api::{ContributionState, Job, JobKind, LogEntry, ModelSource, ModelState, ModelSummary};
+use diode_api::{ContributionState, Job, JobKind, LogEntry, ModelSource, ModelState, ModelSummary};
 use diode_core::ids::Digest;
 use diode_server::accounts::SignUps;
 use diode_server::admin::verify;

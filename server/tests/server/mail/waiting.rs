@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use diode_core::api::Account;
+use diode_api::Account;
 use diode_server::accounts::SignUps;
 use diode_server::store::{MailKind, Now};
 use sqlx::Connection as _;

@@ -2,7 +2,7 @@
 
 use axum::body::Body;
 use axum::http::Request;
-use diode_core::api::Account;
+use diode_api::Account;
 use diode_server::accounts::SignUps;
 use diode_server::store::Now;
 

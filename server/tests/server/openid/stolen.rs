@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use diode_core::api::{LinkedIdentity, LogEntry};
+use diode_api::{LinkedIdentity, LogEntry};
 use diode_server::accounts::{SignUps, password_link};
 
 use super::provider::TestProvider;

@@ -1,6 +1,6 @@
 //! A model of one of torch-diode's types.
 
-use diode_core::api::EvaluationReport;
+use diode_api::EvaluationReport;
 use diode_core::hardware::Hardware;
 use diode_core::{Config, DType, Heuristic, Invalid, Op, Problem, SavedValues, TorchCheckpoint};
 use serde::{Deserialize, Serialize};

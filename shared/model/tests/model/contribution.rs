@@ -1,6 +1,6 @@
 //! Models from strangers, and why they are refused.
 
-use diode_core::api::{EvaluationReport, MAX_MODEL_BYTES, TopK};
+use diode_api::{EvaluationReport, MAX_MODEL_BYTES, TopK};
 use diode_core::ids::Digest;
 use diode_model::contribution::examine;
 use diode_model::{Metadata, Model, Training};

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use diode_core::api::TopK;
+use diode_api::TopK;
 use diode_core::space::{Space, SpaceName};
 use diode_core::{Config, Invalid, Problem, Table, Tile};
 use serde::Serialize;

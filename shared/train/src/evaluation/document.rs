@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use diode_core::api::{EvaluationReport, TopK};
+use diode_api::{EvaluationReport, TopK};
 use diode_core::{Config, Invalid, Layout, OperandAlignment, Problem, ProblemGroup, Table};
 use diode_model::Predictor;
 use serde::Serialize;

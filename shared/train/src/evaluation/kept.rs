@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use diode_core::api::{KeptReport, TopK};
+use diode_api::{KeptReport, TopK};
 use diode_core::stats::mean;
 use diode_model::Predictor;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use diode_core::api::{EvaluationReport, TopK};
+use diode_api::{EvaluationReport, TopK};
 use diode_core::stats::{mean, median};
 
 use super::judged::Judged;

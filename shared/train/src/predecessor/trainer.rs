@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use candle_core::{Device, Tensor};
 use candle_nn::{AdamW, Optimizer, ParamsAdamW};
-use diode_core::api::EvaluationReport;
+use diode_api::EvaluationReport;
 use diode_core::{Config, Heuristic, TorchCheckpoint};
 use diode_model::predecessor::{PredecessorMetadata, PredecessorModel};
 use rand::SeedableRng;

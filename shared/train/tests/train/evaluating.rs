@@ -1,7 +1,7 @@
 //! Checks figures with a model whose predicted times are known.
 
 use crate::made_up::{dataset, h200, problem, tiles};
-use diode_core::api::EvaluationReport;
+use diode_api::EvaluationReport;
 use diode_core::hardware::Hardware;
 use diode_core::space::Space;
 use diode_core::{Config, ConfigDictionary, Dataset, Micros, Problem, Table, TimeColumn};

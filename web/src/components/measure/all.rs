@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use diode_api::{MeasuringState, Wanted};
 use diode_core::Problem;
-use diode_core::api::{MeasuringState, Wanted};
 use diode_core::ids::ProblemId;
 use leptos::prelude::*;
 use leptos::task::spawn_local;

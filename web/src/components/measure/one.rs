@@ -1,7 +1,7 @@
 //! A single problem: whether it was measured or waits, and a button that asks the agents to measure it.
 
+use diode_api::{Measuring, MeasuringState, Purpose};
 use diode_core::Problem;
-use diode_core::api::{Measuring, MeasuringState, Purpose};
 use diode_core::hardware::TooLarge;
 use leptos::prelude::*;
 use leptos::task::spawn_local;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use diode_core::api::{Kernels, LibraryOn, LibraryUse};
+use diode_api::{Kernels, LibraryOn, LibraryUse};
 use leptos::prelude::*;
 
 use super::chosen::chosen_pair;

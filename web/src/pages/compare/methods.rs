@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use diode_core::api::{HardwareSummary, MethodOn};
+use diode_api::{HardwareSummary, MethodOn};
 use leptos::prelude::*;
 
 use super::chosen::chosen_pair;

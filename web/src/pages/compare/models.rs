@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use diode_core::api::{EvaluationReport, ModelSummary};
+use diode_api::{EvaluationReport, ModelSummary};
 use leptos::prelude::*;
 
 use super::chosen::chosen_pair;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use diode_core::api::{HardwareSummary, Kernels, Ratios};
+use diode_api::{HardwareSummary, Kernels, Ratios};
 use diode_core::{Layout, Op};
 use leptos::prelude::*;
 use leptos_router::hooks::use_query_map;

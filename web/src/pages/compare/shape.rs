@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use diode_api::{NearestProblem, ShapeOnHardware};
 use diode_core::Problem;
-use diode_core::api::{NearestProblem, ShapeOnHardware};
 use leptos::prelude::*;
 
 use crate::components::{Empty, Explained, Loaded, RatioCell, shape_parameters};

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use diode_api::{ComparedProblem, Ratios};
 use diode_core::Method;
-use diode_core::api::{ComparedProblem, Ratios};
 use leptos::prelude::*;
 
 use crate::components::{Explained, RatioCell};

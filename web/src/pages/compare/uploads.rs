@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use diode_core::api::{Receipt, WhoAsks};
+use diode_api::{Receipt, WhoAsks};
 use diode_core::ids::AccountName;
 use leptos::prelude::*;
 

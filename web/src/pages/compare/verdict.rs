@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use diode_core::api::{RatioBin, Ratios};
+use diode_api::{RatioBin, Ratios};
 use leptos::prelude::*;
 
 use crate::charts::{Column, Columns};

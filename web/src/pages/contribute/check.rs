@@ -1,6 +1,6 @@
 //! Checks a file before it is sent. A worker (`web/checker`) does this, so a large file does not block the page.
 
-use diode_core::upload_check::Contents;
+use diode_api::upload_check::Contents;
 use wasm_bindgen::JsValue;
 use web_sys::File;
 

@@ -1,7 +1,7 @@
 //! The contents of a file, in words.
 
-use diode_core::api::SetApart;
-use diode_core::upload_check::Contents;
+use diode_api::SetApart;
+use diode_api::upload_check::Contents;
 use leptos::prelude::*;
 
 use crate::format;

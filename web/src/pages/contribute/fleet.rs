@@ -1,6 +1,6 @@
 //! The agents of this server, and what each has measured lately.
 
-use diode_core::api::{Agent, AgentDetail, LeaseSummary};
+use diode_api::{Agent, AgentDetail, LeaseSummary};
 use diode_core::ids::AgentId;
 use leptos::prelude::*;
 

@@ -3,8 +3,8 @@
 use std::cell::OnceCell;
 use std::collections::VecDeque;
 
-use diode_core::api::MAX_UPLOAD_BYTES;
-use diode_core::upload_check::{Contents, too_large};
+use diode_api::MAX_UPLOAD_BYTES;
+use diode_api::upload_check::{Contents, too_large};
 use leptos::prelude::*;
 use web_sys::File;
 

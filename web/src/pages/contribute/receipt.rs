@@ -1,6 +1,6 @@
 //! What the server stored of a file.
 
-use diode_core::api::Receipt;
+use diode_api::Receipt;
 use leptos::prelude::*;
 
 use super::contents::{counted, set_apart};

@@ -1,7 +1,7 @@
 //! Sends a file and reports progress. `XmlHttpRequest` is used because the browser's newer interface
 //! reports none.
 
-use diode_core::api::{Receipt, TERMS_HEADER};
+use diode_api::{Receipt, TERMS_HEADER};
 use wasm_bindgen::JsCast as _;
 use wasm_bindgen::closure::Closure;
 use web_sys::{Event, File, ProgressEvent, XmlHttpRequest};

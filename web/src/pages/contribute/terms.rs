@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use diode_core::api::Terms;
+use diode_api::Terms;
 use leptos::prelude::*;
 
 #[component]

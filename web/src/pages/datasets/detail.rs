@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use diode_core::api::{DATA_LICENCE, HardwareSummary};
+use diode_api::{DATA_LICENCE, HardwareSummary};
 use leptos::prelude::*;
 
 use super::figures;

@@ -1,7 +1,7 @@
 //! The files in which a server gives everything that was measured on a hardware.
 
+use diode_api::{HardwareSummary, MAX_IN_OTHERS, MAX_IN_PARQUET};
 use diode_core::Method;
-use diode_core::api::{HardwareSummary, MAX_IN_OTHERS, MAX_IN_PARQUET};
 
 /// A file.
 #[derive(Clone, Copy)]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use diode_core::api::{HardwareSummary, Leaderboard, ProblemDetail};
+use diode_api::{HardwareSummary, Leaderboard, ProblemDetail};
 use leptos::prelude::*;
 
 use crate::components::{Empty, FailedLoad, Loaded};

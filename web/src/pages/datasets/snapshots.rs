@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use diode_core::api::{SnapshotDetail, SnapshotFile, SnapshotState, SnapshotSummary};
+use diode_api::{SnapshotDetail, SnapshotFile, SnapshotState, SnapshotSummary};
 use diode_core::ids::HardwareSlug;
 use js_sys::Reflect;
 use leptos::prelude::*;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use diode_core::api::{HardwareSummary, Kernels, Leaderboard};
+use diode_api::{HardwareSummary, Kernels, Leaderboard};
 use leptos::prelude::*;
 use leptos::task::spawn_local;
 use leptos_router::hooks::use_query_map;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use diode_core::api::HardwareSummary;
+use diode_api::HardwareSummary;
 use leptos::prelude::*;
 
 use super::board::Board;

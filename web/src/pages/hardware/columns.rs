@@ -1,6 +1,6 @@
 //! The head of the leaderboard. A press on a column sorts by it.
 
-use diode_core::api::{Kernels, LeaderboardSort, SortOrder};
+use diode_api::{Kernels, LeaderboardSort, SortOrder};
 use leptos::prelude::*;
 
 use super::kernels::subject;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use diode_core::api::{ConfigCover, CoverStep, HardwareSummary};
+use diode_api::{ConfigCover, CoverStep, HardwareSummary};
 use diode_core::{Config, Op, Template};
 use leptos::prelude::*;
 use leptos_router::hooks::use_query_map;

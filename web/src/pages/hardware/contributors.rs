@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use diode_core::api::{HardwareContributor, HardwareSummary};
+use diode_api::{HardwareContributor, HardwareSummary};
 use leptos::prelude::*;
 
 use crate::components::{Empty, Explained, Loaded};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use diode_core::api::{
+use diode_api::{
     Coverage, CoverageCell, CoverageMap, CoveragePart, HardwareSummary, PlannedProblem, SizeRange,
 };
 use diode_core::{DType, Op};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use diode_core::api::{HardwareSummary, SnapshotState, SnapshotSummary};
+use diode_api::{HardwareSummary, SnapshotState, SnapshotSummary};
 use diode_core::table::TableFormat;
 use leptos::prelude::*;
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use diode_core::api::HardwareSummary;
+use diode_api::HardwareSummary;
 use diode_core::hardware::{Facts, Vendor};
 use leptos::prelude::*;
 

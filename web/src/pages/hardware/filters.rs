@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use diode_core::api::HardwareSummary;
+use diode_api::HardwareSummary;
 use diode_core::{Layout, Method};
 use leptos::prelude::*;
 use leptos_router::params::ParamsMap;

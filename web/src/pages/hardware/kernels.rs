@@ -1,6 +1,6 @@
 //! The kernels that the leaderboard ranks: the switch between them, and what each row shows.
 
-use diode_core::api::{KernelResult, Kernels, LeaderboardRow};
+use diode_api::{KernelResult, Kernels, LeaderboardRow};
 use leptos::prelude::*;
 
 use crate::components::Chips;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use diode_core::api::{HardwareSummary, ModelSummary};
+use diode_api::{HardwareSummary, ModelSummary};
 use leptos::prelude::*;
 
 use crate::components::{Empty, Loaded};

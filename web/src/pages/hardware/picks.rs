@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use diode_core::api::{LeaderboardRow, MAX_PICKED, Pick, Picks};
+use diode_api::{LeaderboardRow, MAX_PICKED, Pick, Picks};
 use diode_core::ids::ProblemId;
 use leptos::prelude::*;
 use leptos::task::spawn_local;

@@ -1,6 +1,6 @@
 //! One row of the leaderboard.
 
-use diode_core::api::{KernelResult, Kernels, LeaderboardRow};
+use diode_api::{KernelResult, Kernels, LeaderboardRow};
 use leptos::prelude::*;
 
 use super::kernels::{other, shown};

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use diode_core::api::{HardwareSummary, SizeCell, SizeMap, SizeRange};
+use diode_api::{HardwareSummary, SizeCell, SizeMap, SizeRange};
 use leptos::prelude::*;
 use leptos_router::hooks::use_query_map;
 

@@ -1,6 +1,6 @@
 //! The newest contributions, and the agents that are at work.
 
-use diode_core::api::{Activity, NewestUpload, WorkingAgent};
+use diode_api::{Activity, NewestUpload, WorkingAgent};
 use leptos::prelude::*;
 
 use crate::components::{Empty, Loaded, Snippet};

@@ -1,6 +1,6 @@
 //! The predictions for a list, as files.
 
-use diode_core::api::ModelSummary;
+use diode_api::ModelSummary;
 use diode_core::hardware::Hardware;
 use diode_core::table::inductor::InductorOptions;
 use diode_core::{Config, Epilogue, Invalid, Micros, Table};

@@ -1,6 +1,6 @@
 //! The rows of a list, and the buttons that save it.
 
-use diode_core::api::ModelSummary;
+use diode_api::ModelSummary;
 use diode_core::hardware::Hardware;
 use diode_model::epilogue::Weighed;
 use diode_ranking::{Ranked, Row};

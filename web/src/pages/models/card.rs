@@ -1,6 +1,6 @@
 //! A model's card in the list of models.
 
-use diode_core::api::{Contribution, ModelSource, ModelState, ModelSummary, ModelType};
+use diode_api::{Contribution, ModelSource, ModelState, ModelSummary, ModelType};
 use leptos::prelude::*;
 
 use super::metrics::short;

@@ -1,7 +1,7 @@
 //! How the loss fell in the training: by the training's events if this server trained the model, else by the model's
 //! file.
 
-use diode_core::api::{Epoch, JobEvent};
+use diode_api::{Epoch, JobEvent};
 use diode_core::ids::{JobId, ModelId};
 use diode_model::Model;
 use leptos::prelude::*;

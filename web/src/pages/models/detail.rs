@@ -1,6 +1,6 @@
 //! A model: its card, then its file.
 
-use diode_core::api::{DATA_LICENCE, ModelSummary, ModelType};
+use diode_api::{DATA_LICENCE, ModelSummary, ModelType};
 use leptos::prelude::*;
 
 use super::about::FromTheFile;

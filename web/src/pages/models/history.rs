@@ -1,6 +1,6 @@
 //! The publications of a hardware's models: which, when, by whom and why.
 
-use diode_core::api::Publication;
+use diode_api::Publication;
 use diode_core::ids::{HardwareSlug, ModelId};
 use leptos::prelude::*;
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use diode_core::api::{Job, JobKind, ModelType};
+use diode_api::{Job, JobKind, ModelType};
 use leptos::prelude::*;
 
 use super::progress::Progress;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use diode_core::api::{ModelSummary, ProblemPoint};
+use diode_api::{ModelSummary, ProblemPoint};
 use diode_core::{DType, Epilogue, ProblemGroup};
 use diode_model::Model;
 use diode_ranking::{Line, Row};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use diode_core::api::{KeptReport, TopK};
+use diode_api::{KeptReport, TopK};
 use leptos::prelude::*;
 
 use crate::components::Explained;

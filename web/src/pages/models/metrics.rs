@@ -1,6 +1,6 @@
 //! How good a model is, in numbers with explanations.
 
-use diode_core::api::EvaluationReport;
+use diode_api::EvaluationReport;
 use leptos::prelude::*;
 
 use crate::components::{BarCell, Explained, Stat};

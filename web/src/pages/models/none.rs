@@ -1,6 +1,6 @@
 //! Shown where there is no model yet: what the reader can do.
 
-use diode_core::api::HardwareSummary;
+use diode_api::HardwareSummary;
 use leptos::prelude::*;
 
 use crate::components::{Empty, Loaded};

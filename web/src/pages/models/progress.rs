@@ -1,6 +1,6 @@
 //! The progress of a job, from the server's event stream.
 
-use diode_core::api::{Job, JobEvent, JobState};
+use diode_api::{Job, JobEvent, JobState};
 use leptos::prelude::*;
 use leptos::task::spawn_local;
 use wasm_bindgen::JsCast as _;

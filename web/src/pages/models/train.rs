@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use diode_api::{HardwareSummary, Job, JobKind, JobRequest, ModelSummary, ModelType};
 use diode_core::Heuristic;
-use diode_core::api::{HardwareSummary, Job, JobKind, JobRequest, ModelSummary, ModelType};
 use diode_core::ids::HardwareSlug;
 use leptos::prelude::*;
 use leptos::task::spawn_local;

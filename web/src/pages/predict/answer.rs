@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use diode_core::api::ModelSummary;
+use diode_api::ModelSummary;
 use diode_core::hardware::{TooLarge, fits, roofline};
 use diode_core::{Epilogue, Micros, Problem, Tflops};
 use diode_model::epilogue::{Verdict, Weighed, uncounted};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use diode_core::api::NearestProblem;
+use diode_api::NearestProblem;
 use diode_core::{DType, Layout, Op, Problem, ProblemFields};
 use leptos::prelude::*;
 use leptos_router::hooks::use_query_map;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use diode_core::api::ModelSummary;
+use diode_api::ModelSummary;
 use diode_core::{Bias, DType, Epilogue, Field, Invalid, Layout, Op};
 use js_sys::Reflect;
 use leptos::ev::Event;

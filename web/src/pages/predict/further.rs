@@ -6,8 +6,8 @@ mod models;
 
 use std::sync::Arc;
 
+use diode_api::ModelSummary;
 use diode_core::Epilogue;
-use diode_core::api::ModelSummary;
 use diode_model::Model;
 use js_sys::Reflect;
 use leptos::prelude::*;

@@ -1,7 +1,7 @@
 //! The configs without a time, with the reasons.
 
+use diode_api::FailedConfig;
 use diode_core::FailureReason;
-use diode_core::api::FailedConfig;
 use leptos::prelude::*;
 
 use crate::format;

@@ -1,6 +1,6 @@
 //! The most important facts about a problem, in one strip.
 
-use diode_core::api::{ProblemDetail, ProblemView};
+use diode_api::{ProblemDetail, ProblemView};
 use diode_core::{Layout, Micros, Tflops};
 use leptos::prelude::*;
 

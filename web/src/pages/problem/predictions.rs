@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use diode_core::api::{ModelSummary, ProblemDetail};
+use diode_api::{ModelSummary, ProblemDetail};
 use diode_core::space::Space;
 use diode_core::{Config, Problem, is_kept};
 use diode_model::{Model, ModelError, Ranker, rank};

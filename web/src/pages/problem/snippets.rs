@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use diode_core::api::ProblemDetail;
+use diode_api::ProblemDetail;
 use diode_core::table::inductor::InductorOptions;
 use diode_core::{Config, Table};
 use js_sys::Reflect;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use diode_core::api::{LibraryVersion, ProblemDetail, ProblemSources, SolutionSource, Standing};
+use diode_api::{LibraryVersion, ProblemDetail, ProblemSources, SolutionSource, Standing};
 use leptos::prelude::*;
 
 use crate::components::{Explained, Loaded};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use diode_core::api::{ConfigResult, ProblemDetail};
+use diode_api::{ConfigResult, ProblemDetail};
 use leptos::prelude::*;
 
 use super::predictions::Predictions;

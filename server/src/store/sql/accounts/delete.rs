@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use diode_core::api::Uploads;
+use diode_api::Uploads;
 use diode_core::ids::{AccountId, UploadId};
 
 use crate::blobs::BlobKey;

@@ -1,4 +1,4 @@
-use diode_core::api::{LinkedIdentity, Reason};
+use diode_api::{LinkedIdentity, Reason};
 use diode_core::ids::{AccountId, AccountName, Digest};
 
 use super::owners::{CredentialsRow, find, select};

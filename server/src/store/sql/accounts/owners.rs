@@ -1,4 +1,4 @@
-use diode_core::api::{Account, Agreement};
+use diode_api::{Account, Agreement};
 use diode_core::ids::{AccountId, AccountName, Digest};
 
 use super::row::{AccountRow, COLUMNS};

@@ -1,6 +1,6 @@
 //! The row of an account, alone or joined with other rows of the account.
 
-use diode_core::api::{Account, Agreement};
+use diode_api::{Account, Agreement};
 
 use crate::solutions::Damaged;
 use crate::store::sql::fields::{parse, terms_version};

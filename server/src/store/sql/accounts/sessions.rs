@@ -1,4 +1,4 @@
-use diode_core::api::Account;
+use diode_api::Account;
 use diode_core::ids::{AccountId, Digest};
 
 use super::row::{AccountRow, COLUMNS};

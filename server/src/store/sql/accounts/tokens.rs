@@ -1,4 +1,4 @@
-use diode_core::api::{Account, Token};
+use diode_api::{Account, Token};
 use diode_core::ids::{AccountId, Digest, TokenId};
 
 use super::row::{AccountRow, COLUMNS};

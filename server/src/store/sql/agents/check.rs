@@ -1,6 +1,6 @@
 //! Checks that the rows of agents can be read.
 
-use diode_core::api::LeaseState;
+use diode_api::LeaseState;
 use diode_core::ids::{AgentId, LeaseId};
 
 use super::list;

@@ -1,7 +1,7 @@
 //! Measures some problems again when a new driver appears.
 
+use diode_api::{Breadth, Purpose};
 use diode_core::Problem;
-use diode_core::api::{Breadth, Purpose};
 use diode_core::hardware::Hardware;
 use diode_core::ids::HardwareSlug;
 

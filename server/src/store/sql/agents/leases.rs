@@ -1,4 +1,4 @@
-use diode_core::api::{LeaseState, LeaseSummary, Reach, RefusedWork};
+use diode_api::{LeaseState, LeaseSummary, Reach, RefusedWork};
 use diode_core::ids::{AgentId, LeaseId};
 
 use crate::solutions::Damaged;

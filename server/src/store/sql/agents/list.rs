@@ -1,4 +1,4 @@
-use diode_core::api::{Agent, Registration};
+use diode_api::{Agent, Registration};
 use diode_core::hardware::Hardware;
 use diode_core::ids::{AccountId, AgentId, HardwareSlug};
 

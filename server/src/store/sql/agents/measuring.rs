@@ -1,6 +1,6 @@
 use std::collections::{HashMap, HashSet};
 
-use diode_core::api::{Measuring, MeasuringState, Purpose};
+use diode_api::{Measuring, MeasuringState, Purpose};
 use diode_core::ids::{HardwareSlug, ProblemId};
 
 use crate::solutions::Damaged;

@@ -1,4 +1,4 @@
-use diode_core::api::{Breadth, Purpose};
+use diode_api::{Breadth, Purpose};
 use diode_core::ids::LeaseId;
 
 use super::leading::leads;

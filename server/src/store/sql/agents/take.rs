@@ -1,6 +1,6 @@
 use std::collections::HashSet;
 
-use diode_core::api::Ability;
+use diode_api::Ability;
 use diode_core::ids::LeaseId;
 
 use super::leases::{expire, see};

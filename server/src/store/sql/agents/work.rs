@@ -1,6 +1,6 @@
 use std::collections::HashSet;
 
-use diode_core::api::Purpose;
+use diode_api::Purpose;
 use diode_core::ids::{AccountId, HardwareSlug, ProblemId, UploadId};
 use diode_core::{KernelVariant, Problem};
 

@@ -1,4 +1,4 @@
-use diode_core::api::{ContributionState, ModelSummary};
+use diode_api::{ContributionState, ModelSummary};
 use diode_core::ids::{JobId, ModelId};
 
 use crate::store::contributions::ContributionFilter;

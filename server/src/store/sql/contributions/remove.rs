@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use diode_core::api::{ContributionState, ModelSource, ModelSummary, Uploads};
+use diode_api::{ContributionState, ModelSource, ModelSummary, Uploads};
 use diode_core::ids::{AccountId, HardwareSlug};
 
 use super::read;

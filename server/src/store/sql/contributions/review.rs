@@ -1,6 +1,4 @@
-use diode_core::api::{
-    Contribution, ContributionState, Job, ModelSource, ModelSummary, Review, ReviewAction,
-};
+use diode_api::{Contribution, ContributionState, Job, ModelSource, ModelSummary, Review, ReviewAction};
 
 use super::read;
 use crate::store::contributions::ReviewRefused;

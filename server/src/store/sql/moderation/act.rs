@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use diode_core::api::{Moderation, ModerationAction, ModerationSubject, Reason, Standing};
+use diode_api::{Moderation, ModerationAction, ModerationSubject, Reason, Standing};
 use diode_core::hardware::Facts;
 use diode_core::ids::{AccountId, AccountName, AgentId, HardwareSlug, UploadId};
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use diode_core::api::HardwareMerge;
+use diode_api::HardwareMerge;
 use diode_core::hardware::find as listed;
 use diode_core::ids::HardwareSlug;
 

@@ -1,6 +1,6 @@
 //! What users reported.
 
-use diode_core::api::{NewReport, Report};
+use diode_api::{NewReport, Report};
 use diode_core::ids::AccountId;
 
 use crate::solutions::Damaged;

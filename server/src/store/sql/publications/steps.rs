@@ -1,6 +1,6 @@
 //! The steps in the history of a hardware's models. The hardware is locked during each step.
 
-use diode_core::api::{
+use diode_api::{
     ModelSource, ModelState, ModelSummary, ModelType, NewPublication, Publication, PublicationAction,
 };
 use diode_core::hardware::Hardware;

@@ -1,6 +1,6 @@
 //! Trainings that the server asks for by itself.
 
-use diode_core::api::{Job, JobRequest, ModelSource, ModelType};
+use diode_api::{Job, JobRequest, ModelSource, ModelType};
 
 use crate::store::error::StoreResult;
 use crate::store::publications::Due;

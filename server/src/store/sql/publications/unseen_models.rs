@@ -1,6 +1,6 @@
 //! The models of cross-validations. Each is stored with the model of its training.
 
-use diode_core::api::ModelSummary;
+use diode_api::ModelSummary;
 use diode_core::ids::ModelId;
 
 use crate::store::error::StoreResult;

@@ -1,6 +1,6 @@
 //! Queues the job that makes a snapshot, and adds a snapshot whose files are stored.
 
-use diode_core::api::{Job, NewSnapshot};
+use diode_api::{Job, NewSnapshot};
 use diode_core::ids::AccountId;
 
 use crate::store::error::StoreResult;

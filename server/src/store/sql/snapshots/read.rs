@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use diode_core::api::{SnapshotFile, SnapshotName, SnapshotState, SnapshotSummary, SnapshotUpload};
+use diode_api::{SnapshotFile, SnapshotName, SnapshotState, SnapshotSummary, SnapshotUpload};
 use diode_core::hardware::Hardware;
 use diode_core::ids::{Digest, HardwareSlug, ModelId, UploadId};
 

@@ -1,6 +1,6 @@
 //! Removes the files of snapshots. The rows stay, so that people who follow a citation learn the reason.
 
-use diode_core::api::{Reason, SnapshotName};
+use diode_api::{Reason, SnapshotName};
 use diode_core::ids::UploadId;
 
 use crate::blobs::{BlobKey, BlobKind};

@@ -1,6 +1,6 @@
 use std::collections::HashMap;
 
-use diode_core::api::HardwareContributor;
+use diode_api::HardwareContributor;
 use diode_core::ids::HardwareSlug;
 
 use crate::solutions::Damaged;

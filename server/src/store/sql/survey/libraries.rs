@@ -1,4 +1,4 @@
-use diode_core::api::{LibraryOn, LibraryUse};
+use diode_api::{LibraryOn, LibraryUse};
 use diode_core::ids::UploadId;
 
 use crate::solutions::Damaged;

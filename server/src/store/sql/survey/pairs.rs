@@ -1,7 +1,7 @@
 //! The board entries of one hardware, alone, and in pairs with the entries of another hardware.
 
+use diode_api::{Kernels, MethodOn, ProblemFilter, TimedConfig};
 use diode_core::Config;
-use diode_core::api::{Kernels, MethodOn, ProblemFilter, TimedConfig};
 use diode_core::ids::{HardwareSlug, ProblemId};
 
 use crate::solutions::Damaged;

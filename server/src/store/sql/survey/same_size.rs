@@ -1,4 +1,4 @@
-use diode_core::api::NearestProblem;
+use diode_api::NearestProblem;
 use diode_core::ids::HardwareSlug;
 use diode_core::table::distance;
 use diode_core::{Layout, Method, Op, Problem};

@@ -1,5 +1,5 @@
+use diode_api::ProblemFilter;
 use diode_core::Config;
-use diode_core::api::ProblemFilter;
 use diode_core::ids::HardwareSlug;
 
 use crate::size_map::SizedProblem;

@@ -1,4 +1,4 @@
-use diode_core::api::{HardwareReceipt, SolutionSource};
+use diode_api::{HardwareReceipt, SolutionSource};
 
 use crate::solutions::Damaged;
 use crate::store::error::StoreResult;

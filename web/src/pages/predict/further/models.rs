@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
+use diode_api::{ModelState, ModelSummary};
 use diode_core::Problem;
-use diode_core::api::{ModelState, ModelSummary};
 use diode_core::hardware::fits;
 use diode_model::{Model, Ranker};
 use diode_ranking::shortlist;

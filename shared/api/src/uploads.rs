@@ -1,8 +1,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::{LibraryVersion, UploadLicence};
-use crate::ids::{AccountName, Digest, HardwareSlug, UploadId};
-use crate::named_enum::named_enum;
+use diode_core::ids::{AccountName, Digest, HardwareSlug, UploadId};
+use diode_core::named_enum::named_enum;
+use diode_core::physics::SetApartReason;
 
 /// The most bytes of an upload. A collection of 209 problems with 1,534 configs each takes 57 MB in
 /// torch-diode's MessagePack and 0.5 MB in our format.
@@ -102,16 +103,6 @@ pub struct HardwareReceipt {
     /// When the collection began, if the file says it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collected_at: Option<String>,
-}
-
-named_enum! {
-    /// Why some timings of an upload are not stored.
-    SetApartReason("reason") {
-        /// Shorter than the hardware's peak arithmetic and bandwidth allow.
-        BelowFloor = "below-floor",
-        /// The hardware cannot launch such a kernel.
-        Infeasible = "infeasible",
-    }
 }
 
 /// Timings that were not stored for one reason.

@@ -1,7 +1,7 @@
 use serde::{Deserialize, Serialize};
 
-use crate::KernelVariant;
-use crate::ids::{AccountName, Digest};
+use diode_core::KernelVariant;
+use diode_core::ids::{AccountName, Digest};
 
 /// The most bytes of a kernel pack: a hundred times the size of the full space for one variant.
 pub const MAX_PACK_BYTES: u64 = 1 << 30;

@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::evaluation::KeptReport;
 use super::moderation::{Reason, one_line};
-use crate::Invalid;
-use crate::ids::{AccountName, JobId, ModelId};
-use crate::named_enum::named_enum;
+use crate::models::KeptReport;
+use diode_core::Invalid;
+use diode_core::ids::{AccountName, JobId, ModelId};
+use diode_core::named_enum::named_enum;
 
 /// The most bytes of a contributed model: three times the size of the largest model that comes with Diode.
 /// Larger models would take long to evaluate.

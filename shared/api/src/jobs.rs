@@ -1,9 +1,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::{ModelType, SnapshotName};
-use crate::ids::{HardwareSlug, JobId, ModelId};
-use crate::named_enum::named_enum;
-use crate::{Heuristic, Method};
+use diode_core::ids::{HardwareSlug, JobId, ModelId};
+use diode_core::named_enum::named_enum;
+use diode_core::{Heuristic, Method};
 
 named_enum! {
     /// What a job does.

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::api::{MAX_UPLOAD_BYTES, MAX_UPLOAD_PROBLEMS, SetApart, SetApartReason};
-use crate::hardware::Facts;
-use crate::{Dataset, Invalid, Solution, physics};
+use crate::{MAX_UPLOAD_BYTES, MAX_UPLOAD_PROBLEMS, SetApart, SetApartReason};
+use diode_core::hardware::Facts;
+use diode_core::{Dataset, Invalid, Solution, physics};
 
 /// What a server would store of a dataset.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -119,9 +119,9 @@ impl UploadCheck {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hardware::find;
-    use crate::{Config, ConfigDictionary, DType, Method, Op, Problem, ProblemFields, Provenance, Tile};
-    use crate::{ConfigIndex, TimeColumn};
+    use diode_core::hardware::find;
+    use diode_core::{Config, ConfigDictionary, DType, Method, Op, Problem, ProblemFields, Provenance, Tile};
+    use diode_core::{ConfigIndex, TimeColumn};
 
     /// Two problems of 4096³ with these times.
     fn dataset(nanos: [&[u64]; 2]) -> Dataset {

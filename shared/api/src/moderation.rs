@@ -1,9 +1,9 @@
 use serde::{Deserialize, Serialize};
 
-use crate::Invalid;
-use crate::hardware::is_stray;
-use crate::ids::{AccountName, AgentId, HardwareSlug, UploadId};
-use crate::named_enum::named_enum;
+use diode_core::Invalid;
+use diode_core::hardware::is_stray;
+use diode_core::ids::{AccountName, AgentId, HardwareSlug, UploadId};
+use diode_core::named_enum::named_enum;
 
 named_enum! {
     /// What an administrator does with uploads.

@@ -1,0 +1,37 @@
+//! The messages between the server and its clients, in one module per resource. Lists are pages.
+//! All errors have the same form. Times are in microseconds.
+#![forbid(unsafe_code)]
+
+mod accounts;
+mod agents;
+pub mod bibtex;
+mod boards;
+mod common;
+mod compare;
+mod contributions;
+mod hardware;
+mod jobs;
+mod kernels;
+mod models;
+mod moderation;
+mod problems;
+pub mod query;
+mod snapshots;
+pub mod upload_check;
+mod uploads;
+
+pub use accounts::*;
+pub use agents::*;
+pub use boards::*;
+pub use common::*;
+pub use compare::*;
+pub use contributions::*;
+pub use diode_core::physics::SetApartReason;
+pub use hardware::*;
+pub use jobs::*;
+pub use kernels::*;
+pub use models::*;
+pub use moderation::*;
+pub use problems::*;
+pub use snapshots::*;
+pub use uploads::*;
