@@ -6,9 +6,9 @@ use std::fmt::Write as _;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
+use crate::commands;
 use crate::predecessor::flags::accept_search_mode;
-use crate::predecessor::leading_flags;
-use crate::{commands, predecessor};
+use crate::predecessor::{self, leading_flags};
 
 /// Community GPU matmul knowledge: measure it, share it, learn from it
 #[derive(Debug, Parser)]
@@ -36,7 +36,7 @@ enum Command {
     Agent(commands::agent::Agent),
     Want(commands::want::Want),
     Login(commands::login::Login),
-    Logout(commands::logout::Logout),
+    Logout(commands::login::Logout),
     Upload(commands::upload::Upload),
     Datasets(commands::datasets::Datasets),
     Models(commands::models::Models),
@@ -51,9 +51,9 @@ enum Command {
     Predict(commands::predict::Predict),
     Completions(commands::completions::Completions),
     #[command(hide = true)]
-    MeasureWorker(commands::measure_worker::MeasureWorker),
+    MeasureWorker(commands::measure::MeasureCpu),
     #[command(hide = true)]
-    MeasureGpu(commands::measure_gpu::MeasureGpu),
+    MeasureGpu(commands::measure::MeasureGpu),
 }
 
 /// What `diode --help` lists, grouped by purpose.

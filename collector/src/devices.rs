@@ -6,8 +6,158 @@
 
 pub(crate) mod cpu;
 pub(crate) mod gpu;
-pub(crate) mod measured;
 mod measuring_process;
-pub(crate) mod meter;
-mod samples;
 pub(crate) mod simulated;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use anyhow::bail;
+use diode_core::stats::integer_quantile;
+use diode_core::{Config, FailureReason, Method, Problem};
+
+/// One device, with a measuring process of its own.
+pub(crate) trait Meter: Send {
+    /// The method by which the device takes times.
+    fn method(&self) -> Method;
+
+    /// Makes the device use these kernel packs only. Returns the node's facts with the new packs.
+    fn use_packs(
+        &mut self,
+        _packs: &[PathBuf],
+        _abandon: &dyn Fn() -> bool,
+    ) -> anyhow::Result<BTreeMap<String, String>> {
+        bail!("this device launches no kernels from packs")
+    }
+
+    /// What may keep the device from measuring, read between two problems.
+    fn surroundings(&self) -> Surroundings {
+        Surroundings::default()
+    }
+
+    /// Releases the device until the next problem.
+    fn let_go(&mut self) {}
+
+    /// Takes the device again after [`Self::let_go`] or a failure. Gives up once `abandon` is true.
+    fn take_again(&mut self, _abandon: &dyn Fn() -> bool) -> anyhow::Result<()> {
+        Ok(())
+    }
+
+    /// Times configs on a problem. Gives up once `abandon` is true.
+    fn measure(
+        &mut self,
+        problem: &Problem,
+        configs: &[Config],
+        abandon: &dyn Fn() -> bool,
+    ) -> anyhow::Result<Outcome>;
+}
+
+/// The device cannot take up work again now. It may later, for example after a reset of its driver.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct NotReady(pub(crate) String);
+
+/// What may keep a device from measuring. `None` if the device does not state it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Surroundings {
+    /// How many other processes compute on the device.
+    pub(crate) others: Option<usize>,
+    pub(crate) celsius: Option<u32>,
+    /// Whether heat or the power supply holds the device's clocks down.
+    pub(crate) slowed: bool,
+}
+
+/// The outcome of a problem.
+pub(crate) enum Outcome {
+    Measured {
+        measured: MeasuredConfigs,
+        quality: Quality,
+    },
+    /// This device or its kernels cannot compute the problem.
+    Refused(String),
+    Abandoned,
+}
+
+/// How well the device could measure a problem.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Quality {
+    /// Whether the best configs had to be measured again and still disagreed the last time.
+    pub(crate) disturbed: bool,
+    /// Nanoseconds that the GPU spent in kernels (`busy_ns`), and that measuring took in all
+    /// (`wall_ns`).
+    pub(crate) busy_ns: u64,
+    pub(crate) wall_ns: u64,
+    /// How often a launch may have come too late and kept the GPU waiting. Such a launch is timed
+    /// again, a few times at most.
+    pub(crate) late: u32,
+    /// Whether the power limit held the clocks down.
+    pub(crate) power_capped: bool,
+}
+
+/// The times or the failure of every config of a problem.
+#[derive(Debug, Default)]
+pub(crate) struct MeasuredConfigs {
+    pub(crate) timed: Vec<(Config, Samples)>,
+    pub(crate) failed: Vec<(Config, FailureReason)>,
+}
+
+impl MeasuredConfigs {
+    /// The same failure for every config.
+    pub(crate) fn all_failed(configs: &[Config], reason: FailureReason) -> Self {
+        Self { timed: Vec::new(), failed: configs.iter().map(|config| (*config, reason)).collect() }
+    }
+
+    /// The shortest median time so far.
+    pub(crate) fn best(&self) -> Option<u64> {
+        self.timed.iter().filter_map(|(_, samples)| samples.median()).min()
+    }
+}
+
+/// The measured times in nanoseconds, in any order.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Samples(Vec<u64>);
+
+impl Samples {
+    pub(crate) fn add(&mut self, nanos: impl IntoIterator<Item = u64>) {
+        self.0.extend(nanos);
+        self.0.sort_unstable();
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The middle value, or the mean of the two middle values. `None` if there are none.
+    pub(crate) fn median(&self) -> Option<u64> {
+        integer_quantile(&self.0, 2, 4)
+    }
+
+    pub(crate) fn minimum(&self) -> Option<u64> {
+        self.0.first().copied()
+    }
+
+    /// The interquartile range. It is 0 for a single repeat.
+    pub(crate) fn spread(&self) -> u64 {
+        let quartile = |part| integer_quantile(&self.0, part, 4);
+        quartile(3).zip(quartile(1)).map_or(0, |(upper, lower)| upper - lower)
+    }
+}
+
+#[cfg(test)]
+mod samples_tests {
+    use super::*;
+
+    #[test]
+    fn medians_and_spreads() {
+        let of = |values: &[u64]| {
+            let mut samples = Samples::default();
+            samples.add(values.iter().copied());
+            (samples.median(), samples.spread(), samples.minimum())
+        };
+        assert_eq!(of(&[]), (None, 0, None));
+        assert_eq!(of(&[7]), (Some(7), 0, Some(7)));
+        assert_eq!(of(&[30, 10]), (Some(20), 10, Some(10)));
+        assert_eq!(of(&[50, 10, 30, 20, 40]), (Some(30), 20, Some(10)));
+        assert_eq!(of(&[100, 1, 2, 3]), (Some(2), 26, Some(1)));
+    }
+}

@@ -2,9 +2,7 @@
 
 pub(crate) mod arguments;
 pub(crate) mod datasets;
+pub(crate) mod generator;
 pub(crate) mod models;
 pub(crate) mod problems;
-pub(crate) mod selection;
-pub(crate) mod shipped;
-pub(crate) mod space;
 pub(crate) mod tables;

@@ -1,24 +1,15 @@
 //! Kernel packs: which kernels they hold, how kernels are named, and how they are compiled.
 
-mod amdgpu;
 mod build;
-mod built_on_node;
-mod cache;
 mod compiler;
-mod compilers;
-mod parts;
+mod packs;
 mod plan;
-mod python;
-mod request;
 pub(crate) mod support;
-mod usable_variants;
 pub(crate) mod variant;
 
-pub(crate) use build::{Build, Summary, build};
-pub(crate) use built_on_node::build_here;
-pub(crate) use cache::{PackCache, used};
-pub(crate) use plan::{Plan, hardware_of};
-pub(crate) use usable_variants::{Held, held};
+pub(crate) use build::{Build, Summary, build, build_here};
+pub(crate) use packs::{NoPack, PackCache, Wanted, find, packs, pull};
+pub(crate) use plan::{Held, Plan, hardware_of, held};
 pub(crate) use variant::{problems_of, tile_of};
 
 /// The layout and the meaning of a kernel's arguments. A backend launches only packs that state the

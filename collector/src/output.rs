@@ -21,7 +21,6 @@ macro_rules! tell {
 
 pub(crate) mod files;
 pub(crate) mod log;
-pub(crate) mod progress;
 
 use std::borrow::Cow;
 use std::fmt::Write as _;

@@ -1,27 +1,22 @@
 //! The Diode server that commands use: its address, how to reach it, and the token to send to it.
 
-mod address;
 mod client;
 mod download;
-mod packs;
-mod rehearsal;
-mod send;
 mod terms;
-mod token_file;
-mod versions;
 
-pub(crate) use address::Address;
-pub(crate) use client::{Answer, Client, judge, refusal, retry_after, wait_for};
-pub(crate) use download::Download;
-pub(crate) use packs::{NoPack, packs, pull};
-pub(crate) use rehearsal::{Rehearsed, rehearse};
-pub(crate) use send::send;
-pub(crate) use terms::{Consent, TermsArgs, terms_of};
-pub(crate) use token_file::{TokenFile, checked as checked_token};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 
-use std::path::PathBuf;
-
+use anyhow::{Context, bail};
 use clap::Args;
+
+use crate::failure::Usage;
+
+pub(crate) use crate::server::client::{Answer, Client, judge, refusal, retry_after, send, wait_for};
+pub(crate) use crate::server::download::Download;
+pub(crate) use crate::server::terms::{Consent, TermsArgs, terms_of};
 
 /// Which server, and how to reach it.
 #[derive(Debug, Args)]
@@ -74,7 +69,7 @@ impl ServerArgs {
     /// login` writes.
     pub(crate) fn client(&self) -> anyhow::Result<Client> {
         let client = self.stranger()?;
-        let token = match token_file::from_environment()? {
+        let token = match from_environment()? {
             Some(token) => Some(token),
             None => TokenFile::find().map(|file| file.token(client.address())).transpose()?.flatten(),
         };
@@ -82,5 +77,213 @@ impl ServerArgs {
             Some(token) => client.with_token(token),
             None => Ok(client),
         }
+    }
+}
+
+/// The address of a server: a scheme and a name, without a slash at the end.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Address(String);
+
+impl Address {
+    pub(crate) fn parse(given: &str) -> Result<Self, Usage> {
+        let refuse =
+            |expected: &str| Err(Usage::new(format!("--server: got `{given}`, expected {expected}")));
+        let Some(rest) = given.strip_prefix("http://").or_else(|| given.strip_prefix("https://")) else {
+            return refuse("an address that begins with http:// or https://");
+        };
+        let address = given.trim_end_matches('/');
+        if rest.trim_end_matches('/').is_empty()
+            || rest.contains(['?', '#', '@'])
+            || rest.contains(char::is_whitespace)
+        {
+            return refuse("a scheme and a name alone, such as https://diode.example.org");
+        }
+        Ok(Self(address.to_owned()))
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether nobody can read a request on its way, because it is encrypted or stays on this
+    /// machine.
+    pub(crate) fn is_private(&self) -> bool {
+        let Some(rest) = self.0.strip_prefix("http://") else { return true };
+        let authority = rest.split('/').next().unwrap_or_default();
+        let host = match authority.strip_prefix('[') {
+            Some(rest) => rest.split(']').next().unwrap_or_default(),
+            None => authority.split(':').next().unwrap_or_default(),
+        };
+        let address: Option<std::net::IpAddr> = host.parse().ok();
+        host == "localhost" || address.is_some_and(|address| address.is_loopback())
+    }
+}
+
+impl std::fmt::Display for Address {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The file with a token for each server. Only its owner may read it.
+pub(crate) struct TokenFile(PathBuf);
+
+/// The contents of the file: tokens by the servers' addresses.
+type Tokens = BTreeMap<String, String>;
+
+impl TokenFile {
+    /// The user's file. `None` if the system names no folder for a user's settings.
+    pub(crate) fn find() -> Option<Self> {
+        let given = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let base = given("XDG_CONFIG_HOME").or_else(|| given("HOME").map(|home| home.join(".config")));
+        base.map(|base| Self(base.join("diode").join("tokens.json")))
+    }
+
+    /// The user's file, for commands that need it.
+    pub(crate) fn needed() -> anyhow::Result<Self> {
+        Self::find().context("neither XDG_CONFIG_HOME nor HOME is set, so there is no place for the token")
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// The token for a server, if there is one.
+    pub(crate) fn token(&self, server: &Address) -> anyhow::Result<Option<String>> {
+        let token = self.read()?.remove(server.as_str());
+        token.map(|token| checked_token(token, &self.0.display().to_string())).transpose()
+    }
+
+    /// Stores a token for a server. It replaces an earlier token.
+    pub(crate) fn keep(&self, server: &Address, token: &str) -> anyhow::Result<()> {
+        let mut tokens = self.read()?;
+        tokens.insert(server.as_str().to_owned(), token.to_owned());
+        self.write(&tokens)
+    }
+
+    /// Forgets the token for a server.
+    pub(crate) fn forget(&self, server: &Address) -> anyhow::Result<()> {
+        let mut tokens = self.read()?;
+        tokens.remove(server.as_str());
+        self.write(&tokens)
+    }
+
+    fn read(&self) -> anyhow::Result<Tokens> {
+        let path = self.0.display();
+        let text = match fs::read_to_string(&self.0) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Tokens::new()),
+            other => other.with_context(|| format!("cannot read {path}"))?,
+        };
+        self.refuse_shared()?;
+        // The error must not repeat the contents of the file.
+        serde_json::from_str(&text).map_err(|_| {
+            anyhow::anyhow!("{path}: expected what `diode login` writes; remove it and log in again")
+        })
+    }
+
+    #[cfg(unix)]
+    fn refuse_shared(&self) -> anyhow::Result<()> {
+        use std::os::unix::fs::PermissionsExt as _;
+        let path = self.0.display();
+        let mode = fs::metadata(&self.0).with_context(|| format!("cannot read {path}"))?.permissions().mode();
+        if mode & 0o077 != 0 {
+            bail!("{path}: others may read it ({:o}); run `chmod 600 {path}`", mode & 0o777);
+        }
+        Ok(())
+    }
+
+    #[cfg(not(unix))]
+    fn refuse_shared(&self) -> anyhow::Result<()> {
+        Ok(())
+    }
+
+    fn write(&self, tokens: &Tokens) -> anyhow::Result<()> {
+        let unwritable = || format!("cannot write {}", self.0.display());
+        if let Some(folder) = self.0.parent() {
+            fs::create_dir_all(folder).with_context(unwritable)?;
+        }
+        let text = serde_json::to_vec_pretty(tokens).context("cannot encode the tokens as JSON")?;
+        diode_formats::write_privately(&self.0, &text).with_context(unwritable)
+    }
+}
+
+/// The token in `DIODE_TOKEN`.
+fn from_environment() -> anyhow::Result<Option<String>> {
+    match std::env::var("DIODE_TOKEN") {
+        Err(std::env::VarError::NotPresent) => Ok(None),
+        Ok(token) if token.is_empty() => Ok(None),
+        Ok(token) => checked_token(token, "DIODE_TOKEN").map(Some),
+        Err(std::env::VarError::NotUnicode(_)) => checked_token(String::new(), "DIODE_TOKEN").map(Some),
+    }
+}
+
+/// Refuses a text that is not a token, before it is sent anywhere.
+pub(crate) fn checked_token(token: String, place: &str) -> anyhow::Result<String> {
+    let plain = |rest: &str| rest.len() == 64 && rest.bytes().all(|b| b.is_ascii_hexdigit());
+    if token.strip_prefix("diode_").is_some_and(plain) {
+        return Ok(token);
+    }
+    Err(Usage::new(format!(
+        "{place}: expected a token, `diode_` and 64 hex digits; get one by `diode login`"
+    ))
+    .into())
+}
+
+#[cfg(test)]
+mod address_tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_a_scheme_and_a_name() {
+        assert_eq!(Address::parse("https://d.example/").unwrap().as_str(), "https://d.example");
+        for bad in ["d.example", "ftp://d", "http://", "http://a@b", "https://d?token=x", "https://d e"] {
+            assert!(Address::parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn only_encrypted_and_local_ways_are_private() {
+        for private in
+            ["https://d.example", "http://localhost:8080", "http://127.0.0.1:1", "http://[::1]:8080"]
+        {
+            assert!(Address::parse(private).unwrap().is_private(), "{private}");
+        }
+        for open in
+            ["http://d.example", "http://10.0.0.1:8080", "http://localhost.d.example", "http://127.0.0.1.d"]
+        {
+            assert!(!Address::parse(open).unwrap().is_private(), "{open}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod token_file_tests {
+    use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn tokens_are_kept_per_server_and_for_their_owner_only() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let file = TokenFile(folder.path().join("diode/tokens.json"));
+        let (here, there) =
+            (Address::parse("http://localhost:1").unwrap(), Address::parse("https://d").unwrap());
+        assert_eq!(file.token(&here).unwrap(), None);
+        let token = format!("diode_{}", "0".repeat(64));
+        file.keep(&here, &token).unwrap();
+        assert_eq!((file.token(&here).unwrap(), file.token(&there).unwrap()), (Some(token), None));
+        assert_eq!(fs::metadata(file.path()).unwrap().permissions().mode() & 0o777, 0o600);
+        file.forget(&here).unwrap();
+        assert_eq!(file.token(&here).unwrap(), None);
+
+        fs::set_permissions(file.path(), fs::Permissions::from_mode(0o644)).unwrap();
+        let error = file.token(&here).unwrap_err().to_string();
+        assert!(error.contains("chmod 600"), "{error}");
+    }
+
+    #[test]
+    fn what_is_no_token_is_not_repeated() {
+        let error = checked_token("my password".to_owned(), "DIODE_TOKEN").unwrap_err();
+        assert!(error.is::<Usage>() && !error.to_string().contains("my password"), "{error}");
     }
 }

@@ -1,13 +1,14 @@
 //! Statistics about datasets.
 
-mod groups;
-pub(crate) mod quality;
-mod words;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
-use diode_core::{Config, Dataset, Problem, Solution, Tflops};
+use diode_core::hardware::roofline;
+use diode_core::stats::upper_median;
+use diode_core::{Config, DType, Dataset, FailureReason, Method, Op, Problem, Solution, Tflops};
 use serde::Serialize;
 
-use groups::{SolutionGroup, groups};
+use crate::output;
 
 /// What `stats` prints as JSON.
 #[derive(Serialize)]
@@ -40,7 +41,7 @@ impl Report {
     }
 
     pub(crate) fn in_words(&self) -> String {
-        words::report(self)
+        report(self)
     }
 }
 
@@ -56,5 +57,267 @@ impl Fastest {
             time_us: time.0,
             tflops: Tflops::from_work(solution.problem.flops(), time).0,
         })
+    }
+}
+
+/// Solutions that may be compared with each other.
+#[derive(Serialize)]
+struct SolutionGroup {
+    pub(crate) hardware: String,
+    pub(crate) op: Op,
+    pub(crate) dtype: DType,
+    pub(crate) method: Method,
+    pub(crate) problems: usize,
+    pub(crate) timings: usize,
+    pub(crate) failures: usize,
+    pub(crate) failures_by_reason: BTreeMap<FailureReason, usize>,
+    pub(crate) best_tflops: Option<f64>,
+    /// The highest share of the roofline that a problem reaches: the roofline's time / the
+    /// problem's best time. null if the hardware's peaks are not known.
+    pub(crate) best_roofline_share: Option<f64>,
+    /// The median of (interquartile range / time) over near-best times, where known.
+    pub(crate) noise: Option<f64>,
+    /// The comparison with the vendor's library, over the problems on which both were timed.
+    pub(crate) library: Option<Library>,
+}
+
+/// The library compared with the best Triton config of each problem.
+#[derive(Serialize)]
+struct Library {
+    /// Problems with both times.
+    pub(crate) problems: usize,
+    pub(crate) library_wins: usize,
+    /// The geometric mean of the library's time / the best Triton time.
+    pub(crate) time_ratio: f64,
+}
+
+/// The counts of a group so far.
+#[derive(Default)]
+struct Tally {
+    problems: usize,
+    timings: usize,
+    reasons: BTreeMap<FailureReason, usize>,
+    best_tflops: Option<f64>,
+    best_share: Option<f64>,
+    spreads: Vec<f64>,
+    library_ratios: Vec<f64>,
+}
+
+fn groups(datasets: &[Dataset]) -> Vec<SolutionGroup> {
+    let mut tallies: BTreeMap<(String, Op, DType, Method), Tally> = BTreeMap::new();
+    for dataset in datasets {
+        for solution in &dataset.solutions {
+            let p = &solution.problem;
+            let key = (dataset.hardware.slug.to_string(), p.op, p.a_dtype, solution.method);
+            tallies.entry(key).or_default().add(dataset, solution);
+        }
+    }
+    tallies
+        .into_iter()
+        .map(|((hardware, op, dtype, method), tally)| tally.group(hardware, op, dtype, method))
+        .collect()
+}
+
+impl Tally {
+    fn add(&mut self, dataset: &Dataset, solution: &Solution) {
+        self.problems += 1;
+        self.timings += solution.configs.len();
+        for failure in &solution.failures {
+            *self.reasons.entry(failure.reason).or_default() += 1;
+        }
+        if let Some(row) = solution.times.fastest() {
+            let time = solution.times.nanos(row).micros();
+            raise(&mut self.best_tflops, Tflops::from_work(solution.problem.flops(), time).0);
+            let tf32 = dataset.configs.get(solution.configs[row]).rounds_to_tf32();
+            let facts = dataset.hardware.facts.as_ref();
+            if let Some(bound) = facts.and_then(|facts| roofline(facts, &solution.problem, tf32)) {
+                raise(&mut self.best_share, bound.0 / time.0);
+            }
+        }
+        self.spreads.extend(spreads_within_5_percent(solution));
+        self.library_ratios.extend(library_ratio(dataset, solution));
+    }
+
+    fn group(mut self, hardware: String, op: Op, dtype: DType, method: Method) -> SolutionGroup {
+        SolutionGroup {
+            hardware,
+            op,
+            dtype,
+            method,
+            problems: self.problems,
+            timings: self.timings,
+            failures: self.reasons.values().sum(),
+            failures_by_reason: self.reasons,
+            best_tflops: self.best_tflops,
+            best_roofline_share: self.best_share,
+            noise: upper_median(&mut self.spreads),
+            library: library(&self.library_ratios),
+        }
+    }
+}
+
+fn raise(best: &mut Option<f64>, value: f64) {
+    *best = Some(best.map_or(value, |best| best.max(value)));
+}
+
+fn library(ratios: &[f64]) -> Option<Library> {
+    let logarithms: f64 = ratios.iter().map(|ratio| ratio.ln()).sum();
+    (!ratios.is_empty()).then(|| Library {
+        problems: ratios.len(),
+        library_wins: ratios.iter().filter(|&&ratio| ratio < 1.0).count(),
+        time_ratio: (logarithms / ratios.len() as f64).exp(),
+    })
+}
+
+/// A config within this factor of its problem's best counts as near-best.
+const CHOICE_FACTOR: f64 = 1.05;
+/// The fewest launches whose quartiles mean something.
+const MIN_REPEATS: u32 = 5;
+
+/// The interquartile range / the time, for each time within 5 % of the best.
+pub(crate) fn spreads_within_5_percent(solution: &Solution) -> Vec<f64> {
+    let (Some(spread), Some(best)) = (&solution.spread_ns, solution.times.fastest()) else {
+        return Vec::new();
+    };
+    let limit = solution.times.nanos(best).0 * CHOICE_FACTOR;
+    let repeated = |row: usize| solution.repeats.as_ref().is_none_or(|repeats| repeats[row] >= MIN_REPEATS);
+    let rows = (0..solution.times.len()).map(|row| (row, solution.times.nanos(row).0));
+    rows.filter(|&(row, time)| time <= limit && repeated(row))
+        .map(|(row, time)| spread[row] as f64 / time)
+        .collect()
+}
+
+/// The library's time / the best Triton time. If this Triton config rounds to TF32, so does the library. `None` if
+/// the problem lacks either time.
+pub(crate) fn library_ratio(dataset: &Dataset, solution: &Solution) -> Option<f64> {
+    let rows = || {
+        let configs = solution.configs.iter().map(|index| dataset.configs.get(*index));
+        configs.zip(solution.times.iter_nanos().map(|time| time.0))
+    };
+    let triton = rows().filter(|(config, _)| !config.is_library());
+    let (config, best) = triton.min_by(|a, b| a.1.total_cmp(&b.1))?;
+    let library = Config::library(config.rounds(&solution.problem));
+    let (_, time) = rows().find(|(config, _)| **config == library)?;
+    Some(time / best)
+}
+
+fn report(report: &Report) -> String {
+    let groups: Vec<Vec<String>> = report.groups.iter().map(group).collect();
+    let rows: Vec<Vec<String>> = report.fastest.iter().map(fastest).collect();
+    let header = [
+        "hardware",
+        "op",
+        "dtype",
+        "method",
+        "problems",
+        "timings",
+        "failures",
+        "best rate",
+        "of roofline",
+        "noise",
+    ];
+    let summary = output::table(&header, &groups, 4);
+    let details: String = report.groups.iter().map(details).collect();
+    let mut text = format!("Format: {}\n\n{summary}{details}", report.format);
+    if !rows.is_empty() {
+        let header = ["hardware", "op", "dtype", "best config", "M×N×K", "time", "rate"];
+        text.push('\n');
+        text.push_str(&output::table(&header, &rows, 4));
+    }
+    text
+}
+
+fn group(g: &SolutionGroup) -> Vec<String> {
+    let percent = |share: Option<f64>| {
+        share.map_or("–".to_owned(), |share| format!("{} %", output::significant(100.0 * share)))
+    };
+    vec![
+        g.hardware.clone(),
+        g.op.to_string(),
+        g.dtype.to_string(),
+        g.method.to_string(),
+        g.problems.to_string(),
+        g.timings.to_string(),
+        g.failures.to_string(),
+        g.best_tflops.map_or("none".to_owned(), output::rate),
+        percent(g.best_roofline_share),
+        percent(g.noise),
+    ]
+}
+
+/// Figures that only some groups have.
+fn details(g: &SolutionGroup) -> String {
+    let mut text = String::new();
+    let name = format!("{} {} {} {}", g.hardware, g.op, g.dtype, g.method);
+    // Writing to a String cannot fail.
+    if !g.failures_by_reason.is_empty() {
+        let reasons = g.failures_by_reason.iter().map(|(reason, count)| format!("{count} {reason}"));
+        let _ = writeln!(text, "\nFailures of {name}: {}", reasons.collect::<Vec<_>>().join(", "));
+    }
+    if let Some(library) = &g.library {
+        let _ = writeln!(
+            text,
+            "\nLibrary against the best Triton config of {name}: wins {} of {}, {} of its time in the geometric mean",
+            library.library_wins,
+            output::count(library.problems, "problem"),
+            output::significant(library.time_ratio),
+        );
+    }
+    text
+}
+
+fn fastest(f: &Fastest) -> Vec<String> {
+    let p = &f.problem;
+    vec![
+        f.hardware.clone(),
+        p.op.to_string(),
+        p.a_dtype.to_string(),
+        f.config.label(),
+        p.dims(),
+        output::duration(f.time_us),
+        output::rate(f.tflops),
+    ]
+}
+
+#[cfg(test)]
+mod groups_tests {
+    use diode_core::hardware::Hardware;
+    use diode_core::{Config, ConfigIndex, Failure, Problem, ProblemFields, Provenance, Tile, TimeColumn};
+
+    use super::*;
+
+    #[test]
+    fn counts_noise_and_the_library_are_per_method() {
+        let problem =
+            Problem::new(ProblemFields::plain(Op::Mm, 1, 4096, 4096, 4096, DType::BFloat16)).unwrap();
+        let solution = |method, nanos: Vec<u64>, spread: Option<Vec<u64>>| Solution {
+            problem: problem.clone(),
+            method,
+            configs: (0..nanos.len() as u32).map(ConfigIndex).collect(),
+            times: TimeColumn::from_nanos(nanos).unwrap(),
+            minimum_ns: None,
+            spread_ns: spread,
+            repeats: None,
+            failures: vec![Failure { config: ConfigIndex(0), reason: FailureReason::Compile }],
+        };
+        let dataset = Dataset {
+            hardware: Hardware::from_name("NVIDIA H200").unwrap(),
+            provenance: Provenance::default(),
+            configs: [Config::Mm(Tile::new(128, 128, 64, 3, 4)), Config::Library].into_iter().collect(),
+            solutions: vec![
+                solution(Method::MEDIAN_COLD_EVENT, vec![400_000, 200_000], Some(vec![4_000, 4_000])),
+                solution(Method::Unspecified, vec![277_600], None),
+            ],
+        };
+        let groups = groups(&[dataset]);
+        let [unspecified, measured] = &groups[..] else { panic!("two methods") };
+        assert_eq!((measured.problems, measured.timings, measured.failures), (1, 2, 1));
+        assert_eq!(measured.failures_by_reason[&FailureReason::Compile], 1);
+        assert_eq!(measured.noise, Some(0.02), "that of the best alone: the other is twice as slow");
+        let library = measured.library.as_ref().unwrap();
+        assert_eq!((library.problems, library.library_wins), (1, 1));
+        assert!((library.time_ratio - 0.5).abs() < 1e-12);
+        assert!((unspecified.best_roofline_share.unwrap() - 0.5).abs() < 1e-3, "138.8 of 277.6 µs");
+        assert!(unspecified.library.is_none() && unspecified.noise.is_none());
     }
 }

@@ -1,6 +1,102 @@
 //! Trains a model on datasets.
 
-pub(crate) mod progress;
-mod ranking_model;
 pub(crate) mod recipe;
-pub(crate) mod trained;
+
+use std::fs::File;
+use std::io::Read as _;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use anyhow::Context as _;
+use diode_model::AnyModel;
+use diode_train::{Checkpoint, EpochLoss, Fitted, FoldModel, Plan, Share, TrainOptions, TrainingSet, fit};
+
+use crate::interrupt::Interrupt;
+use crate::node::time_of_making;
+use crate::output::log::Progress;
+use crate::output::{self, files};
+
+/// A trained model of any kind, and how its training went.
+pub(crate) struct Trained {
+    pub(crate) model: AnyModel,
+    /// Those of the cross-validation; none without one, and none if the training was stopped.
+    pub(crate) folds: Vec<FoldModel>,
+    pub(crate) losses: Vec<EpochLoss>,
+    pub(crate) stopped: bool,
+}
+
+/// The most bytes of a checkpoint, enough for 30 networks of the largest kind.
+const MAX_PARTIAL: u64 = 1 << 30;
+
+/// Trains a network on all problems, and the networks of cross-validation. The file `beside` keeps
+/// what is learnt so far.
+fn train(
+    set: &TrainingSet,
+    options: TrainOptions,
+    folds: usize,
+    beside: &Path,
+    interrupt: &Interrupt,
+) -> anyhow::Result<Trained> {
+    let plan = Plan { options, folds, created_at: time_of_making()?, keep_when_stopped: true };
+    let mut checkpoint = resumed(beside, Checkpoint::new(set, &plan))?;
+    let known = checkpoint.clone();
+    let mut progress = TrainingProgress::new();
+    let mut unwritten = None;
+    let fitted = fit(set, &plan, &known, &mut |step: &diode_train::Progress| {
+        progress.tell(step);
+        if let diode_train::Progress::Learnt { phase, network } = step {
+            checkpoint.add(phase.clone(), network.clone());
+            unwritten = keep(beside, &checkpoint).err();
+        }
+        let stop = interrupt.requested() || unwritten.is_some();
+        if stop { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    progress.finish();
+    if let Some(error) = unwritten {
+        return Err(error);
+    }
+    let Fitted { model, folds, losses, stopped, .. } = fitted;
+    Ok(Trained { model: AnyModel::Ranking(Box::new(model)), folds, losses, stopped })
+}
+
+/// The checkpoint of an interrupted training, or a new one. The checkpoint of another training is
+/// refused and stays.
+fn resumed(path: &Path, fresh: Checkpoint) -> anyhow::Result<Checkpoint> {
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(MAX_PARTIAL).read_to_end(&mut bytes));
+    let mut checkpoint = fresh;
+    if read.is_err() {
+        return Ok(checkpoint);
+    }
+    checkpoint.resume(&bytes).with_context(|| path.display().to_string())?;
+    let networks = output::count(checkpoint.networks(), "network");
+    say!("going on from {}, which has {networks}", path.display());
+    Ok(checkpoint)
+}
+
+fn keep(path: &Path, checkpoint: &Checkpoint) -> anyhow::Result<()> {
+    files::write(path, &checkpoint.to_bytes()?)
+}
+
+/// Shows how much of the training is done.
+pub(crate) struct TrainingProgress {
+    share: Share,
+    shown: Progress,
+}
+
+impl TrainingProgress {
+    pub(crate) fn new() -> Self {
+        Self { share: Share::default(), shown: Progress::new(100, "%") }
+    }
+
+    pub(crate) fn tell(&mut self, step: &diode_train::Progress) {
+        let Some(share) = self.share.after(step) else { return };
+        let diode_train::Progress::Epoch { phase, epoch, epochs, loss, .. } = step else { return };
+        let message = format!("{phase}, epoch {epoch} of {epochs} · loss {loss:.4}");
+        self.shown.set((100.0 * share) as u64, &message);
+    }
+
+    pub(crate) fn finish(self) {
+        self.shown.finish();
+    }
+}

@@ -1,9 +1,15 @@
-use diode_api::Ability;
-use diode_core::hardware::{Hardware, Vendor};
-use diode_core::{DType, KernelVariant, Layout, Op};
+use std::collections::HashSet;
 
-use super::allowed::Allowed;
+use diode_api::{Ability, Breadth, LeasedProblem};
+use diode_core::hardware::{Hardware, Vendor};
+use diode_core::ids::Digest;
+use diode_core::space::{Space, SpaceName};
+use diode_core::{Alignment, Bias, Config, DType, Invalid, KernelVariant, Layout, Op};
+use diode_model::{Model, Ranker};
+
 use crate::devices::gpu::most_operand_bytes;
+use crate::input::models::shipped_for;
+use crate::kernels::{Held, Plan};
 use crate::node::available_memory;
 
 /// The most memory that a problem's operands may take on any GPU. Larger problems take too long.
@@ -53,4 +59,145 @@ fn distinct<T: Ord>(values: impl Iterator<Item = T>) -> Vec<T> {
     values.sort_unstable();
     values.dedup();
     values
+}
+
+/// What `--ops` and `--dtypes` let an agent measure. An empty list allows all.
+#[derive(Debug, Clone)]
+pub(crate) struct Allowed {
+    pub(crate) ops: Vec<Op>,
+    pub(crate) dtypes: Vec<DType>,
+}
+
+impl Allowed {
+    /// The variants of a pack that these lists allow.
+    pub(super) fn of(&self, held: Vec<Held>) -> Vec<Held> {
+        let admits = |Held { variant, .. }: &Held| {
+            (self.ops.is_empty() || self.ops.contains(&variant.op()))
+                && (self.dtypes.is_empty() || self.dtypes.contains(&variant.dtype))
+        };
+        held.into_iter().filter(admits).collect()
+    }
+
+    /// The kernels to build if there is no pack. Without limits by the user, these are only the most usual ones,
+    /// because building takes minutes.
+    pub(super) fn plan(&self, arch: &str) -> Plan {
+        let or = |given: &[Op]| if given.is_empty() { vec![Op::Mm] } else { given.to_vec() };
+        let dtypes = if self.dtypes.is_empty() { vec![DType::BFloat16] } else { self.dtypes.clone() };
+        Plan {
+            arch: arch.to_owned(),
+            ops: or(&self.ops),
+            dtypes,
+            layouts: vec![(Layout::Row, Layout::Row), (Layout::Row, Layout::Column)],
+            alignments: vec![Alignment::Bytes16],
+            biases: Bias::ALL.to_vec(),
+            tf32: false,
+            space: Space::Named(SpaceName::Full),
+        }
+    }
+}
+
+/// A sample holds this many of the configs that the model predicts to be the fastest.
+const EXPECTED: usize = 200;
+/// A sample holds this many further configs, drawn from the full space. It also holds the default configs.
+const DRAWN: usize = 100;
+
+/// Chooses the configs to time on a problem, apart from the library kernel. Every node with the same version
+/// of this program takes the same sample of a problem. So a confirmation times what the first contributor
+/// timed.
+pub(super) struct ConfigChooser {
+    hardware: Hardware,
+    /// The model that comes with this program, for a GPU with known facts.
+    model: Option<Ranker<Box<Model>>>,
+}
+
+impl ConfigChooser {
+    pub(super) fn new(hardware: Hardware) -> Self {
+        let is_gpu = hardware.vendor != Vendor::Cpu;
+        let model = is_gpu.then(|| shipped_for(&hardware).ok()).flatten();
+        Self { hardware, model: model.map(|model| Ranker::new(Box::new(model))) }
+    }
+
+    pub(super) fn choose(&mut self, work: &LeasedProblem) -> Result<Vec<Config>, Invalid> {
+        let space = |name| Space::Named(name).configs(&self.hardware, &work.problem);
+        let full = space(SpaceName::Full)?;
+        if work.breadth == Breadth::Full {
+            return Ok(full);
+        }
+        let mut configs = space(SpaceName::Default)?;
+        // Some tiles of the default list, made for small problems, are in no pack.
+        let in_packs: HashSet<&Config> = full.iter().collect();
+        configs.retain(|config| in_packs.contains(config));
+        let mut known: HashSet<Config> = configs.iter().copied().collect();
+        // If the model cannot rank the problem, the sample is the default configs and the drawn ones.
+        let ranked = self
+            .model
+            .as_mut()
+            .and_then(|model| model.rank(&work.problem, &Space::Named(SpaceName::Full)).ok());
+        let best = ranked.iter().flat_map(|ranked| &ranked.configs).take(EXPECTED).map(|(config, _)| *config);
+        configs.extend(best.filter(|config| known.insert(*config)));
+        let id = work.problem.id();
+        // The order must be the same in every build of this program. A digest is; a hash of std may differ.
+        let place = |config: &Config| Digest::of(format!("{id} {}", config.canonical()).as_bytes());
+        let mut others: Vec<Config> = full.into_iter().filter(|config| !known.contains(config)).collect();
+        others.sort_by_cached_key(place);
+        configs.extend(others.into_iter().take(DRAWN));
+        Ok(configs)
+    }
+}
+
+#[cfg(test)]
+mod configs_tests {
+    use diode_api::Purpose;
+    use diode_core::hardware::find;
+    use diode_core::{DType, Op, Problem, ProblemFields};
+
+    use super::*;
+
+    fn work(m: u64, breadth: Breadth) -> LeasedProblem {
+        LeasedProblem {
+            problem: Problem::new(ProblemFields::plain(Op::Mm, 1, m, 512, 512, DType::BFloat16)).unwrap(),
+            purpose: Purpose::Hole,
+            why: String::new(),
+            breadth,
+            kept: false,
+            seconds: 1.0,
+        }
+    }
+
+    #[test]
+    fn a_sample_holds_the_defaults_that_packs_have_and_is_the_same_everywhere() {
+        let hardware = find("nvidia-h200").unwrap();
+        let mut chooser = ConfigChooser::new(hardware.clone());
+        let sample = chooser.choose(&work(512, Breadth::Sample)).unwrap();
+        let full = chooser.choose(&work(512, Breadth::Full)).unwrap();
+        let defaults = Space::Named(SpaceName::Default);
+        let mut defaults = defaults.configs(&hardware, &work(512, Breadth::Sample).problem).unwrap();
+        defaults.retain(|config| full.contains(config));
+        assert!(defaults.len() > 10);
+        assert_eq!(sample[..defaults.len()], defaults);
+        let distinct: HashSet<&Config> = sample.iter().collect();
+        assert_eq!(distinct.len(), sample.len());
+        assert!(full.len() > 1000);
+        assert!(sample.iter().all(|config| full.contains(config)));
+        let mut another = ConfigChooser::new(hardware);
+        assert_eq!(another.choose(&work(512, Breadth::Sample)).unwrap(), sample);
+        assert_ne!(another.choose(&work(520, Breadth::Sample)).unwrap(), sample);
+    }
+
+    #[test]
+    fn a_sample_holds_what_the_model_expects_to_be_fastest_and_a_random_share() {
+        let hardware = find("nvidia-h100").unwrap();
+        let work = work(4096, Breadth::Sample);
+        let sample = ConfigChooser::new(hardware.clone()).choose(&work).unwrap();
+        let model = shipped_for(&hardware).unwrap();
+        let space = Space::Named(SpaceName::Full);
+        let ranked = diode_model::rank(&model, &work.problem, &space).unwrap().configs;
+        assert!(ranked[..EXPECTED].iter().all(|(config, _)| sample.contains(config)));
+        let others =
+            sample.iter().filter(|config| ranked[EXPECTED..].iter().any(|(other, _)| other == *config));
+        assert!(others.count() >= DRAWN);
+        // Hardware without a model gets the default configs and the drawn ones.
+        let mut without = ConfigChooser { hardware, model: None };
+        assert!(without.choose(&work).unwrap().len() < sample.len() - DRAWN);
+    }
 }

@@ -1,11 +1,19 @@
+use std::collections::{BTreeMap, VecDeque};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow, bail};
+use diode_core::Dataset;
 use diode_core::hardware::Hardware;
-use diode_core::ids::Digest;
+use diode_core::ids::{Digest, LeaseId};
+use diode_formats::Format;
+use serde::Serialize;
 
+use crate::agent::service::{Answered, Identity, Service, Trouble};
+use crate::collect::journal::Journal;
 use crate::failure::Usage;
 
 /// The folder for what outlives an agent's process: the key that identifies it, and its unsent results.
@@ -68,6 +76,159 @@ fn key(path: &Path) -> anyhow::Result<String> {
     Ok(key.as_str().to_owned())
 }
 
+/// The name of the node fact that states which lease a dataset was measured for.
+const LEASE: &str = "lease";
+
+/// What a device has measured and the server has not acknowledged yet. It is in a journal on disk.
+pub(super) struct Outbox {
+    contents: Mutex<Contents>,
+    /// The folder for results that the server refuses.
+    refused: PathBuf,
+}
+
+struct Contents {
+    journal: Journal,
+    /// The results in the journal, in the order in which they were measured.
+    waiting: VecDeque<Arc<Dataset>>,
+}
+
+impl Outbox {
+    /// Opens the outbox, with what an earlier process left in it.
+    pub(super) fn open(path: &Path) -> anyhow::Result<Self> {
+        let mut journal = Journal::beside(path);
+        journal.open()?;
+        let waiting = journal.entries()?.into_iter().map(Arc::new).collect();
+        let contents = Mutex::new(Contents { journal, waiting });
+        Ok(Self { contents, refused: path.with_added_extension("refused") })
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.contents().waiting.len()
+    }
+
+    fn contents(&self) -> MutexGuard<'_, Contents> {
+        self.contents.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a result. It is on disk when this returns.
+    pub(super) fn add(&self, lease: &LeaseId, mut result: Dataset) -> anyhow::Result<()> {
+        result.provenance.node.insert(LEASE.to_owned(), lease.to_string());
+        let mut contents = self.contents();
+        contents.journal.append(&result)?;
+        contents.waiting.push_back(Arc::new(result));
+        Ok(())
+    }
+
+    /// Sends the waiting results one after the other, and drops each that the server acknowledges. Only one
+    /// thread at a time may call this; other threads may add results meanwhile.
+    pub(super) fn send(&self, service: &Service, agent: &Identity) -> anyhow::Result<Answered<()>> {
+        loop {
+            let Some(result) = self.contents().waiting.front().cloned() else { break };
+            let bytes = diode_formats::encode(Format::Columnar, std::slice::from_ref(&*result))?;
+            let lease = result.provenance.node.get(LEASE).and_then(|lease| lease.parse().ok());
+            // Every result should name its lease. If one does not, this made-up id is sent; the server stores
+            // the result all the same.
+            let unknown = LeaseId::of(&bytes);
+            let mut answer = service.deliver(agent, lease.as_ref().unwrap_or(&unknown), &bytes);
+            // If this device took the lease before it signed in, the server now knows it as another agent.
+            // The lease still belongs to the old one.
+            if matches!(answer, Err(Trouble::Ended)) {
+                answer = service.deliver(agent, &unknown, &bytes);
+            }
+            match answer {
+                Ok(_) => {}
+                Err(Trouble::Refused(reason)) => self.keep_refused(&bytes, &reason)?,
+                Err(trouble) => return Ok(Err(trouble)),
+            }
+            self.contents().waiting.pop_front();
+        }
+        let mut contents = self.contents();
+        // A journal can only be emptied as a whole, so this waits until all results are sent. A result that
+        // is sent twice is stored once.
+        if contents.waiting.is_empty() {
+            contents.journal.clear()?;
+        }
+        Ok(Ok(()))
+    }
+
+    /// Keeps a result that the server refuses, so that nothing that was measured is lost.
+    fn keep_refused(&self, bytes: &[u8], reason: &anyhow::Error) -> anyhow::Result<()> {
+        fs::create_dir_all(&self.refused)
+            .with_context(|| format!("cannot make {}", self.refused.display()))?;
+        let path = self.refused.join(format!("{:.16}.msgpack.zst", Digest::of(bytes)));
+        diode_formats::write_atomically(&path, bytes)
+            .with_context(|| format!("cannot write {}", path.display()))?;
+        tell!(Warning, {}, "{reason:#}; {} keeps the result", path.display());
+        Ok(())
+    }
+}
+
+/// A file that tells supervisors what the agent does and when it last did something.
+pub(crate) struct Health {
+    file: Option<PathBuf>,
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    devices: BTreeMap<String, DeviceState>,
+    written: Option<Instant>,
+}
+
+/// What a device does.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct DeviceState {
+    pub(super) doing: &'static str,
+    /// Problems measured since the start.
+    pub(super) measured: usize,
+    /// Results that have not been sent yet.
+    pub(super) unsent: usize,
+    /// Seconds since the start that a GPU spent in kernels.
+    pub(super) kernel_seconds: f64,
+    /// Seconds since the start that went into measuring. The other seconds passed between problems.
+    pub(super) measuring_seconds: f64,
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    at: String,
+    process: u32,
+    devices: &'a BTreeMap<String, DeviceState>,
+}
+
+/// The least time between two writes of the file. More frequent writes would tell a supervisor nothing
+/// more.
+const EVERY: Duration = Duration::from_secs(1);
+
+impl Health {
+    pub(crate) fn new(file: Option<PathBuf>) -> Self {
+        Self { file, known: Mutex::default() }
+    }
+
+    /// Notes what a device does now.
+    pub(super) fn note(&self, device: &str, now: DeviceState) {
+        let Some(file) = &self.file else { return };
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let doing = now.doing;
+        let before = known.devices.insert(device.to_owned(), now);
+        let is_news = before.is_none_or(|before| before.doing != doing);
+        if !is_news && known.written.is_some_and(|written| written.elapsed() < EVERY) {
+            return;
+        }
+        let at = jiff::Timestamp::now().to_string();
+        let document = Document { at, process: std::process::id(), devices: &known.devices };
+        // If the file cannot be written, measuring goes on. A supervisor sees from the file's age that
+        // it is out of date.
+        let written = serde_json::to_vec_pretty(&document)
+            .map_err(anyhow::Error::from)
+            .and_then(|text| Ok(diode_formats::write_atomically(file, &text)?));
+        if let (Err(error), None) = (&written, known.written) {
+            tell!(Warning, {}, "--health: cannot write {}: {error:#}", file.display());
+        }
+        known.written = Some(Instant::now());
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use diode_core::hardware::find;
@@ -97,5 +258,30 @@ mod tests {
         assert!(
             Home::open(Some(folder.path())).err().unwrap().to_string().contains("expected 64 hex digits")
         );
+    }
+}
+
+#[cfg(test)]
+mod health_tests {
+    use super::*;
+
+    #[test]
+    fn the_file_says_what_every_device_does() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("health.json");
+        let health = Health::new(Some(file.clone()));
+        let does = |doing, measured| DeviceState {
+            doing,
+            measured,
+            unsent: 0,
+            kernel_seconds: 0.0,
+            measuring_seconds: 0.0,
+        };
+        health.note("GPU 0", does("measuring", 3));
+        health.note("GPU 1", does("waiting for the server", 0));
+        let document: serde_json::Value = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
+        assert_eq!(document["devices"]["GPU 0"]["measured"], 3);
+        assert_eq!(document["devices"]["GPU 1"]["doing"], "waiting for the server");
+        assert_eq!(document["process"], std::process::id());
     }
 }

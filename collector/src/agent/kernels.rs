@@ -1,17 +1,21 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
-use diode_api::PackSummary;
+use diode_api::{Lease, LeasedProblem, PackSummary};
 use diode_core::KernelVariant;
 use diode_formats::pack::Pack;
 
-use super::allowed::Allowed;
-use super::offers::{Needed, Offer, Source, choose};
-use super::service::{Answered, Service, patiently};
-use super::stop::Stop;
+use crate::agent::Worker;
+use crate::agent::ability::{Allowed, ConfigChooser, ability_with};
+use crate::agent::limits::Stop;
+use crate::agent::service::{Answered, Service, Trouble, patiently};
+use crate::failure::Interrupted;
 use crate::interrupt::Interrupt;
+use crate::kernels::variant::{Variant, tile_of};
 use crate::kernels::{Held, PackCache, build_here, held};
 use crate::output::count;
 
@@ -203,11 +207,182 @@ fn here(packs: Vec<(PathBuf, Pack)>, allowed: &Allowed) -> anyhow::Result<Vec<Of
     let mut offers = Vec::new();
     for (path, pack) in packs.into_iter().filter(|(_, pack)| !pack.is_exact()) {
         let held: Vec<Held> = allowed.of(held(pack.arch(), pack.variants())?);
-        let bytes = std::fs::metadata(&path).map_or(0, |file| file.len());
+        let bytes = fs::metadata(&path).map_or(0, |file| file.len());
         offers.push(Offer { held, bytes, source: Source::Here(path) });
     }
     offers.retain(|offer| !offer.held.is_empty());
     Ok(offers)
+}
+
+/// A pack, and the variants in it that agents can use.
+pub(super) struct Offer {
+    pub(super) held: Vec<Held>,
+    pub(super) bytes: u64,
+    pub(super) source: Source,
+}
+
+#[derive(Clone)]
+pub(super) enum Source {
+    Here(PathBuf),
+    /// A pack of the server. It is pulled into the cache when a lease needs it.
+    Server(Box<PackSummary>),
+}
+
+/// The names of the kernels that a lease launches, by variant.
+pub(super) type Needed = BTreeMap<KernelVariant, BTreeSet<String>>;
+
+/// The kernels that some work needs. A problem that no kernel computes needs none.
+pub(super) fn needed(chooser: &mut ConfigChooser, work: &[LeasedProblem]) -> Needed {
+    let mut needed = Needed::new();
+    for work in work {
+        let (Ok(general), Ok(variant)) = (KernelVariant::of(&work.problem), Variant::of(&work.problem))
+        else {
+            continue;
+        };
+        let Ok(configs) = chooser.choose(work) else { continue };
+        let key = |config| Some(variant.key(tile_of(config)?, variant.fits(tile_of(config)?, &work.problem)));
+        needed.entry(general).or_default().extend(configs.iter().filter_map(key));
+    }
+    needed
+}
+
+/// The indexes of the offers that a lease needs. For each variant it chooses the smallest pack that surely has
+/// all kernels, and prefers packs on this node. If no pack surely has all kernels, it chooses every pack with
+/// the variant.
+pub(super) fn choose(offers: &[Offer], needed: &Needed, cache: Option<&PackCache>) -> BTreeSet<usize> {
+    let mut chosen = BTreeSet::new();
+    for (variant, kernels) in needed {
+        let has = |offer: &Offer| offer.held.iter().any(|held| held.variant == *variant);
+        let mut having: Vec<usize> = (0..offers.len()).filter(|&place| has(&offers[place])).collect();
+        having.sort_by_cached_key(|&place| (offers[place].path(cache).is_none(), offers[place].bytes));
+        let covering = having.iter().find(|&&place| offers[place].covers(*variant, kernels, cache));
+        chosen.extend(covering.map_or(having.clone(), |&place| vec![place]));
+    }
+    chosen
+}
+
+impl Offer {
+    /// Whether a file is the file of this pack.
+    pub(super) fn is(&self, file: &Path) -> bool {
+        match &self.source {
+            Source::Here(path) => path == file,
+            Source::Server(pack) => file.file_stem().is_some_and(|stem| stem == pack.digest.as_str()),
+        }
+    }
+
+    /// The pack's file, if it is on this node.
+    fn path(&self, cache: Option<&PackCache>) -> Option<PathBuf> {
+        match &self.source {
+            Source::Here(path) => Some(path.clone()),
+            Source::Server(pack) => cache?.find(&pack.digest),
+        }
+    }
+
+    /// Whether the pack surely has all these kernels. Of a pack on the server, only the number of kernels is
+    /// known.
+    fn covers(&self, variant: KernelVariant, kernels: &BTreeSet<String>, cache: Option<&PackCache>) -> bool {
+        if self.held.contains(&Held { variant, complete: true }) {
+            return true;
+        }
+        let Some(pack) = self.path(cache).and_then(|path| Pack::open(&path).ok()) else { return false };
+        kernels.iter().all(|kernel| pack.find(kernel).is_some())
+    }
+}
+
+impl Worker<'_> {
+    /// Prints which device this is, and its driver.
+    pub(crate) fn say_what_it_is(&self) {
+        let (name, node) = (&self.hardware.name, &self.provenance.node);
+        let driver = node.get("driver");
+        let words = driver.map_or(String::new(), |driver| format!(", driver {driver}"));
+        tell!(
+            Info,
+            { "hardware": self.hardware.slug, "driver": driver, "backend": node.get("backend") },
+            "{name}{words}"
+        );
+        if !self.packs.is_empty() {
+            self.say_packs();
+        }
+    }
+
+    /// Looks for new packs when that is due. Returns whether the kernels now serve other problems than the server
+    /// was told.
+    pub(crate) fn has_other_kernels(&mut self) -> anyhow::Result<bool> {
+        let Some(kernels) = self.kernels else { return Ok(false) };
+        kernels.refresh(Some(self.service).filter(|_| self.server_packs), self.stop)?;
+        let variants = kernels.variants();
+        let ability = &mut self.registration.ability;
+        if ability.variants.as_ref() == Some(&variants) {
+            return Ok(false);
+        }
+        *ability = ability_with(variants, ability.memory_bytes);
+        Ok(true)
+    }
+
+    /// Lets the device use the packs that a lease needs. `false` if the lease cannot go on: the agent is to stop, or
+    /// a pack was withdrawn.
+    pub(crate) fn get_kernels(&mut self, lease: &Lease) -> anyhow::Result<bool> {
+        let Some(kernels) = self.kernels else { return Ok(true) };
+        self.note("getting kernels");
+        let needed = needed(&mut self.configs, &lease.work);
+        let Some(found) = patiently(self.stop, || kernels.packs_for(self.service, &needed)) else {
+            return Ok(false);
+        };
+        if matches!(found, Err(Trouble::Unknown)) {
+            say!("a pack that the lease needs was withdrawn; what is left of the lease goes back");
+            kernels.note_lack();
+            self.gives_back = true;
+            self.waits_for_kernels = true;
+            return Ok(false);
+        }
+        // A pack may have been withdrawn since, or the cache may have removed it to make room.
+        let stays = |path: &PathBuf| kernels.offers(path) && path.exists();
+        let mut packs: Vec<PathBuf> = self.packs.iter().filter(|path| stays(path)).cloned().collect();
+        for path in found.map_err(anyhow::Error::from)? {
+            if !packs.contains(&path) {
+                packs.push(path);
+            }
+        }
+        if packs == self.packs {
+            return Ok(true);
+        }
+        match self.meter.use_packs(&packs, &|| self.stop.insisted()) {
+            Ok(node) => self.provenance.node = node,
+            Err(error) if error.is::<Interrupted>() => return Ok(false),
+            Err(error) => return Err(error),
+        }
+        self.packs = packs;
+        self.say_packs();
+        Ok(true)
+    }
+
+    /// Waits until the server's packs may be listed again. Until then, the next lease would need the same missing
+    /// pack.
+    pub(crate) fn wait_for_kernels(&mut self) {
+        if std::mem::take(&mut self.waits_for_kernels) {
+            self.note("waiting for kernels");
+            self.stop.sleep(LIST_AGAIN);
+        }
+    }
+
+    fn say_packs(&self) {
+        let node = &self.provenance.node;
+        let digests: Vec<&String> = node
+            .iter()
+            .filter(|(name, _)| name.starts_with("kernel_pack"))
+            .map(|(_, digest)| digest)
+            .collect();
+        let short: Vec<String> = digests.iter().map(|digest| format!("{digest:.12}")).collect();
+        let triton = node.get("triton");
+        let words = triton.map_or(String::new(), |triton| format!(", of Triton {triton}"));
+        tell!(
+            Info,
+            { "packs": digests, "triton": triton },
+            "kernels from {}: {}{words}",
+            count(digests.len(), "pack"),
+            short.join(", ")
+        );
+    }
 }
 
 #[cfg(test)]
@@ -228,7 +403,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("some.pack");
         let allowed = Allowed { ops: Vec::new(), dtypes: Vec::new() };
-        let mut writer = PackWriter::new("sm_90", std::collections::BTreeMap::new());
+        let mut writer = PackWriter::new("sm_90", BTreeMap::new());
         for kernel in
             allowed.plan("sm_90").kernels().unwrap().into_iter().filter(|kernel| kernel.matmul).take(1534)
         {
@@ -244,5 +419,62 @@ mod tests {
         assert!(!held[0].complete);
         let others = Allowed { ops: vec![diode_core::Op::Baddbmm], ..allowed };
         assert!(Kernels::given("sm_90", &[path], others).err().unwrap().to_string().contains("--space full"));
+    }
+}
+
+#[cfg(test)]
+mod offers_tests {
+    use diode_api::{Breadth, Purpose};
+    use diode_core::hardware::find;
+    use diode_core::{DType, Op, Problem, ProblemFields};
+    use diode_formats::pack::PackWriter;
+
+    use super::*;
+
+    fn work(k: u64) -> LeasedProblem {
+        LeasedProblem {
+            problem: Problem::new(ProblemFields::plain(Op::Mm, 1, 512, 512, k, DType::BFloat16)).unwrap(),
+            purpose: Purpose::Hole,
+            why: String::new(),
+            breadth: Breadth::Sample,
+            kept: false,
+            seconds: 1.0,
+        }
+    }
+
+    /// A pack in this folder with these kernels.
+    fn offer(folder: &Path, name: &str, kernels: &BTreeSet<String>, held: Held) -> Offer {
+        let mut writer = PackWriter::new("sm_90", BTreeMap::new());
+        for kernel in kernels {
+            writer.add_built(kernel.clone(), "mm".to_owned(), [128, 0, 16, 0], b"binary");
+        }
+        let path = folder.join(name);
+        diode_formats::write_atomically(&path, &writer.finish()).unwrap();
+        let bytes = fs::metadata(&path).unwrap().len();
+        Offer { held: vec![held], bytes, source: Source::Here(path) }
+    }
+
+    #[test]
+    fn the_smallest_pack_that_covers_a_lease_is_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut chooser = ConfigChooser::new(find("nvidia-h100").unwrap());
+        let mut needed = |work: &[LeasedProblem]| needed(&mut chooser, work);
+        let (even, odd) = (needed(&[work(1024)]), needed(&[work(1032)]));
+        let (&variant, of_even) = even.first_key_value().unwrap();
+        let of_odd = &odd[&variant];
+        assert!(of_even.len() > 100 && of_even.is_disjoint(of_odd));
+        let of_both: BTreeSet<String> = of_even.union(of_odd).cloned().collect();
+        let offer = |name, kernels, complete| offer(folder.path(), name, kernels, Held { variant, complete });
+        let offers =
+            [offer("all", &of_both, true), offer("even", of_even, false), offer("odd", of_odd, false)];
+        let chosen = |needed: &Needed| choose(&offers, needed, None);
+        assert_eq!(chosen(&even), BTreeSet::from([1]));
+        assert_eq!(chosen(&odd), BTreeSet::from([2]));
+        let both = needed(&[work(1024), work(1032)]);
+        assert_eq!(chosen(&both), BTreeSet::from([0]));
+        // Neither pack alone surely has all; both together may.
+        let parts = choose(&offers[1..], &both, None);
+        assert_eq!(parts, BTreeSet::from([0, 1]));
+        assert!(offers[0].is(&folder.path().join("all")) && !offers[0].is(&folder.path().join("even")));
     }
 }

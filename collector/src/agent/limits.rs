@@ -1,12 +1,16 @@
 use std::fmt::{self, Display};
-use std::time::Duration;
+use std::str::FromStr;
+use std::sync::OnceLock;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use jiff::civil::Time;
 
-use super::hours::Hours;
-use crate::devices::meter::Surroundings;
-use crate::failure::Usage;
+use crate::agent::Worker;
+use crate::devices::{NotReady, Surroundings};
+use crate::failure::{Usage, one_line};
+use crate::interrupt::Interrupt;
 
 /// A GPU that was too hot must cool down by this many degrees, or it would be too hot again at once.
 const COOLER_BY: u32 = 10;
@@ -126,6 +130,186 @@ impl Display for Hindrance {
     }
 }
 
+/// Hours of each day, such as 22:00-06:00.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Hours {
+    from: Time,
+    /// The first moment after these hours.
+    to: Time,
+}
+
+impl Hours {
+    /// Whether a time of the day lies in these hours. Hours that end before they begin go on past midnight.
+    pub(super) fn hold(self, time: Time) -> bool {
+        if self.from < self.to {
+            self.from <= time && time < self.to
+        } else {
+            self.from <= time || time < self.to
+        }
+    }
+}
+
+impl FromStr for Hours {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let both = text.split_once('-').and_then(|(from, to)| Some((time(from)?, time(to)?)));
+        match both {
+            Some((from, to)) if from != to => Ok(Self { from, to }),
+            _ => Err("expected two different times of the day, such as 22:00-06:00".to_owned()),
+        }
+    }
+}
+
+fn time(text: &str) -> Option<Time> {
+    let (hour, minute) = text.trim().split_once(':').unwrap_or((text.trim(), "0"));
+    match (hour.parse().ok()?, minute.parse().ok()?) {
+        // 24:00 is the beginning of the next day.
+        (24, 0) => Some(Time::midnight()),
+        (hour, minute) => Time::new(hour, minute, 0, 0).ok(),
+    }
+}
+
+impl Display for Hours {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { from, to } = self;
+        write!(f, "{:02}:{:02}-{:02}:{:02}", from.hour(), from.minute(), to.hour(), to.minute())
+    }
+}
+
+/// When an agent is to end.
+pub(crate) struct Stop {
+    interrupt: Interrupt,
+    /// How long the problem in hand may still take.
+    grace: Duration,
+    since: OnceLock<Instant>,
+}
+
+impl Stop {
+    pub(crate) fn new(interrupt: Interrupt, grace: Duration) -> Self {
+        Self { interrupt, grace, since: OnceLock::new() }
+    }
+
+    /// Whether the agent is to end. If so, nothing new is begun.
+    pub(crate) fn requested(&self) -> bool {
+        let requested = self.interrupt.requested();
+        if requested {
+            self.since.get_or_init(Instant::now);
+        }
+        requested
+    }
+
+    /// Whether the agent is to end now. If so, the problem in hand is dropped.
+    pub(crate) fn insisted(&self) -> bool {
+        self.requested()
+            && (self.interrupt.insisted()
+                || self.since.get().is_some_and(|since| since.elapsed() > self.grace))
+    }
+
+    /// Sleeps for this time, or until the agent is to end if that is sooner.
+    pub(crate) fn sleep(&self, time: Duration) {
+        /// How often a sleep looks for a signal.
+        const STEP: Duration = Duration::from_millis(100);
+        let until = Instant::now() + time;
+        while !self.requested() && Instant::now() < until {
+            thread::sleep(STEP.min(until.saturating_duration_since(Instant::now())));
+        }
+    }
+}
+
+/// How often to try to take a device that is not ready. With the pauses below, all attempts take about an hour.
+const TRIES: u32 = 15;
+/// The pause before the second attempt. Each further pause is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_secs(2);
+const LONGEST_PAUSE: Duration = Duration::from_secs(600);
+
+/// How often a waiting device checks whether it may go on.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+impl Worker<'_> {
+    /// Waits until the device may be used. `false` if the agent is to stop before that. A waiting worker holds no
+    /// part of the GPU.
+    pub(crate) fn wait_until_allowed(&mut self) -> anyhow::Result<bool> {
+        self.rest();
+        let mut waits_for: Option<Hindrance> = None;
+        while !self.stop.requested() {
+            let cooling = waits_for.is_some_and(Hindrance::is_heat);
+            let Some(hindrance) = self.hindrance(cooling) else {
+                if waits_for.is_none() {
+                    return Ok(true);
+                }
+                say!("going on");
+                return self.take_again();
+            };
+            if waits_for.is_none_or(|before| before.doing() != hindrance.doing()) {
+                tell!(Info, { "doing": hindrance.doing() }, "{hindrance}");
+                self.meter.let_go();
+            }
+            waits_for = Some(hindrance);
+            self.note(hindrance.doing());
+            self.stop.sleep(LOOK_EVERY);
+        }
+        Ok(false)
+    }
+
+    /// Takes the device again. A reset or a driver update may keep it busy for a while. `false` if the agent is to
+    /// stop before that. Failures that waiting does not mend end the attempts at once.
+    fn take_again(&mut self) -> anyhow::Result<bool> {
+        let mut pause = FIRST_PAUSE;
+        for attempt in 1.. {
+            if self.stop.requested() {
+                break;
+            }
+            let Err(error) = self.meter.take_again(&|| self.stop.insisted()) else { return Ok(true) };
+            if attempt >= TRIES || !error.is::<NotReady>() {
+                return Err(error);
+            }
+            let (seconds, why) = (pause.as_secs(), one_line(&error));
+            tell!(Warning, { "seconds": seconds }, "{why}; the device is tried again in {seconds} s");
+            self.note("waiting for the device");
+            self.stop.sleep(pause);
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+        Ok(false)
+    }
+
+    /// Takes the device again after a failure that may pass. Other failures are returned.
+    pub(crate) fn take_again_after(&mut self, error: anyhow::Error) -> anyhow::Result<()> {
+        if !error.is::<NotReady>() {
+            return Err(error);
+        }
+        tell!(Warning, {}, "the device does not answer: {}", one_line(&error));
+        // If the agent is to stop, it does not matter whether the device is back.
+        self.take_again().map(drop)
+    }
+
+    /// Whether the next problem may be begun. If not, the rest of the lease goes back.
+    pub(crate) fn may_go_on(&mut self) -> bool {
+        self.rest();
+        if self.stop.requested() {
+            return false;
+        }
+        let Some(hindrance) = self.hindrance(false) else { return true };
+        tell!(Info, { "doing": hindrance.doing() }, "{hindrance}; what is left of the lease goes back");
+        self.gives_back = true;
+        false
+    }
+
+    /// Rests after the last problem. The agent's share of the time says for how long.
+    fn rest(&mut self) {
+        let rest = self.limits.rest_after(std::mem::take(&mut self.worked));
+        if !rest.is_zero() {
+            self.note("resting");
+            self.stop.sleep(rest);
+        }
+    }
+
+    fn hindrance(&self, cooling: bool) -> Option<Hindrance> {
+        let now = jiff::Zoned::now().time();
+        self.limits.hindrance(self.meter.surroundings(), now, cooling)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use jiff::civil::time;
@@ -175,5 +359,37 @@ mod tests {
         assert_eq!(Limits::default().rest_after(Duration::from_secs(2)), Duration::ZERO);
         assert_eq!((limits.work_within(120.0), limits.work_within(2.0)), (30.0, 1.0));
         assert!(share("0").is_err() && share("1.5").is_err() && share("1").is_ok());
+    }
+}
+
+#[cfg(test)]
+mod hours_tests {
+    use jiff::civil::time;
+
+    use super::*;
+
+    #[test]
+    fn hours_may_go_on_past_midnight() {
+        let night: Hours = "22:00-06:30".parse().unwrap();
+        for (hour, minute, holds) in
+            [(21, 59, false), (22, 0, true), (0, 0, true), (6, 29, true), (6, 30, false), (12, 0, false)]
+        {
+            assert_eq!(night.hold(time(hour, minute, 0, 0)), holds, "{hour}:{minute}");
+        }
+        let day: Hours = "9-17".parse().unwrap();
+        assert!(day.hold(time(9, 0, 0, 0)) && !day.hold(time(17, 0, 0, 0)));
+        assert_eq!(
+            (night.to_string(), day.to_string()),
+            ("22:00-06:30".to_owned(), "09:00-17:00".to_owned())
+        );
+        let evening: Hours = "18:00-24:00".parse().unwrap();
+        assert!(evening.hold(time(23, 59, 59, 0)) && !evening.hold(time(0, 0, 0, 0)));
+    }
+
+    #[test]
+    fn what_is_no_range_of_times_is_refused() {
+        for bad in ["", "22:00", "22:00-", "22:00-22:00", "25-3", "1:60-2", "a-b", "1-2-3"] {
+            assert!(bad.parse::<Hours>().unwrap_err().contains("22:00-06:00"), "{bad}");
+        }
     }
 }

@@ -11,9 +11,9 @@ use serde::de::DeserializeOwned;
 use ureq::RequestBuilder;
 use ureq::typestate::WithBody;
 
-use super::stop::Stop;
-use crate::kernels::PackCache;
-use crate::server::{Answer, Client, NoPack, packs, pull, refusal, retry_after, wait_for};
+use crate::agent::limits::Stop;
+use crate::kernels::{NoPack, PackCache, packs, pull};
+use crate::server::{Answer, Client, refusal, retry_after, wait_for};
 
 /// The pause before the second attempt. Each further pause is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);

@@ -1,6 +1,7 @@
 //! The devices of a collection.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::bail;
@@ -10,11 +11,9 @@ use diode_core::hardware::{Hardware, find};
 use diode_core::simulated::Oddities;
 use diode_formats::pack::Pack;
 
+use crate::devices::Meter;
 use crate::devices::cpu::CpuMeter;
-use crate::devices::gpu::choice::GpuChoice;
-use crate::devices::gpu::vendor::Vendor;
-use crate::devices::gpu::{Driver, GpuMeter, GpuOptions, NoDriver};
-use crate::devices::meter::Meter;
+use crate::devices::gpu::{Driver, GpuMeter, GpuOptions, GpuVendor, NoDriver};
 use crate::devices::simulated::SimulatedMeter;
 use crate::failure::{Interrupted, Usage, one_line};
 use crate::input::arguments;
@@ -73,6 +72,32 @@ enum Backend {
     Cpu,
     /// Made-up times of a GPU, to try a server out
     Simulated,
+}
+
+/// The GPUs to use, by their numbers in the driver's order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum GpuChoice {
+    All,
+    Numbers(Vec<u32>),
+}
+
+impl FromStr for GpuChoice {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, &'static str> {
+        if text == "all" {
+            return Ok(Self::All);
+        }
+        let numbers: Vec<u32> = text
+            .split(',')
+            .map(str::parse)
+            .collect::<Result<_, _>>()
+            .map_err(|_| "expected numbers of GPUs such as 0 or 0,1, or `all`")?;
+        match (1..numbers.len()).any(|place| numbers[..place].contains(&numbers[place])) {
+            true => Err("expected every GPU once"),
+            false => Ok(Self::Numbers(numbers)),
+        }
+    }
 }
 
 /// The devices that measure, and the facts about them.
@@ -149,7 +174,7 @@ impl DeviceArgs {
         })
     }
 
-    fn gpus(&self, vendor: Vendor, seed: u64, interrupt: &Interrupt) -> anyhow::Result<Bench> {
+    fn gpus(&self, vendor: GpuVendor, seed: u64, interrupt: &Interrupt) -> anyhow::Result<Bench> {
         let patience = self.gpu_patience.unwrap_or(USUAL_PATIENCE);
         let (packs, library) = (self.kernels.clone(), self.library.clone());
         let options = GpuOptions { packs, vendor, library, seed, patience };
@@ -216,16 +241,16 @@ impl DeviceArgs {
     }
 
     /// The vendor of the GPUs to measure on, if any. A backend that the user names must fit the packs.
-    fn vendor(&self) -> anyhow::Result<Option<Vendor>> {
+    fn vendor(&self) -> anyhow::Result<Option<GpuVendor>> {
         let named = match self.backend {
-            Backend::Cuda => Some(Vendor::Nvidia),
-            Backend::Hip => Some(Vendor::Amd),
+            Backend::Cuda => Some(GpuVendor::Nvidia),
+            Backend::Hip => Some(GpuVendor::Amd),
             Backend::Cpu | Backend::Simulated => return Ok(None),
             Backend::Auto => None,
         };
         let Some(pack) = self.kernels.first() else { return Ok(named.or_else(present)) };
         let opened = Pack::open(pack)?;
-        let (vendor, arch) = (Vendor::of_arch(opened.arch()), opened.arch());
+        let (vendor, arch) = (GpuVendor::of_arch(opened.arch()), opened.arch());
         if let Some(named) = named.filter(|named| *named != vendor) {
             let (shown, given, fitting) = (pack.display(), named.backend(), vendor.backend());
             bail!("backend {given}: {shown} is for {arch}; name a pack for it, or use --backend {fitting}");
@@ -235,13 +260,13 @@ impl DeviceArgs {
 }
 
 /// How many GPUs this node has. If the driver does not say, 1.
-fn device_count(vendor: Vendor) -> u32 {
+fn device_count(vendor: GpuVendor) -> u32 {
     Driver::load(vendor).ok().and_then(|driver| driver.device_count().ok()).unwrap_or(1)
 }
 
 /// The vendor of this node's GPUs. If a driver does not work, the reason is printed.
-fn present() -> Option<Vendor> {
-    let has_gpu = |vendor: &Vendor| {
+fn present() -> Option<GpuVendor> {
+    let has_gpu = |vendor: &GpuVendor| {
         let counted = match Driver::load(*vendor) {
             Err(NoDriver::Missing(..) | NoDriver::NoGpu(_)) => return false,
             Err(error) => Err(error.to_string()),
@@ -255,7 +280,7 @@ fn present() -> Option<Vendor> {
             |count| count > 0,
         )
     };
-    [Vendor::Nvidia, Vendor::Amd].into_iter().find(has_gpu)
+    [GpuVendor::Nvidia, GpuVendor::Amd].into_iter().find(has_gpu)
 }
 
 /// The architecture of this node's first GPU.
@@ -288,4 +313,18 @@ fn simulated(name: Option<&str>, seed: u64, oddities: Oddities) -> anyhow::Resul
         library: true,
         gpu: None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_gpus() {
+        assert_eq!("all".parse(), Ok(GpuChoice::All));
+        assert_eq!("0,3".parse(), Ok(GpuChoice::Numbers(vec![0, 3])));
+        for bad in ["", "cuda", "-1", "0,0", "0,"] {
+            assert!(bad.parse::<GpuChoice>().is_err(), "{bad}");
+        }
+    }
 }

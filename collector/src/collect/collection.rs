@@ -1,19 +1,19 @@
 //! The dataset that a collection measures, and the files that keep it.
 
 use std::collections::{HashMap, HashSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use diode_core::hardware::Hardware;
 use diode_core::ids::ProblemId;
-use diode_core::{Config, ConfigDictionary, Dataset, Method, Problem, Provenance, Solution};
+use diode_core::{
+    Config, ConfigDictionary, Dataset, Failure, Method, Problem, Provenance, Solution, TimeColumn,
+};
 
-use super::earlier::{check_node, read};
-use super::journal::Journal;
-use super::one_problem::dataset_of;
-use super::output::Output;
-use crate::devices::measured::MeasuredConfigs;
+use crate::collect::journal::Journal;
+use crate::collect::output::Output;
+use crate::devices::MeasuredConfigs;
 
 /// The least time between two savings. The journal holds what was measured since the last saving.
 const SAVE_EVERY: Duration = Duration::from_secs(2);
@@ -63,7 +63,7 @@ impl Collection {
         let last_number = output.last_number()?;
         if resume {
             for path in output.files()? {
-                let dataset = read(&path, &hardware)?;
+                let dataset = read_earlier(&path, &hardware)?;
                 chunks.push(Chunk { path, dataset });
             }
         }
@@ -220,6 +220,68 @@ impl Collection {
         self.save_took = start.elapsed();
         Ok(())
     }
+}
+
+/// The dataset of a file that a collection goes on with.
+pub(super) fn read_earlier(path: &Path, hardware: &Hardware) -> anyhow::Result<Dataset> {
+    let mut datasets = diode_formats::read_file(path)
+        .context("cannot resume; move the file away or choose another --output")?
+        .datasets;
+    let (Some(mut dataset), true) = (datasets.pop(), datasets.is_empty()) else {
+        bail!("{}: expected a dataset of one hardware to resume", path.display());
+    };
+    check_node(path, &dataset.hardware, hardware)?;
+    if dataset.hardware.facts.is_none() {
+        dataset.hardware = hardware.clone();
+    }
+    Ok(dataset)
+}
+
+/// Refuses timings of another node: one file never mixes timings of two nodes.
+pub(super) fn check_node(path: &Path, given: &Hardware, hardware: &Hardware) -> anyhow::Result<()> {
+    let cores = |hardware: &Hardware| hardware.facts.map(|facts| facts.sms);
+    // torch-diode's formats hold only the name of a node's hardware.
+    let same_cores = given.facts.is_none() || cores(given) == cores(hardware);
+    if given.slug != hardware.slug || !same_cores {
+        let words = |h: &Hardware| match cores(h) {
+            Some(cores) => format!("{} with {cores} cores", h.slug),
+            None => h.slug.to_string(),
+        };
+        bail!(
+            "{}: got timings of {}, expected timings of this node ({}) to resume; choose another --output",
+            path.display(),
+            words(given),
+            words(hardware)
+        );
+    }
+    Ok(())
+}
+
+/// The dataset that holds this one problem.
+pub(crate) fn dataset_of(
+    (hardware, provenance): (Hardware, Provenance),
+    problem: Problem,
+    method: Method,
+    measured: MeasuredConfigs,
+) -> anyhow::Result<Dataset> {
+    let mut configs = ConfigDictionary::default();
+    let rows = &measured.timed;
+    let solution = Solution {
+        problem,
+        method,
+        configs: rows.iter().map(|(config, _)| configs.intern(*config)).collect(),
+        times: TimeColumn::from_nanos(rows.iter().filter_map(|(_, s)| s.median()).collect())?,
+        minimum_ns: Some(rows.iter().filter_map(|(_, samples)| samples.minimum()).collect()),
+        spread_ns: Some(rows.iter().map(|(_, samples)| samples.spread()).collect()),
+        repeats: Some(rows.iter().map(|(_, samples)| samples.count() as u32).collect()),
+        failures: measured
+            .failed
+            .iter()
+            .map(|&(config, reason)| Failure { config: configs.intern(config), reason })
+            .collect(),
+    };
+    solution.validate(&configs)?;
+    Ok(Dataset { hardware, provenance, configs, solutions: vec![solution] })
 }
 
 #[cfg(test)]

@@ -6,11 +6,11 @@ use clap::Args;
 use diode_core::Problem;
 
 use crate::collect::bench::DeviceArgs;
-use crate::collect::configs::ConfigArgs;
-use crate::collect::engine::Collecting;
 use crate::collect::output::Output;
+use crate::collect::{Collecting, ConfigArgs};
 use crate::input::arguments;
-use crate::input::problems::{GeneratorArgs, read_problems, read_shapeset};
+use crate::input::generator::GeneratorArgs;
+use crate::input::problems::{read_problems, read_shapeset};
 use crate::interrupt::Interrupt;
 use crate::output;
 use crate::predecessor::datasets::mention_losses;

@@ -8,17 +8,15 @@ use diode_core::{Dataset, Problem, Table};
 use diode_model::{AnyModel, Predictor};
 use diode_train::{Baselines, Judged, TrainOptions, TrainingSet, cross_validate, without_a_model};
 
-use crate::evaluation::contender::Contender;
-use crate::evaluation::document::{Document, RecipeDocument, Worst};
-use crate::evaluation::report::{metrics, parse_folds};
-use crate::evaluation::speedups::Speedups;
-use crate::evaluation::{judging, page, reference, words};
+use crate::evaluation::speedups::{self, Speedups};
+use crate::evaluation::words::{self, metrics, parse_folds};
+use crate::evaluation::{self, Contender, Document, RecipeDocument, Worst, page};
 use crate::input::arguments::whole;
-use crate::input::selection::{Selection, describe};
-use crate::input::{datasets, models};
+use crate::input::datasets::{self, Selection, describe};
+use crate::input::models;
 use crate::interrupt::Interrupt;
 use crate::output::{self, count, files};
-use crate::training::progress::TrainingProgress;
+use crate::training::TrainingProgress;
 
 /// Judge a model by measured timings
 ///
@@ -92,16 +90,17 @@ impl Evaluate {
         let models = self.model.iter().map(|path| Ok((path, self.read_model(path)?)));
         let models = models.collect::<anyhow::Result<Vec<_>>>()?;
         let (first, others) = models.split_first().context("expected at least one --model")?;
-        let set = judging::read(&first.1, &self.dataset, self.library.as_deref(), &self.selection)?;
+        let set =
+            evaluation::read_timings(&first.1, &self.dataset, self.library.as_deref(), &self.selection)?;
         if let Some(folds) = self.folds {
             return self.judge_recipe(&first.1, &set, folds);
         }
         say!("judging the model's own weights");
-        judging::warn_if_trained_on(&first.1, &set);
+        evaluation::warn_if_trained_on(&first.1, &set);
         let (main, judged) = Contender::of(first.0, &first.1, &set)?;
         let mut compared = Contender::fed_otherwise(first.0, &first.1, &set)?;
         for (path, model) in others {
-            judging::warn_if_trained_on(model, &set);
+            evaluation::warn_if_trained_on(model, &set);
             compared.push(Contender::of(path, model, &set)?.0);
             compared.extend(Contender::fed_otherwise(path, model, &set)?);
         }
@@ -124,7 +123,9 @@ impl Evaluate {
     fn read_model(&self, path: &Path) -> anyhow::Result<AnyModel> {
         let model = models::read_model(path)?;
         match &self.standing_in_for {
-            Some(name) => judging::standing_in_for(model, name).with_context(|| path.display().to_string()),
+            Some(name) => {
+                evaluation::standing_in_for(model, name).with_context(|| path.display().to_string())
+            }
             None => Ok(model),
         }
     }
@@ -171,7 +172,7 @@ impl Evaluate {
 
     fn against_solution(&self, judged: &[Judged]) -> anyhow::Result<Option<Speedups>> {
         let Some(path) = &self.max_autotune_solution else { return Ok(None) };
-        let comparison = reference::compare(judged, &diode_formats::read_reference_configs(path)?, path)?;
+        let comparison = speedups::compare(judged, &diode_formats::read_reference_configs(path)?, path)?;
         for note in &comparison.notes {
             say!("note: {note}");
         }

@@ -2,7 +2,8 @@ use anyhow::Context as _;
 use clap::Args;
 use diode_core::Layout;
 
-use crate::input::problems::{GeneratorArgs, ShortProblem};
+use crate::input::generator::GeneratorArgs;
+use crate::input::problems::ShortProblem;
 use crate::output;
 
 /// Draw problems as `collect` would, without measuring them

@@ -8,8 +8,7 @@ use diode_train::{FirstPicks, TrainOptions, TrainingSet};
 
 use crate::failure::Usage;
 use crate::input::arguments::whole;
-use crate::input::datasets;
-use crate::input::selection::{Selection, describe};
+use crate::input::datasets::{self, Selection, describe};
 use crate::interrupt::Interrupt;
 use crate::node::Node;
 use crate::output::{self, files};

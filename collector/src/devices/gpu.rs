@@ -4,30 +4,81 @@
 //! NVIDIA's and AMD's GPUs need different code mainly in the [`driver`], the [`library`] and the
 //! [`management`] library.
 
-mod arguments;
-pub(crate) mod choice;
 mod driver;
 mod foreign;
 mod library;
-mod looks;
 mod management;
-mod measured_problem;
 mod meter;
 mod operands;
 mod policy;
 mod prepared;
 mod procedure;
 mod process;
-mod protocol;
-mod rounds;
 mod session;
-mod session_error;
-mod store;
 mod timing_queue;
-pub(crate) mod vendor;
 mod worker;
 
-pub(crate) use driver::{Driver, NoDriver};
-pub(crate) use meter::{GpuMeter, GpuOptions};
-pub(crate) use operands::most_operand_bytes;
-pub(crate) use worker::{WorkerOptions, serve};
+pub(crate) use crate::devices::gpu::driver::{Driver, NoDriver};
+pub(crate) use crate::devices::gpu::meter::{GpuMeter, GpuOptions};
+pub(crate) use crate::devices::gpu::operands::most_operand_bytes;
+pub(crate) use crate::devices::gpu::worker::{WorkerOptions, serve};
+
+/// The vendors whose GPUs can launch kernels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum GpuVendor {
+    Nvidia,
+    Amd,
+}
+
+impl GpuVendor {
+    /// The vendor of the GPUs with this architecture.
+    pub(crate) fn of_arch(arch: &str) -> Self {
+        if arch.starts_with("gfx") { Self::Amd } else { Self::Nvidia }
+    }
+
+    /// The backend's name on the command line and in the provenance.
+    pub(crate) fn backend(self) -> &'static str {
+        match self {
+            Self::Nvidia => "cuda",
+            Self::Amd => "hip",
+        }
+    }
+
+    /// The vendor of a backend, the inverse of [`Self::backend`].
+    pub(crate) fn of_backend(name: &str) -> Result<Self, String> {
+        let named = [Self::Nvidia, Self::Amd].into_iter().find(|vendor| vendor.backend() == name);
+        named.ok_or_else(|| "expected cuda or hip".to_owned())
+    }
+
+    /// The vendor's driver, in words that say what to install.
+    fn driver(self) -> &'static str {
+        match self {
+            Self::Nvidia => "NVIDIA driver",
+            Self::Amd => "AMD driver (ROCm's HIP library)",
+        }
+    }
+
+    /// What may hide GPUs from a process, in words for a message.
+    fn hiding(self) -> &'static str {
+        match self {
+            Self::Nvidia => "CUDA_VISIBLE_DEVICES hides",
+            Self::Amd => "HIP_VISIBLE_DEVICES or ROCR_VISIBLE_DEVICES hide",
+        }
+    }
+
+    /// The command that shows the state of a GPU.
+    fn tool(self) -> &'static str {
+        match self {
+            Self::Nvidia => "nvidia-smi",
+            Self::Amd => "amd-smi",
+        }
+    }
+
+    /// The fact that states the version of the vendor's multiplications, where they were found.
+    pub(crate) fn library_fact(self) -> &'static str {
+        match self {
+            Self::Nvidia => "cublas",
+            Self::Amd => "hipblaslt",
+        }
+    }
+}

@@ -7,9 +7,7 @@ use diode_core::hardware::Hardware;
 use diode_core::simulated::{Oddities, SimulatedDevice};
 use diode_core::{Config, Method, Problem};
 
-use super::measured::MeasuredConfigs;
-use super::meter::{Meter, Outcome, Quality};
-use super::samples::Samples;
+use crate::devices::{MeasuredConfigs, Meter, Outcome, Quality, Samples};
 
 /// About as long as a quick GPU needs for a problem. Without this wait, a single simulated agent
 /// would keep a server busy.

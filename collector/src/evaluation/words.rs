@@ -1,18 +1,16 @@
 //! An evaluation as text.
 
+use diode_api::{EvaluationReport, TopK};
 use diode_train::EvaluationGroup;
 
-use super::contender::Contender;
-use super::document::Document;
-use super::reference;
-use super::report::metrics;
-use super::tables::{self, Table, percent};
+use crate::evaluation::speedups::speedups_in_words;
+use crate::evaluation::{Contender, Document, Worst};
 use crate::output;
 
 pub(crate) fn in_words(document: &Document) -> String {
     let Document { main, worst, max_autotune, .. } = document;
     let mut text = metrics(&main.evaluation.report);
-    text += &format!("\n{}", text_of(&tables::choices(document)));
+    text += &format!("\n{}", text_of(&table_of_choices(document)));
     if let Some(library) = &main.evaluation.with_library {
         let how =
             if library.predicted { "picked when predicted to be fastest" } else { "timed beside the picks" };
@@ -23,10 +21,10 @@ pub(crate) fn in_words(document: &Document) -> String {
     }
     text += &format!("\n{}", groups(main));
     if !worst.is_empty() {
-        text += &format!("\nWorst first picks\n{}", text_of(&tables::worst(worst)));
+        text += &format!("\nWorst first picks\n{}", text_of(&table_of_worst(worst)));
     }
     if let Some(speedups) = max_autotune {
-        text += &format!("\n{}", reference::in_words(speedups));
+        text += &format!("\n{}", speedups_in_words(speedups));
     }
     text
 }
@@ -58,4 +56,123 @@ fn groups(main: &Contender) -> String {
         })
         .collect();
     output::table(&["by", "group", "problems", "top 1", "worst", "top 5", "time error"], &rows, 2)
+}
+
+/// Shares of top-k and errors, as a table and two lines.
+pub(crate) fn metrics(report: &EvaluationReport) -> String {
+    let percent = |share: f64| format!("{:.1} %", share * 100.0);
+    let mut picks: Vec<_> = report.top_k.iter().collect();
+    // The keys are numbers written as text.
+    picks.sort_by_key(|(k, _)| k.parse::<u32>().unwrap_or(u32::MAX));
+    let rows: Vec<Vec<String>> = picks
+        .into_iter()
+        .map(|(k, top)| {
+            let within = report.within_5_percent.get(k).map_or(String::new(), |share| percent(*share));
+            vec![format!("top {k}"), percent(top.geomean), percent(top.worst), within]
+        })
+        .collect();
+    format!(
+        "{}: {}, up to {} each\n\n{}\ntime error: {} over all timings, {} within twice the best\n\
+         median rank correlation {:.3}{}\n",
+        report.split,
+        output::count(report.problems, "problem"),
+        output::count(report.configs, "config"),
+        output::table(&["picks", "of the best", "worst problem", "within 5 %"], &rows, 1),
+        percent(report.mape_all),
+        percent(report.mape_within_2x),
+        report.spearman_median,
+        rank_time(report.rank_us_per_problem),
+    )
+}
+
+/// The end of a sentence that says how long ranking takes. Empty if ranking was not timed.
+fn rank_time(us: f64) -> String {
+    if us > 0.0 { format!("; ranking takes {} per problem", output::duration(us)) } else { String::new() }
+}
+
+/// Parses a number of folds. It must be two or more: with one fold, nothing would be left to train on.
+pub(crate) fn parse_folds(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(folds) if folds >= 2 => Ok(folds),
+        _ => Err("expected a number of folds, 2 or more".to_owned()),
+    }
+}
+
+/// Parses a number of folds, where 0 means no cross-validation.
+pub(crate) fn parse_folds_or_none(text: &str) -> Result<usize, String> {
+    if text == "0" { Ok(0) } else { parse_folds(text).map_err(|error| format!("{error}, or 0 for none")) }
+}
+
+/// A table. The first `words` columns are text, the others are numbers.
+pub(crate) struct Table {
+    pub(crate) header: Vec<&'static str>,
+    pub(crate) rows: Vec<Vec<String>>,
+    pub(crate) words: usize,
+}
+
+/// A table of all ways to choose that were judged.
+pub(crate) fn table_of_choices(document: &Document) -> Table {
+    let with_library = document.main.evaluation.with_library.is_some();
+    let row = |what: String, timed: usize, triton: Option<TopK>, everything: Option<TopK>| {
+        let mut row = vec![what, timed.to_string()];
+        row.extend(shares(triton));
+        row.extend(with_library.then(|| shares(everything)).into_iter().flatten());
+        row
+    };
+    let mut rows = Vec::new();
+    for contender in std::iter::once(&document.main).chain(&document.compared) {
+        let evaluation = &contender.evaluation;
+        for (picks, timed, words) in [("1", 0, "first pick"), ("5", 5, "best of 5 picks")] {
+            let everything = evaluation.with_library.as_ref();
+            rows.push(row(
+                format!("{}: {words}", contender.name()),
+                timed,
+                evaluation.report.top_k.get(picks).copied(),
+                everything.and_then(|with| with.top_k.get(picks).copied()),
+            ));
+        }
+    }
+    let baselines = document.baselines.values();
+    rows.extend(baselines.map(|one| row(one.what.clone(), one.timed, one.triton, one.with_library)));
+    let mut header = vec!["way to choose", "timed", "of best Triton", "worst"];
+    header.extend(with_library.then_some(["of everything", "worst"]).into_iter().flatten());
+    Table { header, rows, words: 1 }
+}
+
+/// A table of the worst first picks.
+pub(crate) fn table_of_worst(worst: &[Worst]) -> Table {
+    let row = |one: &Worst| {
+        vec![
+            format!("{} {} {}", one.problem.op, one.problem.dims(), one.problem.a_dtype),
+            one.kind.to_string(),
+            one.picked.label(),
+            one.best.label(),
+            output::duration(one.picked_us),
+            output::duration(one.best_us),
+            one.best_rank.to_string(),
+            percent(one.share),
+        ]
+    };
+    Table {
+        header: vec![
+            "problem",
+            "kind",
+            "first pick",
+            "best config",
+            "pick",
+            "best",
+            "its rank",
+            "of the best",
+        ],
+        rows: worst.iter().map(row).collect(),
+        words: 4,
+    }
+}
+
+fn shares(top: Option<TopK>) -> [String; 2] {
+    top.map_or(["–".to_owned(), "–".to_owned()], |top| [percent(top.geomean), percent(top.worst)])
+}
+
+pub(crate) fn percent(share: f64) -> String {
+    if share.is_finite() { format!("{:.1} %", share * 100.0) } else { "–".to_owned() }
 }

@@ -7,10 +7,9 @@ use diode_core::hardware::{Hardware, catalogue, find};
 use diode_core::ids::ModelId;
 use diode_formats::FileKind;
 use diode_formats::limits::MAX_CHECKPOINT;
-use diode_model::AnyModel;
 use diode_model::predecessor::PredecessorModel;
+use diode_model::{AnyModel, Model};
 
-use super::shipped;
 use crate::failure::Usage;
 use crate::node::gpus;
 
@@ -18,14 +17,14 @@ use crate::node::gpus;
 /// `NVIDIA-H100-matmul` gives a model that comes with the program.
 pub(crate) fn read_model(path: &Path) -> anyhow::Result<AnyModel> {
     let name = path.to_str().filter(|_| !path.exists());
-    if let Some(hardware) = name.and_then(shipped::named_hardware) {
-        return Ok(AnyModel::Ranking(Box::new(shipped::for_hardware(&hardware)?)));
+    if let Some(hardware) = name.and_then(named_hardware) {
+        return Ok(AnyModel::Ranking(Box::new(shipped_for(&hardware)?)));
     }
-    let means_no_file = |name: &&str| name.ends_with(shipped::ENDING) || !name.contains(['.', '/', '\\']);
+    let means_no_file = |name: &&str| name.ends_with(SHIPPED_ENDING) || !name.contains(['.', '/', '\\']);
     if let Some(name) = name.filter(means_no_file) {
         bail!(
             "{name}: No such file, and no model of that name comes with diode; expected a file or one of {}",
-            shipped::names()
+            shipped_names()
         );
     }
     let bytes = model_bytes(path)?;
@@ -49,7 +48,7 @@ pub(crate) fn shipped_model(hardware: Option<&str>) -> anyhow::Result<AnyModel> 
         })?,
         None => this_gpu()?,
     };
-    Ok(AnyModel::Ranking(Box::new(shipped::for_hardware(&wanted)?)))
+    Ok(AnyModel::Ranking(Box::new(shipped_for(&wanted)?)))
 }
 
 /// The hardware of this node's first GPU.
@@ -68,4 +67,89 @@ fn model_bytes(path: &Path) -> anyhow::Result<Vec<u8>> {
 pub(crate) fn model_id(path: &Path, model: &AnyModel) -> anyhow::Result<ModelId> {
     let bytes = if path.exists() { model_bytes(path)? } else { model.to_bytes()? };
     Ok(ModelId::of(&bytes))
+}
+
+/// The end of a model's name, as in torch-diode: `NVIDIA-H100-matmul`.
+pub(super) const SHIPPED_ENDING: &str = "-matmul";
+
+struct Shipped {
+    hardware: &'static str,
+    bytes: &'static [u8],
+}
+
+/// The first model stands in for hardware that has no model of its own.
+const SHIPPED: [Shipped; 2] = [
+    Shipped {
+        hardware: "nvidia-h200",
+        bytes: include_bytes!("../../../trained_models/matmul/nvidia-h200/matmul-nvidia-h200.safetensors"),
+    },
+    Shipped {
+        hardware: "nvidia-h100",
+        bytes: include_bytes!("../../../trained_models/matmul/nvidia-h100/matmul-nvidia-h100.safetensors"),
+    },
+];
+
+/// The hardware in a model's name. `None` if the text is not the name of a model.
+pub(super) fn named_hardware(name: &str) -> Option<Hardware> {
+    find(name.strip_suffix(SHIPPED_ENDING)?)
+}
+
+/// Every name that stands for a model.
+pub(super) fn shipped_names() -> String {
+    let names: Vec<String> =
+        catalogue().map(|hardware| format!("{}{SHIPPED_ENDING}", hardware.slug)).collect();
+    names.join(", ")
+}
+
+/// The model for some hardware. If there is none, another model stands in, with the facts of the asked
+/// hardware and without figures of quality. Its predictions say so.
+pub(crate) fn shipped_for(wanted: &Hardware) -> anyhow::Result<Model> {
+    let trained = |shipped: &&Shipped| shipped.hardware == wanted.slug.as_str();
+    if let Some(shipped) = SHIPPED.iter().find(trained) {
+        return Ok(Model::from_bytes(shipped.bytes)?);
+    }
+    let [Shipped { bytes, .. }, ..] = SHIPPED;
+    if wanted.facts.is_none() {
+        bail!(
+            "{}: no model comes with diode, and its facts are not known, so none can stand in",
+            wanted.name
+        );
+    }
+    let model = Model::from_bytes(bytes)?;
+    Ok(model.standing_in_for(wanted.clone())?)
+}
+
+#[cfg(test)]
+mod shipped_tests {
+    use super::*;
+
+    #[test]
+    fn old_names_lead_to_a_model() {
+        let hardware = |name: &str| named_hardware(name).map(|hardware| hardware.slug.to_string());
+        assert_eq!(hardware("NVIDIA-H100-matmul").as_deref(), Some("nvidia-h100"));
+        assert_eq!(hardware("nvidia-h200-matmul").as_deref(), Some("nvidia-h200"));
+        assert_eq!(hardware("model.safetensors"), None);
+        assert_eq!(hardware("NVIDIA-X9-matmul"), None);
+    }
+
+    #[test]
+    fn a_stand_in_states_the_hardware_asked_for_and_has_no_figures() {
+        for name in ["nvidia-h100-pcie", "amd-mi300x"] {
+            let wanted = find(name).unwrap();
+            let model = shipped_for(&wanted).unwrap();
+            assert_eq!(model.metadata().hardware, wanted);
+            assert_eq!(model.metadata().evaluation, None, "{name}");
+            assert_eq!(
+                model.metadata().stands_in_from.as_ref().map(|slug| slug.as_str()),
+                Some("nvidia-h200")
+            );
+        }
+        for shipped in &SHIPPED {
+            let wanted = find(shipped.hardware).unwrap();
+            let own = shipped_for(&wanted).unwrap();
+            assert_eq!(own.metadata().hardware.slug, wanted.slug);
+            assert_eq!(own.metadata().stands_in_from, None);
+            assert!(own.metadata().evaluation.is_some());
+        }
+    }
 }

@@ -1,19 +1,25 @@
 //! One compiler: a Python process that answers each line with a line.
 
+use std::collections::{HashMap, VecDeque};
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::thread;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use anyhow::{Context, bail};
+use diode_formats::write_atomically;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::python::Python;
 use crate::failure::Interrupted;
 use crate::interrupt::Interrupt;
+use crate::kernels::build::Parts;
+use crate::kernels::plan::PlannedKernel;
+use crate::output::log::Progress;
 
 /// The slowest kernel that was seen took 20 seconds. A compiler that takes this long hangs.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -144,4 +150,218 @@ impl Drop for Compiler {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+/// A kernel is given up after this many compilers died while they compiled it.
+const TRIES: usize = 2;
+
+/// The outcome of one kernel.
+struct Finished {
+    key: String,
+    compiled: Compiled,
+}
+
+/// The state that all compilers share.
+pub(super) struct Compilers<'a> {
+    parts: &'a Parts,
+    python: &'a Python,
+    interrupt: &'a Interrupt,
+    queue: Mutex<VecDeque<&'a PlannedKernel>>,
+    /// Whether a compiler failed for a reason other than its kernel. Then the others need not go on.
+    failed: AtomicBool,
+}
+
+impl<'a> Compilers<'a> {
+    pub(super) fn new(
+        parts: &'a Parts,
+        python: &'a Python,
+        interrupt: &'a Interrupt,
+        todo: VecDeque<&'a PlannedKernel>,
+    ) -> Self {
+        Self { parts, python, interrupt, queue: Mutex::new(todo), failed: AtomicBool::new(false) }
+    }
+
+    /// Compiles all kernels with this many processes. Compiled kernels are kept and added to `finished`.
+    pub(super) fn run(
+        &self,
+        processes: usize,
+        finished: &mut HashMap<String, Compiled>,
+    ) -> anyhow::Result<()> {
+        let todo = self.queue.lock().unwrap_or_else(PoisonError::into_inner).len();
+        let (already, total) = (finished.len(), finished.len() + todo);
+        let (sender, results) = channel();
+        let mut progress = Progress::new(total as u64, "kernels");
+        thread::scope(|scope| {
+            for number in 0..processes.min(todo) {
+                let sender = sender.clone();
+                scope.spawn(move || self.work(number, &sender));
+            }
+            drop(sender);
+            progress.set(already as u64, "starting compilers");
+            let mut trouble = None;
+            for result in results {
+                match result.and_then(|done| self.parts.keep(&done.key, &done.compiled).map(|()| done)) {
+                    Ok(done) => {
+                        finished.insert(done.key.clone(), done.compiled);
+                        progress.set(finished.len() as u64, &done.key);
+                    }
+                    Err(error) => {
+                        self.failed.store(true, Ordering::Relaxed);
+                        trouble.get_or_insert(error);
+                    }
+                }
+            }
+            progress.finish();
+            trouble.map_or(Ok(()), Err)
+        })
+    }
+
+    /// Runs one compiler until no kernel is left. If the compiler dies, another one replaces it.
+    fn work(&self, number: usize, results: &Sender<anyhow::Result<Finished>>) {
+        let cache = self.parts.folder.join(format!("cache-{number}"));
+        let mut compiler = None;
+        while !(self.interrupt.requested() || self.failed.load(Ordering::Relaxed)) {
+            let Some(kernel) = self.queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front() else {
+                break;
+            };
+            let compiled = self.compile(kernel, &cache, &mut compiler);
+            let trouble = compiled.is_err();
+            // Sending fails if the main thread has given up.
+            let sent = results.send(compiled.map(|compiled| Finished { key: kernel.key.clone(), compiled }));
+            if trouble || sent.is_err() {
+                return;
+            }
+            // Triton's own cache would only fill the disk, because every kernel is compiled once.
+            let _ = fs::remove_dir_all(&cache);
+        }
+    }
+
+    /// Compiles one kernel. If the compiler dies, a new one tries again, because the kernel may not be
+    /// the cause.
+    fn compile(
+        &self,
+        kernel: &PlannedKernel,
+        cache: &Path,
+        compiler: &mut Option<Compiler>,
+    ) -> anyhow::Result<Compiled> {
+        for _ in 0..TRIES {
+            let running = match compiler {
+                Some(running) => running,
+                None => compiler.insert(self.start(cache)?),
+            };
+            if let Some(compiled) =
+                running.compile(kernel.request.clone(), &self.parts.binary(&kernel.key))?
+            {
+                return Ok(compiled);
+            }
+            *compiler = None;
+        }
+        Ok(Compiled::GivenUp)
+    }
+
+    fn start(&self, cache: &Path) -> anyhow::Result<Compiler> {
+        let compiler = Compiler::start(self.python, cache, self.interrupt.clone())?;
+        if compiler.triton != TRITON {
+            let (program, given) = (self.python.program.display(), &compiler.triton);
+            bail!(
+                "{program}: got triton {given}, expected {TRITON}; kernels of another version do not compare"
+            );
+        }
+        Ok(compiler)
+    }
+}
+
+/// The version of Triton that the kernels are written for. Other versions compile other code, whose times
+/// could not be compared.
+pub(crate) const TRITON: &str = "3.6.0";
+
+/// The Python sources that this program contains. A build writes them into its folder.
+const SOURCES: [(&str, &str); 3] = [
+    ("matmul.py", include_str!("../../kernels/matmul.py")),
+    ("support.py", include_str!("../../kernels/support.py")),
+    ("compile.py", include_str!("../../kernels/compile.py")),
+];
+
+/// A Python that can import Triton, and the script that it runs.
+#[derive(Debug, Clone)]
+pub(crate) struct Python {
+    pub(crate) program: PathBuf,
+    pub(crate) script: PathBuf,
+}
+
+impl Python {
+    /// Writes the sources into `folder`. Without `program`, makes a virtual environment with the pinned
+    /// Triton, once for all builds.
+    pub(crate) fn prepare(program: Option<&Path>, folder: &Path) -> anyhow::Result<Self> {
+        for (name, text) in SOURCES {
+            let path = folder.join(name);
+            write_atomically(&path, text.as_bytes())
+                .with_context(|| format!("cannot write {}", path.display()))?;
+        }
+        let program = match program {
+            Some(program) => program.to_owned(),
+            None => environment()?,
+        };
+        Ok(Self { program, script: folder.join("compile.py") })
+    }
+}
+
+/// All sources as one text. If a kernel changes, the text changes, and a new build begins.
+pub(crate) fn sources() -> String {
+    SOURCES.iter().flat_map(|(name, text)| [*name, "\n", *text, "\n"]).collect()
+}
+
+/// A Python on this node with the Triton that the kernels are written for: the environment of an earlier
+/// build, or the system's Python. `None` if there is none. Nothing is installed.
+pub(super) fn installed() -> anyhow::Result<Option<PathBuf>> {
+    let folder = cache_folder()?.join(format!("triton-{TRITON}"));
+    if folder.join("ready").exists() {
+        return Ok(Some(folder.join("bin").join("python")));
+    }
+    let asked = Command::new("python3")
+        .args(["-c", "import triton; print(triton.__version__)"])
+        .stdin(Stdio::null())
+        .output();
+    let found = asked.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).trim() == TRITON);
+    Ok(found.then(|| PathBuf::from("python3")))
+}
+
+fn environment() -> anyhow::Result<PathBuf> {
+    let folder = cache_folder()?.join(format!("triton-{TRITON}"));
+    let program = folder.join("bin").join("python");
+    let ready = folder.join("ready");
+    if ready.exists() {
+        return Ok(program);
+    }
+    say!("making a Python environment with triton {TRITON} in {} (once)", folder.display());
+    run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder)).context(
+        "install Python 3.10 or newer with its venv module, or name one that has triton with --python",
+    )?;
+    run(Command::new(&program).args(["-m", "pip", "install", "--quiet", &format!("triton=={TRITON}")]))
+        .context(
+            "cannot install triton; on a machine without network, name a Python that has it with --python",
+        )?;
+    write_atomically(&ready, b"").with_context(|| format!("cannot write {}", ready.display()))?;
+    Ok(program)
+}
+
+/// The user's folder for files that can be made or fetched again.
+pub(super) fn cache_folder() -> anyhow::Result<PathBuf> {
+    let given = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let base = given("XDG_CACHE_HOME").or_else(|| given("HOME").map(|home| home.join(".cache")));
+    let folder = base
+        .context("neither XDG_CACHE_HOME nor HOME is set, so there is no place for packs and compilers")?
+        .join("diode");
+    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    Ok(folder)
+}
+
+fn run(command: &mut Command) -> anyhow::Result<()> {
+    let name = command.get_program().to_owned();
+    let output = command.stdin(Stdio::null()).output().with_context(|| format!("cannot run {name:?}"))?;
+    if !output.status.success() {
+        let words = String::from_utf8_lossy(&output.stderr);
+        bail!("{name:?} failed: {}", words.lines().rfind(|line| !line.is_empty()).unwrap_or("no message"));
+    }
+    Ok(())
 }

@@ -2,6 +2,7 @@
 
 use diode_core::kernel_variant::EXACT_SIZES;
 use diode_core::{Alignment, Bias, Config, DType, KernelVariant, Layout, OperandAlignment, Problem, Tile};
+use serde_json::{Value, json};
 
 /// Everything besides the tile that the compiler must know. It includes the sizes only if they are compiled in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -161,5 +162,191 @@ pub(crate) fn triton_type(dtype: DType) -> Option<&'static str> {
         DType::BFloat16 => Some("bf16"),
         DType::Float32 => Some("fp32"),
         _ => None,
+    }
+}
+
+/// The arguments of every kernel in launch order; see `kernels/matmul.py`.
+const POINTERS: [&str; 4] = ["A", "B", "bias", "C"];
+const NUMBERS: [&str; 9] = ["M", "N", "K", "lda", "ldb", "ldc", "batch_a", "batch_b", "batch_c"];
+/// How many bytes each argument takes, in the same order.
+pub(crate) const ARGUMENT_SIZES: [u64; 13] = [8, 8, 8, 8, 4, 4, 4, 4, 4, 4, 4, 4, 4];
+
+impl Variant {
+    /// The request for one kernel, see `kernels/compile.py`.
+    pub(crate) fn request(&self, tile: &Tile, fits: bool, arch: &str) -> Value {
+        let pointer = format!("*{}", triton_type(self.dtype).unwrap_or("?"));
+        let types = POINTERS.iter().map(|&name| (name, pointer.as_str()));
+        let types: serde_json::Map<String, Value> = types
+            .chain(NUMBERS.iter().map(|&name| (name, "i32")))
+            .map(|(name, text)| (name.to_owned(), text.into()))
+            .collect();
+        let [a_contiguous, b_contiguous] = self.contiguous(tile, fits);
+        let mut constants = json!({
+            "BLOCK_M": tile.block_m,
+            "BLOCK_N": tile.block_n,
+            "BLOCK_K": tile.block_k,
+            "GROUP_M": tile.group_m,
+            "EVEN_K": tile.even_k,
+            "A_ROW": self.a_layout == Layout::Row,
+            "B_ROW": self.b_layout == Layout::Row,
+            "BIAS": self.bias.as_str(),
+            "PRECISION": self.precision(tile),
+            "A_CONTIGUOUS": a_contiguous,
+            "B_CONTIGUOUS": b_contiguous,
+        });
+        let kernel = self.kernel();
+        let kernel = match self.sizes {
+            Some([m, n, k]) => {
+                for (name, size) in [("KNOWN_M", m), ("KNOWN_N", n), ("KNOWN_K", k)] {
+                    constants[name] = size.into();
+                }
+                format!("{kernel}_known")
+            }
+            None => kernel.to_owned(),
+        };
+        if self.sizes.is_none() && !self.batched {
+            constants["ANEW"] = self.computes_addresses_anew().into();
+        }
+        json!({
+            "kernel": kernel,
+            "arch": arch,
+            "types": types,
+            "divisible": self.divisors(),
+            "constants": constants,
+            "options": options(tile, arch),
+        })
+    }
+
+    /// Whether every asynchronous copy of both operands must move 16 bytes. Aligned rows allow it
+    /// if a thread has 16 bytes to copy. Hopper multiplies TF32 only if both operands run along K.
+    /// Other operands are transposed while they are copied, in words of 4 bytes.
+    pub(crate) fn expects_wide_copies(&self, tile: &Tile, arch: &str) -> bool {
+        let elements = 16 / self.dtype.size() as u32 * 32 * tile.num_warps;
+        let along_k = (self.a_layout, self.b_layout) == (Layout::Row, Layout::Column);
+        let turned = arch == "sm_90" && self.precision(tile) == "tf32" && !along_k;
+        !turned
+            && self.alignment.a == Alignment::Bytes16
+            && self.alignment.b == Alignment::Bytes16
+            && tile.block_m * tile.block_k >= elements
+            && tile.block_n * tile.block_k >= elements
+    }
+
+    /// The divisor that is promised for each argument, in elements. A divisor of 1 promises nothing
+    /// and is left out.
+    fn divisors(&self) -> serde_json::Map<String, Value> {
+        let OperandAlignment { a, b, out } = self.alignment;
+        let [a, b, out] = [a, b, out].map(|alignment| self.elements(alignment));
+        let (along_a, along_b) = (
+            if self.a_layout == Layout::Row { "K" } else { "M" },
+            if self.b_layout == Layout::Row { "N" } else { "K" },
+        );
+        let mut divisors: Vec<(&str, u64)> = POINTERS.iter().map(|&name| (name, 16)).collect();
+        divisors.extend([
+            ("lda", a),
+            ("batch_a", a),
+            ("ldb", b),
+            ("batch_b", b),
+            ("ldc", out),
+            ("batch_c", out),
+        ]);
+        // The operand that runs along a size gives the size's divisor. If two operands do, they
+        // agree.
+        divisors.extend([(along_a, a), (along_b, b), ("N", out)]);
+        divisors
+            .into_iter()
+            .filter(|&(_, divisor)| divisor > 1)
+            .map(|(name, divisor)| (name.to_owned(), divisor.into()))
+            .collect()
+    }
+}
+
+fn options(tile: &Tile, arch: &str) -> Value {
+    let mut options = json!({
+        "num_warps": tile.num_warps,
+        "num_stages": tile.num_stages,
+        // Inductor's templates are compiled without these checks, too.
+        "sanitize_overflow": false,
+    });
+    if arch.starts_with("gfx")
+        && let Some(rocm) = tile.rocm
+    {
+        // kpack is left out. Inductor records it but does not pass it to the compiler, so the
+        // default is what runs.
+        options["matrix_instr_nonkdim"] = rocm.matrix_instr_nonkdim.into();
+        options["waves_per_eu"] = rocm.waves_per_eu.into();
+    }
+    options
+}
+
+#[cfg(test)]
+mod request_tests {
+    use diode_core::{DType, Layout, Op, Problem, ProblemFields};
+
+    use super::*;
+    use tile_of;
+
+    fn problem(dtype: DType, [m, n, k]: [u64; 3], [a_layout, b_layout]: [Layout; 2]) -> Problem {
+        let fields = ProblemFields::plain(Op::Mm, 1, m, n, k, dtype);
+        Problem::new(ProblemFields { a_layout, b_layout, ..fields }).unwrap()
+    }
+
+    fn tile() -> Tile {
+        let space = diode_core::space::Space::Named(diode_core::space::SpaceName::Full);
+        let hardware = diode_core::hardware::find("nvidia-h200").unwrap();
+        let any = problem(DType::BFloat16, [512; 3], [Layout::Row; 2]);
+        let configs = space.configs(&hardware, &any).unwrap();
+        let tiles = configs.iter().filter_map(tile_of);
+        *tiles.clone().find(|tile| (tile.block_m, tile.block_n, tile.block_k) == (64, 64, 32)).unwrap()
+    }
+
+    /// What the request tells the compiler: the promises for A and B, whether to compute addresses
+    /// anew, and N.
+    fn told(variant: &Variant, fits: bool) -> Value {
+        let request = variant.request(&tile(), fits, "sm_90");
+        let named = ["A_CONTIGUOUS", "B_CONTIGUOUS", "ANEW", "KNOWN_N"];
+        named.map(|name| request["constants"][name].clone()).to_vec().into()
+    }
+
+    #[test]
+    fn what_nothing_divides_is_contiguous_where_the_tile_fits() {
+        use Layout::{Column, Row};
+        let cases = [
+            // Nothing divides N, along which B runs. In fp32 that is so for an odd N, because four
+            // bytes are one element.
+            (DType::BFloat16, [100, 101, 304], [Row, Row], true, [false, true], true),
+            (DType::BFloat16, [100, 51, 304], [Row, Row], false, [false, false], true),
+            (DType::Float32, [100, 101, 304], [Row, Row], true, [false, true], true),
+            // Nothing divides M, along which a column-major A runs.
+            (DType::BFloat16, [101, 104, 304], [Column, Row], true, [true, false], true),
+            // Four bytes are two elements here. That promises nothing, but the access is narrow.
+            (DType::BFloat16, [100, 102, 304], [Row, Row], false, [false, false], true),
+            // No operand runs along an M or an N that is odd.
+            (DType::BFloat16, [100, 104, 303], [Row, Row], false, [false, false], false),
+            (DType::BFloat16, [101, 101, 303], [Row, Column], false, [false, false], false),
+            (DType::BFloat16, [100, 104, 304], [Row, Row], false, [false, false], false),
+        ];
+        for (dtype, sizes, layouts, fits, [a, b], anew) in cases {
+            let problem = problem(dtype, sizes, layouts);
+            let variant = Variant::of(&problem).unwrap();
+            assert_eq!(variant.fits(&tile(), &problem), fits, "{dtype} {sizes:?}");
+            assert_eq!(told(&variant, fits), json!([a, b, anew, null]), "{dtype} {sizes:?}");
+        }
+    }
+
+    #[test]
+    fn exact_kernels_know_their_sizes_and_promise_what_inductor_does() {
+        let narrow = problem(DType::BFloat16, [100, 51, 304], [Layout::Row; 2]);
+        let exact = Variant::in_pack(&narrow, true).unwrap();
+        assert_eq!(told(&exact, false), json!([true, false, null, 51]));
+        let key = exact.key(&tile(), false);
+        assert!(key.ends_with(";sizes=100x51x304") && !key.contains(";anew"), "{key}");
+        assert_eq!(exact.request(&tile(), false, "sm_90")["kernel"], "mm_known");
+
+        let batched = ProblemFields::plain(Op::Bmm, 4, 33, 51, 304, DType::BFloat16);
+        let batched = Variant::in_pack(&Problem::new(batched).unwrap(), true).unwrap();
+        assert_eq!(told(&batched, false), json!([true, true, null, 51]));
+        let general = Variant { sizes: None, ..batched };
+        assert!(!general.fit_matters());
+        assert_eq!(told(&general, false), json!([false, true, null, null]));
     }
 }

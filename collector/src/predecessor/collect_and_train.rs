@@ -10,11 +10,10 @@ use diode_train::{Evaluation, TrainingSet};
 use super::collecting::CollectingArgs;
 use super::datasets::mention_losses;
 use super::prediction_errors::Validation;
-use crate::evaluation::judging;
+use crate::evaluation;
 use crate::input::arguments::{at_least_one, whole};
-use crate::input::datasets;
-use crate::input::problems::GeneratorArgs;
-use crate::input::selection::{Selection, describe};
+use crate::input::datasets::{self, Selection, describe};
+use crate::input::generator::GeneratorArgs;
 use crate::interrupt::Interrupt;
 use crate::node::Node;
 use crate::output::{self, files};
@@ -119,7 +118,7 @@ impl CollectAndTrain {
         if self.skip_validation {
             return Ok(());
         }
-        let set = judging::read(&model, &validation, None, &Selection::default())?;
+        let set = evaluation::read_timings(&model, &validation, None, &Selection::default())?;
         let (evaluation, judged) = Evaluation::of(&model, &set)?;
         let validation = Validation::of(&judged, evaluation.report, self.top_n_worst);
         output::text_out(&format!("\n{}", validation.in_words()))

@@ -11,9 +11,8 @@ use diode_formats::Format;
 
 use super::flags::DatasetFormat;
 use crate::collect::bench::DeviceArgs;
-use crate::collect::configs::ConfigArgs;
-use crate::collect::engine::Collecting;
 use crate::collect::output::Output;
+use crate::collect::{Collecting, ConfigArgs};
 use crate::failure::Usage;
 use crate::input::arguments;
 use crate::input::problems::read_shapeset;

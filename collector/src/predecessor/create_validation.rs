@@ -8,7 +8,7 @@ use super::collecting::{CollectingArgs, problems_of};
 use super::datasets::mention_losses;
 use super::flags::DatasetFormat;
 use crate::input::arguments::at_least_one;
-use crate::input::problems::GeneratorArgs;
+use crate::input::generator::GeneratorArgs;
 use crate::interrupt::Interrupt;
 
 /// Time problems to judge models by

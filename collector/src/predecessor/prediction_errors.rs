@@ -5,7 +5,7 @@ use diode_core::{Config, Problem};
 use diode_train::{Judged, JudgedRow};
 use serde::Serialize;
 
-use crate::evaluation::report::metrics;
+use crate::evaluation::words::metrics;
 use crate::output;
 
 /// What `validate-model` prints as JSON.

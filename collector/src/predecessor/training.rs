@@ -7,8 +7,7 @@ use diode_train::{EpochLoss, PredecessorOptions, Progress, TrainingSet, train_pr
 
 use crate::interrupt::Interrupt;
 use crate::node::time_of_making;
-use crate::training::progress::TrainingProgress;
-use crate::training::trained::Trained;
+use crate::training::{Trained, TrainingProgress};
 
 /// Trains one torch-diode network.
 pub(crate) fn train(

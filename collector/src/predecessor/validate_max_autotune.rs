@@ -8,10 +8,10 @@ use diode_train::{TrainingSet, judge};
 use serde::Serialize;
 
 use super::flags::BatchSize;
-use crate::evaluation::speedups::Speedups;
-use crate::evaluation::{judging, reference};
+use crate::evaluation;
+use crate::evaluation::speedups::{self, Speedups};
+use crate::input::datasets::Selection;
 use crate::input::models;
-use crate::input::selection::Selection;
 use crate::output::{self, files};
 
 /// Compare a model's picks with the configs that max-autotune would try
@@ -77,13 +77,13 @@ impl ValidateMaxAutotune {
         files::check_replaces_report(&self.output, "{")?;
         let configs = diode_formats::read_reference_configs(&self.max_autotune_solution)?;
         let model = models::read_model(&self.model)?;
-        let set = judging::read(&model, &self.dataset, None, &self.selection)?;
-        judging::warn_if_trained_on(&model, &set);
-        let comparison = reference::compare(&judge(&model, &set)?, &configs, &self.max_autotune_solution)?;
+        let set = evaluation::read_timings(&model, &self.dataset, None, &self.selection)?;
+        evaluation::warn_if_trained_on(&model, &set);
+        let comparison = speedups::compare(&judge(&model, &set)?, &configs, &self.max_autotune_solution)?;
         for note in &comparison.notes {
             say!("note: {note}");
         }
-        let text = reference::in_words(&comparison.speedups);
+        let text = speedups::speedups_in_words(&comparison.speedups);
         let metadata = self.metadata(&model, &set, comparison.ops, comparison.notes)?;
         let mut bytes = serde_json::to_vec_pretty(&Report { speedups: comparison.speedups, metadata })?;
         bytes.push(b'\n');

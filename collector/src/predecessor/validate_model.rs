@@ -5,11 +5,10 @@ use diode_train::Evaluation;
 
 use super::flags::BatchSize;
 use super::prediction_errors::Validation;
-use crate::evaluation::judging;
 use crate::input::arguments::whole;
+use crate::input::datasets::Selection;
 use crate::input::models;
-use crate::input::selection::Selection;
-use crate::output;
+use crate::{evaluation, output};
 
 /// Measure a model's errors on a dataset, and show its worst predictions
 ///
@@ -47,8 +46,8 @@ impl ValidateModel {
     pub(crate) fn run(self) -> anyhow::Result<()> {
         self.batch_size.mention("all configs of a problem are predicted at once");
         let model = models::read_model(&self.model)?;
-        let set = judging::read(&model, &self.dataset, None, &self.selection)?;
-        judging::warn_if_trained_on(&model, &set);
+        let set = evaluation::read_timings(&model, &self.dataset, None, &self.selection)?;
+        evaluation::warn_if_trained_on(&model, &set);
         let (evaluation, judged) = Evaluation::of(&model, &set)?;
         let validation = Validation::of(&judged, evaluation.report, self.top_n_worst);
         if self.json { output::json(&validation) } else { output::text_out(&validation.in_words()) }

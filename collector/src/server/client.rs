@@ -1,19 +1,21 @@
 use std::path::Path;
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
-use diode_api::{ApiError, TERMS_HEADER};
+use anyhow::{Context as _, bail};
+use diode_api::{ApiError, OLDEST_SERVER, PROGRAM, SERVER_HEADER, TERMS_HEADER, Version};
 use diode_core::ids::Digest;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use ureq::http::{Request, Response, StatusCode};
+use ureq::middleware::MiddlewareNext;
 use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
 use ureq::typestate::{WithBody, WithoutBody};
-use ureq::{Agent, RequestBuilder};
+use ureq::{Agent, Body, RequestBuilder, SendBody};
 
-use super::Address;
-use super::versions::{PROGRAM_TOO_OLD, SERVER_TOO_OLD, refuse_old_servers, user_agent};
 use crate::failure::Usage;
+use crate::server::Address;
 
 /// How long a request may take: enough to send a large upload over a slow line and to store it.
 const TIMEOUT: Duration = Duration::from_secs(600);
@@ -27,7 +29,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const ASK_FIRST: u64 = 1 << 20;
 
 /// The answer of a server.
-pub(crate) type Answer = ureq::http::Response<ureq::Body>;
+pub(crate) type Answer = Response<Body>;
 
 /// A connection to a server. The proxy is the one in `HTTPS_PROXY` or a similar variable.
 pub(crate) struct Client {
@@ -87,17 +89,17 @@ impl Client {
     }
 
     /// Asks for a document that is not JSON, or whose refusals the caller handles.
-    pub(super) fn getting(&self, path: &str) -> Result<Answer, ureq::Error> {
+    pub(crate) fn getting(&self, path: &str) -> Result<Answer, ureq::Error> {
         self.show(self.agent.get(self.url(path))).call()
     }
 
     /// Asks for a large file.
-    pub(super) fn getting_much(&self, path: &str) -> Result<Answer, ureq::Error> {
+    pub(crate) fn getting_much(&self, path: &str) -> Result<Answer, ureq::Error> {
         patient(self.show(self.agent.get(self.url(path)))).call()
     }
 
     /// Asks for a large file from byte `from` on, if the file still has this digest.
-    pub(super) fn getting_from(&self, path: &str, from: u64, sha256: &Digest) -> Result<Answer, ureq::Error> {
+    pub(crate) fn getting_from(&self, path: &str, from: u64, sha256: &Digest) -> Result<Answer, ureq::Error> {
         let mut request = self.agent.get(self.url(path));
         if from > 0 {
             request = request.header("range", format!("bytes={from}-"));
@@ -215,6 +217,83 @@ pub(crate) fn refusal(answer: &mut Answer) -> (String, anyhow::Error) {
         }
         Err(_) => (String::new(), anyhow::anyhow!("the server answered {status}; is it a Diode server?")),
     }
+}
+
+/// The code that stands in for any answer of a server that is too old.
+pub(super) const SERVER_TOO_OLD: &str = "server_too_old";
+/// The code with which a server answers a program that is too old.
+pub(super) const PROGRAM_TOO_OLD: &str = "program_too_old";
+
+/// The name and version of this program, as requests state them.
+pub(super) fn user_agent() -> String {
+    format!("{PROGRAM}/{}", env!("CARGO_PKG_VERSION"))
+}
+
+/// Replaces the answer of a server that is too old by a refusal, because the answer may mean something else. An answer
+/// without the server's version, such as from a proxy, is left as it is.
+pub(super) fn refuse_old_servers(
+    request: Request<SendBody<'_>>,
+    next: MiddlewareNext<'_>,
+) -> Result<Response<Body>, ureq::Error> {
+    let answer = next.handle(request)?;
+    let named = answer.headers().get(SERVER_HEADER).and_then(|value| value.to_str().ok());
+    let Some(version) = named.and_then(|named| named.parse::<Version>().ok()) else { return Ok(answer) };
+    if version >= OLDEST_SERVER {
+        return Ok(answer);
+    }
+    let message = format!(
+        "the server is too old for diode {}: got {version}, expected {OLDEST_SERVER} or newer; whoever runs it must \
+         update it",
+        env!("CARGO_PKG_VERSION")
+    );
+    let refusal = ApiError { code: SERVER_TOO_OLD.to_owned(), message };
+    let body =
+        Body::builder().mime_type("application/json").data(serde_json::to_vec(&refusal).unwrap_or_default());
+    Response::builder().status(StatusCode::UPGRADE_REQUIRED).body(body).map_err(ureq::Error::from)
+}
+
+/// How often to try while the server cannot be reached or is busy.
+const ATTEMPTS: u32 = 4;
+/// The pause before the second attempt. Each further pause is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+
+/// Sends until the server accepts or refuses. Only for requests that may be repeated: a server recognises a
+/// file by its digest.
+pub(crate) fn send<T: DeserializeOwned>(
+    url: &str,
+    post: impl Fn() -> Result<Answer, ureq::Error>,
+) -> anyhow::Result<T> {
+    let mut pause = FIRST_PAUSE;
+    let mut attempt = 1;
+    loop {
+        let (trouble, asked) = match post() {
+            Ok(response) if !matches!(response.status().as_u16(), 429 | 502 | 503 | 504) => {
+                return judge(response);
+            }
+            Ok(mut response) => {
+                let asked = retry_after(&response);
+                (refusal(&mut response).1, asked)
+            }
+            Err(error) if is_passing(&error) => {
+                let words = format!("cannot reach {url}; is the server running?");
+                (anyhow::Error::new(error).context(words), None)
+            }
+            Err(error) => return Err(error).with_context(|| format!("cannot send to {url}")),
+        };
+        if attempt == ATTEMPTS {
+            return Err(trouble.context(format!("gave up after {ATTEMPTS} attempts")));
+        }
+        let wait = wait_for(asked, pause);
+        say!("{trouble:#}; trying again in {:.1} s", wait.as_secs_f64());
+        thread::sleep(wait);
+        pause *= 2;
+        attempt += 1;
+    }
+}
+
+/// Whether another attempt may succeed after this error.
+fn is_passing(error: &ureq::Error) -> bool {
+    matches!(error, ureq::Error::Io(_) | ureq::Error::ConnectionFailed | ureq::Error::Timeout(_))
 }
 
 #[cfg(test)]

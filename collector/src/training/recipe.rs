@@ -11,15 +11,14 @@ use diode_model::predecessor::Architecture;
 use diode_model::{AnyModel, Predictor as _};
 use diode_train::{FoldModel, PredecessorOptions, TrainOptions, TrainingSet, curves};
 
-use super::ranking_model;
-use super::trained::Trained;
-use crate::evaluation::report::{self, metrics};
+use crate::evaluation::words::{metrics, parse_folds_or_none};
 use crate::failure::Usage;
 use crate::input::arguments::{at_least_one, real};
 use crate::interrupt::Interrupt;
 use crate::output::{self, files};
 use crate::predecessor;
 use crate::predecessor::flags::BatchSize;
+use crate::training::Trained;
 
 /// How to train.
 #[derive(Debug, Args)]
@@ -55,7 +54,7 @@ pub(crate) struct Recipe {
     problems_per_step: Option<usize>,
 
     /// Parts for cross-validation; 0 for none, and a model without metrics [default: 4; base, deep: none]
-    #[arg(long, value_name = "N", value_parser = report::parse_folds_or_none)]
+    #[arg(long, value_name = "N", value_parser = parse_folds_or_none)]
     folds: Option<usize>,
 
     /// Train with so many seeds, from --seed on, and keep the one whose first picks did best in cross-validation
@@ -337,7 +336,7 @@ impl Recipe {
         let mut best: Option<Trained> = None;
         for (seed, beside) in self.all_seeds(first).zip(self.partials(path, first)) {
             let folds = self.folds.unwrap_or(FOLDS);
-            let trained = ranking_model::train(set, self.options(seed), folds, &beside, interrupt)?;
+            let trained = super::train(set, self.options(seed), folds, &beside, interrupt)?;
             if trained.stopped {
                 let so_far = best.map(|best| Trained { stopped: true, ..best });
                 return Ok(so_far.unwrap_or(trained));

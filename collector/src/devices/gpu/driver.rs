@@ -1,25 +1,16 @@
 //! The vendors' drivers behind one safe interface. No other module calls the drivers.
 #![allow(unsafe_code, reason = "a foreign function interface; nothing unsafe leaves this module")]
 
-mod api;
-mod cuda;
-mod error;
 mod gpu;
-mod hip;
-mod objects;
 
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::ptr;
 use std::sync::Arc;
 
-use super::foreign;
-use super::vendor::Vendor;
-use api::Api;
-use cuda::Cuda;
-pub(crate) use error::{DriverError, NoDriver, Result};
-pub(crate) use gpu::Gpu;
-use hip::Hip;
-pub(crate) use objects::{Event, Function, Memory, MemoryInfo, Slice};
+use crate::devices::gpu::GpuVendor;
+use crate::devices::gpu::foreign::{self, functions};
+
+pub(crate) use crate::devices::gpu::driver::gpu::{Event, Function, Gpu, Memory, MemoryInfo, Slice};
 
 /// A vendor's driver, initialised.
 #[derive(Clone)]
@@ -50,18 +41,18 @@ pub(crate) struct Description {
 }
 
 impl Driver {
-    pub(crate) fn load(vendor: Vendor) -> std::result::Result<Self, NoDriver> {
+    pub(crate) fn load(vendor: GpuVendor) -> std::result::Result<Self, NoDriver> {
         let missing = |error| NoDriver::Missing(vendor, error);
         let old = |error| NoDriver::TooOld(vendor, error);
         let open = || match vendor {
-            Vendor::Nvidia => foreign::open(&cuda::LIBRARIES, None, None),
-            Vendor::Amd => foreign::open(&hip::LIBRARIES, None, Some(hip::INSTALLED)),
+            GpuVendor::Nvidia => foreign::open(&CUDA_LIBRARIES, None, None),
+            GpuVendor::Amd => foreign::open(&HIP_LIBRARIES, None, Some(HIP_FOLDER)),
         };
         let api = Api::resolve(open().map_err(missing)?, vendor).map_err(old)?;
         let library = open().map_err(missing)?;
         let own = match vendor {
-            Vendor::Nvidia => Own::Cuda(Cuda::resolve(library).map_err(old)?),
-            Vendor::Amd => Own::Hip(Hip::resolve(library).map_err(old)?),
+            GpuVendor::Nvidia => Own::Cuda(Cuda::resolve(library).map_err(old)?),
+            GpuVendor::Amd => Own::Hip(Hip::resolve(library).map_err(old)?),
         };
         let driver = Self(Arc::new(Loaded { api, own }));
         let init = &driver.0.api.init;
@@ -110,5 +101,238 @@ impl Driver {
             "unknown error".to_owned()
         };
         Err(DriverError { call, name, code })
+    }
+}
+
+/// A call that the driver refused. Both vendors use the same codes.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{call}: {name} ({code})")]
+pub(crate) struct DriverError {
+    call: &'static str,
+    name: String,
+    code: i32,
+}
+
+impl DriverError {
+    /// Whether the process can do nothing more on the GPU after this error.
+    pub(crate) fn is_sticky(&self) -> bool {
+        matches!(self.code, 4 | 46 | 214 | 219 | 700 | 702 | 710 | 714..=721 | 999)
+    }
+
+    pub(crate) fn is_out_of_memory(&self) -> bool {
+        self.code == 2
+    }
+
+    /// Whether a kernel needs more registers, threads or shared memory than the GPU has.
+    pub(crate) fn is_out_of_resources(&self) -> bool {
+        matches!(self.code, 1 | 701)
+    }
+}
+
+pub(crate) type Result<T> = std::result::Result<T, DriverError>;
+
+/// Why a node has no usable driver.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NoDriver {
+    #[error("no {} on this node; install it, or use --backend cpu", .0.driver())]
+    Missing(GpuVendor, #[source] libloading::Error),
+    #[error("the {} lacks a function that diode calls; install a newer one, or use --backend cpu", .0.driver())]
+    TooOld(GpuVendor, #[source] libloading::Error),
+    #[error("the {} finds no GPU; see whether {} it, or use --backend cpu", .0.driver(), .0.hiding())]
+    NoGpu(GpuVendor),
+    /// The node has no GPU with this number. A GPU with this number may have been lost.
+    #[error("device {device}: this node has {count}, counted from 0")]
+    Fewer { device: u32, count: u32 },
+    #[error("the {} does not work", .0.driver())]
+    Broken(GpuVendor, #[source] DriverError),
+}
+
+impl NoDriver {
+    /// Whether the cause may pass by itself, such as an update of the driver or a reset of the GPU.
+    pub(crate) fn may_pass(&self) -> bool {
+        !matches!(self, Self::TooOld(..))
+    }
+
+    fn because(vendor: GpuVendor, error: DriverError) -> Self {
+        const NO_DEVICE: i32 = 100;
+        if error.code == NO_DEVICE { Self::NoGpu(vendor) } else { Self::Broken(vendor, error) }
+    }
+}
+
+type Handle = *mut c_void;
+type Pointer = u64;
+
+functions! {
+    /// The driver's functions.
+    Api {
+        init = "cuInit" / "hipInit" (c_uint);
+        driver_version = "cuDriverGetVersion" / "hipDriverGetVersion" (*mut c_int);
+        device_count = "cuDeviceGetCount" / "hipGetDeviceCount" (*mut c_int);
+        device_bus_id = "cuDeviceGetPCIBusId" / "hipDeviceGetPCIBusId" (*mut c_char, c_int, c_int);
+        synchronize = "cuCtxSynchronize" / "hipDeviceSynchronize" ();
+        memory_info = "cuMemGetInfo_v2" / "hipMemGetInfo" (*mut usize, *mut usize);
+        allocate = "cuMemAlloc_v2" / "hipMalloc" (*mut Pointer, usize);
+        free = "cuMemFree_v2" / "hipFree" (Pointer);
+        fill_async = "cuMemsetD8Async" / "hipMemsetD8Async" (Pointer, u8, usize, Handle);
+        copy_async = "cuMemcpyDtoDAsync_v2" / "hipMemcpyDtoDAsync" (Pointer, Pointer, usize, Handle);
+        copy_to_host = "cuMemcpyDtoH_v2" / "hipMemcpyDtoH" (*mut c_void, Pointer, usize);
+        module_load = "cuModuleLoadData" / "hipModuleLoadData" (*mut Handle, *const c_void);
+        module_unload = "cuModuleUnload" / "hipModuleUnload" (Handle);
+        module_function = "cuModuleGetFunction" / "hipModuleGetFunction" (*mut Handle, Handle, *const c_char);
+        launch = "cuLaunchKernel" / "hipModuleLaunchKernel" (
+            Handle, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, Handle, *mut *mut c_void, *mut *mut c_void
+        );
+        event_create = "cuEventCreate" / "hipEventCreateWithFlags" (*mut Handle, c_uint);
+        event_record = "cuEventRecord" / "hipEventRecord" (Handle, Handle);
+        event_query = "cuEventQuery" / "hipEventQuery" (Handle);
+        event_elapsed = "cuEventElapsedTime" / "hipEventElapsedTime" (*mut f32, Handle, Handle);
+        event_destroy = "cuEventDestroy_v2" / "hipEventDestroy" (Handle);
+        error_name = "cuGetErrorName" / "hipDrvGetErrorName" (c_int, *mut *const c_char);
+    }
+}
+
+const CUDA_LIBRARIES: [&str; 1] = ["libcuda.so.1"];
+
+functions! {
+    /// The functions of CUDA's driver that HIP lacks, as far as they are called.
+    Cuda {
+        device_get = "cuDeviceGet" (*mut c_int, c_int);
+        device_name = "cuDeviceGetName" (*mut c_char, c_int, c_int);
+        device_attribute = "cuDeviceGetAttribute" (*mut c_int, c_int, c_int);
+        context_retain = "cuDevicePrimaryCtxRetain" (*mut Handle, c_int);
+        context_set = "cuCtxSetCurrent" (Handle);
+        function_attribute = "cuFuncSetAttribute" (Handle, c_int, c_int);
+    }
+}
+
+/// Numbers of the attributes that `cuDeviceGetAttribute` is asked for.
+#[derive(Debug, Clone, Copy)]
+enum Attribute {
+    L2Bytes = 38,
+    Major = 75,
+    Minor = 76,
+    Sms = 16,
+}
+
+impl Cuda {
+    fn describe(&self, driver: &Driver, device: c_int) -> Result<Description> {
+        let mut bytes = [0_u8; 256];
+        let call = &self.device_name;
+        // SAFETY: writes at most the given number of bytes, with a zero at the end.
+        let code = unsafe { (call.function)(bytes.as_mut_ptr().cast(), bytes.len() as c_int, device) };
+        driver.check(call.name, code)?;
+        let name = CStr::from_bytes_until_nul(&bytes).unwrap_or_default().to_string_lossy().into_owned();
+        let ask = |attribute| self.attribute(driver, device, attribute);
+        Ok(Description {
+            name,
+            arch: format!("sm_{}{}", ask(Attribute::Major)?, ask(Attribute::Minor)?),
+            sms: ask(Attribute::Sms)?,
+            cache_bytes: ask(Attribute::L2Bytes)?,
+            memory_bytes: None,
+        })
+    }
+
+    fn attribute(&self, driver: &Driver, device: c_int, attribute: Attribute) -> Result<u64> {
+        let mut value = 0;
+        let call = &self.device_attribute;
+        // SAFETY: writes one integer.
+        let code = unsafe { (call.function)(&mut value, attribute as c_int, device) };
+        driver.check(call.name, code)?;
+        Ok(value.unsigned_abs().into())
+    }
+
+    /// Makes a GPU's primary context current on this thread. The context is retained until the
+    /// process ends.
+    fn use_device(&self, driver: &Driver, ordinal: c_int) -> Result<c_int> {
+        let (mut device, mut context) = (0, ptr::null_mut());
+        let (get, retain, set) = (&self.device_get, &self.context_retain, &self.context_set);
+        // SAFETY: each writes one value.
+        unsafe {
+            driver.check(get.name, (get.function)(&mut device, ordinal))?;
+            driver.check(retain.name, (retain.function)(&mut context, device))?;
+            driver.check(set.name, (set.function)(context))?;
+        }
+        Ok(device)
+    }
+
+    /// Allows launches of a kernel with `shared` bytes of dynamic shared memory.
+    fn allow_shared(&self, driver: &Driver, function: Handle, shared: u32) -> Result<()> {
+        /// A kernel that needs more bytes than this must be allowed to use them.
+        const ORDINARY_SHARED: u32 = 48 << 10;
+        const MAX_DYNAMIC_SHARED: c_int = 8;
+        if shared <= ORDINARY_SHARED {
+            return Ok(());
+        }
+        let call = &self.function_attribute;
+        // SAFETY: sets a number on a function of a loaded module.
+        let code = unsafe { (call.function)(function, MAX_DYNAMIC_SHARED, shared as c_int) };
+        driver.check(call.name, code)
+    }
+}
+
+/// The libraries of ROCm 7 and 6.
+const HIP_LIBRARIES: [&str; 2] = ["libamdhip64.so.7", "libamdhip64.so.6"];
+const HIP_FOLDER: &str = "/opt/rocm/lib";
+
+functions! {
+    /// The functions of HIP that CUDA's driver lacks, as far as they are called.
+    Hip {
+        set_device = "hipSetDevice" (c_int);
+        properties = "hipGetDevicePropertiesR0600" (*mut Properties, c_int);
+    }
+}
+
+/// `hipDeviceProp_tR0600`. Only some fields are read; there is room for the fields of later
+/// versions.
+#[repr(C, align(8))]
+pub(super) struct Properties([u8; 4096]);
+
+impl Properties {
+    const NAME: usize = 0;
+    const MEMORY_BYTES: usize = 288;
+    const SMS: usize = 388;
+    const L2_BYTES: usize = 616;
+    const ARCH: usize = 1160;
+
+    fn text(&self, at: usize) -> String {
+        let bytes = &self.0[at..at + 256];
+        CStr::from_bytes_until_nul(bytes).unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    /// A number that takes `size` bytes.
+    fn number(&self, at: usize, size: usize) -> u64 {
+        self.0[at..at + size].iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte))
+    }
+}
+
+/// The Infinity Cache of the MI300 line, between the L2 caches and memory. HIP states the L2 only.
+const INFINITY_CACHE: u64 = 256 << 20;
+
+impl Hip {
+    fn describe(&self, driver: &Driver, device: c_int) -> Result<Description> {
+        let mut properties = Properties([0; 4096]);
+        let call = &self.properties;
+        // SAFETY: writes the structure, for which there is more than enough room.
+        driver.check(call.name, unsafe { (call.function)(&mut properties, device) })?;
+        // HIP gives `gfx942:sramecc+:xnack-`, for example. Packs serve the architecture with any
+        // such settings.
+        let arch = properties.text(Properties::ARCH);
+        let arch = arch.split(':').next().unwrap_or_default().to_owned();
+        let name = properties.text(Properties::NAME);
+        // If the system's list of devices is old, HIP gives a name without the product.
+        let name = if name.contains("Instinct") { name } else { format!("AMD Instinct {arch}") };
+        let l2_bytes = properties.number(Properties::L2_BYTES, 4);
+        let cache_bytes = if arch == "gfx942" { INFINITY_CACHE.max(l2_bytes) } else { l2_bytes };
+        let (sms, memory) =
+            (properties.number(Properties::SMS, 4), properties.number(Properties::MEMORY_BYTES, 8));
+        Ok(Description { name, arch, sms, cache_bytes, memory_bytes: Some(memory) })
+    }
+
+    /// Makes a GPU current on this thread.
+    fn use_device(&self, driver: &Driver, ordinal: c_int) -> Result<c_int> {
+        let call = &self.set_device;
+        // SAFETY: takes a number.
+        driver.check(call.name, unsafe { (call.function)(ordinal) })?;
+        Ok(ordinal)
     }
 }

@@ -51,14 +51,14 @@ macro_rules! functions {
         impl $table {
             pub(super) fn resolve(
                 library: libloading::Library,
-                vendor: $crate::devices::gpu::vendor::Vendor,
+                vendor: $crate::devices::gpu::GpuVendor,
             ) -> std::result::Result<Self, libloading::Error> {
-                use $crate::devices::gpu::vendor::Vendor;
+                use $crate::devices::gpu::GpuVendor;
                 Ok(Self {
                     $($field: {
                         let name = match vendor {
-                            Vendor::Nvidia => $cuda,
-                            Vendor::Amd => $hip,
+                            GpuVendor::Nvidia => $cuda,
+                            GpuVendor::Amd => $hip,
                         };
                         // SAFETY: the signatures are those in both vendors' references, which agree.
                         let function = unsafe { *library.get(name.as_bytes())? };

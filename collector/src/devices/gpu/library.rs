@@ -2,21 +2,19 @@
 //! calls them.
 #![allow(unsafe_code, reason = "a foreign function interface; nothing unsafe leaves this module")]
 
-mod cublas;
-mod gemm;
-mod light;
+mod cublaslt;
 
 use std::ffi::{c_int, c_void};
 use std::path::Path;
+use std::ptr;
 
-use diode_core::{Bias, Problem};
+use diode_core::{Bias, DType, Layout, Problem};
 
-use super::driver::{DriverError, Gpu};
-use super::operands::Matrices;
-use super::vendor::Vendor;
-use cublas::Cublas;
-use gemm::Gemm;
-use light::Light;
+use crate::devices::gpu::GpuVendor;
+use crate::devices::gpu::driver::{DriverError, Gpu, Memory};
+use crate::devices::gpu::foreign::{self, functions};
+use crate::devices::gpu::library::cublaslt::CublasLt;
+use crate::devices::gpu::operands::Matrices;
 
 type Handle = *mut c_void;
 
@@ -37,7 +35,7 @@ fn check(call: &'static str, status: c_int) -> Result<(), LibraryError> {
 /// A vendor's multiplications, loaded and ready to call.
 pub(crate) struct VendorLibrary {
     /// cuBLASLt or hipBLASLt.
-    light: Light,
+    cublaslt: CublasLt,
     /// cuBLAS, which torch calls on NVIDIA GPUs if no bias row is added. On AMD GPUs torch calls
     /// hipBLASLt for everything.
     plain: Option<Cublas>,
@@ -45,18 +43,18 @@ pub(crate) struct VendorLibrary {
 
 impl VendorLibrary {
     /// Loads the libraries from `folder`. Without a folder, the system finds them.
-    pub(crate) fn load(vendor: Vendor, gpu: &Gpu, folder: Option<&Path>) -> Result<Self, LibraryError> {
-        let light = Light::load(vendor, gpu, folder)?;
+    pub(crate) fn load(vendor: GpuVendor, gpu: &Gpu, folder: Option<&Path>) -> Result<Self, LibraryError> {
+        let cublaslt = CublasLt::load(vendor, gpu, folder)?;
         let plain = match vendor {
-            Vendor::Nvidia => Some(Cublas::load(gpu, folder)?),
-            Vendor::Amd => None,
+            GpuVendor::Nvidia => Some(Cublas::load(gpu, folder)?),
+            GpuVendor::Amd => None,
         };
-        Ok(Self { light, plain })
+        Ok(Self { cublaslt, plain })
     }
 
     /// The library's own version number, such as 130002.
     pub(crate) fn version(&self) -> i32 {
-        self.plain.as_ref().map_or(self.light.version, |cublas| cublas.version)
+        self.plain.as_ref().map_or(self.cublaslt.version, |cublas| cublas.version)
     }
 
     /// Whether the library can compute this problem. `rounds` asks for float32 that is rounded to TF32, for which
@@ -79,7 +77,7 @@ impl VendorLibrary {
         let gemm = Gemm::of(problem, rounds).ok_or(unknown)?;
         match (problem.bias, matrices.bias) {
             (Bias::Vector, Some(bias)) if problem.b == 1 => {
-                self.light.multiply(problem, &gemm, matrices, Some(bias), 0.0)
+                self.cublaslt.multiply(problem, &gemm, matrices, Some(bias), 0.0)
             }
             (Bias::Matrix, Some(bias)) => {
                 // torch copies the bias to the output and adds the product to it.
@@ -100,7 +98,133 @@ impl VendorLibrary {
     ) -> Result<(), LibraryError> {
         match &self.plain {
             Some(cublas) => cublas.multiply(problem, gemm, matrices, kept),
-            None => self.light.multiply(problem, gemm, matrices, None, kept),
+            None => self.cublaslt.multiply(problem, gemm, matrices, None, kept),
         }
+    }
+}
+
+/// The libraries are column-major. So a call computes the transposed product, whose bytes in memory are
+/// the same, and swaps A and B. In this type, A and B are the problem's.
+struct Gemm {
+    a_transposed: bool,
+    b_transposed: bool,
+    lda: u64,
+    ldb: u64,
+    /// The number of the data type, which is the same for all libraries.
+    data_type: c_int,
+    /// Whether float32 inputs are rounded to TF32.
+    rounds: bool,
+}
+
+impl Gemm {
+    fn of(problem: &Problem, rounds: bool) -> Option<Self> {
+        let data_type = match problem.a_dtype {
+            DType::Float32 => 0,
+            DType::Float16 => 2,
+            DType::BFloat16 => 14,
+            _ => return None,
+        };
+        let (a_transposed, b_transposed) =
+            (problem.a_layout == Layout::Column, problem.b_layout == Layout::Column);
+        let lda = if a_transposed { problem.m } else { problem.k };
+        let ldb = if b_transposed { problem.k } else { problem.n };
+        Some(Self { a_transposed, b_transposed, lda, ldb, data_type, rounds })
+    }
+}
+
+/// The versions whose functions have the signatures used here.
+const LIBRARIES: [&str; 3] = ["libcublas.so.13", "libcublas.so.12", "libcublas.so.11"];
+/// The size of the workspace that torch gives cuBLAS on Hopper.
+const WORKSPACE_BYTES: u64 = 32 << 20;
+/// Sums are in fp32, and there is no TF32. That is torch's default.
+const COMPUTE_32F: c_int = 68;
+/// Sums are in fp32, and float32 inputs are rounded to TF32.
+const COMPUTE_32F_FAST_TF32: c_int = 77;
+const DEFAULT_ALGORITHM: c_int = 99;
+
+functions! {
+    /// The functions of cuBLAS.
+    Functions {
+        create = "cublasCreate_v2" (*mut Handle);
+        version = "cublasGetVersion_v2" (Handle, *mut c_int);
+        set_workspace = "cublasSetWorkspace_v2" (Handle, u64, usize);
+        multiply = "cublasGemmEx" (
+            Handle, c_int, c_int, c_int, c_int, c_int, *const f32, u64, c_int, c_int, u64, c_int, c_int, *const f32,
+            u64, c_int, c_int, c_int, c_int,
+        );
+        multiply_batch = "cublasGemmStridedBatchedEx" (
+            Handle, c_int, c_int, c_int, c_int, c_int, *const f32, u64, c_int, c_int, i64, u64, c_int, c_int, i64,
+            *const f32, u64, c_int, c_int, i64, c_int, c_int, c_int,
+        );
+    }
+}
+
+struct Cublas {
+    functions: Functions,
+    handle: Handle,
+    /// The library uses it during multiplications.
+    _workspace: Memory,
+    version: i32,
+}
+
+impl Cublas {
+    fn load(gpu: &Gpu, folder: Option<&Path>) -> Result<Self, LibraryError> {
+        let missing =
+            |error: libloading::Error| LibraryError::Missing(format!("cuBLAS was not found ({error})"));
+        let library = foreign::open(&LIBRARIES, folder, Some("/usr/local/cuda/lib64")).map_err(missing)?;
+        let functions = Functions::resolve(library).map_err(missing)?;
+        let workspace = gpu.allocate(WORKSPACE_BYTES)?;
+        let at = workspace.slice(0, WORKSPACE_BYTES).pointer();
+        let (mut handle, mut version): (Handle, c_int) = (ptr::null_mut(), 0);
+        let (create, ask, set) = (&functions.create, &functions.version, &functions.set_workspace);
+        // SAFETY: the first call writes a handle, the second a number. The workspace lives as long as the
+        // handle.
+        unsafe {
+            check(create.name, (create.function)(&mut handle))?;
+            check(ask.name, (ask.function)(handle, &mut version))?;
+            check(set.name, (set.function)(handle, at, WORKSPACE_BYTES as usize))?;
+        }
+        Ok(Self { functions, handle, _workspace: workspace, version })
+    }
+
+    /// Queues one multiplication. The output becomes the product plus `kept` times the old output.
+    fn multiply(
+        &self,
+        problem: &Problem,
+        gemm: &Gemm,
+        matrices: &Matrices<'_>,
+        kept: f32,
+    ) -> Result<(), LibraryError> {
+        let one = 1.0_f32;
+        let [m, n, k] = [problem.n, problem.m, problem.k].map(|size| size as c_int);
+        let (lda, ldb, ldc) = (gemm.ldb as c_int, gemm.lda as c_int, problem.n as c_int);
+        let (op_a, op_b) = (c_int::from(gemm.b_transposed), c_int::from(gemm.a_transposed));
+        let (t, handle) = (gemm.data_type, self.handle);
+        let (a, b, c) = (matrices.b.pointer(), matrices.a.pointer(), matrices.c.pointer());
+        let compute = if gemm.rounds { COMPUTE_32F_FAST_TF32 } else { COMPUTE_32F };
+        let algorithm = DEFAULT_ALGORITHM;
+        if problem.b == 1 {
+            let call = &self.functions.multiply;
+            // SAFETY: the matrices lie within their allocations, and the two numbers live across the call.
+            let status = unsafe {
+                (call.function)(
+                    handle, op_a, op_b, m, n, k, &one, a, t, lda, b, t, ldb, &kept, c, t, ldc, compute,
+                    algorithm,
+                )
+            };
+            return check(call.name, status);
+        }
+        let stride = |rows: u64, columns: u64| (rows * columns) as i64;
+        let (sa, sb) = (stride(problem.k, problem.n), stride(problem.m, problem.k));
+        let (sc, batches) = (stride(problem.m, problem.n), problem.b as c_int);
+        let call = &self.functions.multiply_batch;
+        // SAFETY: as for the call above.
+        let status = unsafe {
+            (call.function)(
+                handle, op_a, op_b, m, n, k, &one, a, t, lda, sa, b, t, ldb, sb, &kept, c, t, ldc, sc,
+                batches, compute, algorithm,
+            )
+        };
+        check(call.name, status)
     }
 }

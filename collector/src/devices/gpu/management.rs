@@ -1,11 +1,15 @@
 //! What a vendor's management library states about a GPU: clocks, heat, other processes.
 
 mod amd_smi;
-mod nvml;
 
-use super::vendor::Vendor;
-use amd_smi::AmdSmi;
-use nvml::Nvml;
+use std::ffi::OsStr;
+
+use nvml_wrapper::Device;
+use nvml_wrapper::bitmasks::device::ThrottleReasons;
+use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
+
+use crate::devices::gpu::GpuVendor;
+use crate::devices::gpu::management::amd_smi::AmdSmi;
 
 /// A vendor's management library, opened for one GPU.
 pub(crate) enum Management {
@@ -46,10 +50,10 @@ pub(crate) struct Settings {
 
 impl Management {
     /// `None` if the library is missing or does not know the GPU.
-    pub(crate) fn open(vendor: Vendor, bus_id: &str) -> Option<Self> {
+    pub(crate) fn open(vendor: GpuVendor, bus_id: &str) -> Option<Self> {
         match vendor {
-            Vendor::Nvidia => Nvml::open(bus_id).map(Self::Nvml),
-            Vendor::Amd => AmdSmi::open(bus_id).map(Self::AmdSmi),
+            GpuVendor::Nvidia => Nvml::open(bus_id).map(Self::Nvml),
+            GpuVendor::Amd => AmdSmi::open(bus_id).map(Self::AmdSmi),
         }
     }
 
@@ -73,5 +77,84 @@ impl Management {
             Self::Nvml(nvml) => nvml.settings(),
             Self::AmdSmi(smi) => smi.settings(),
         }
+    }
+}
+
+/// The name under which the driver installs the library. `nvml_wrapper` would look for the name in a
+/// development package.
+const LIBRARY: &str = "libnvidia-ml.so.1";
+
+/// NVIDIA's library, opened for one GPU.
+pub(crate) struct Nvml {
+    library: &'static nvml_wrapper::Nvml,
+    device: Device<'static>,
+}
+
+impl From<ThrottleReasons> for Throttled {
+    fn from(reasons: ThrottleReasons) -> Self {
+        let trouble = ThrottleReasons::HW_SLOWDOWN
+            | ThrottleReasons::SW_THERMAL_SLOWDOWN
+            | ThrottleReasons::HW_THERMAL_SLOWDOWN
+            | ThrottleReasons::HW_POWER_BRAKE_SLOWDOWN;
+        Self {
+            by_trouble: reasons.intersects(trouble),
+            by_power_cap: reasons.contains(ThrottleReasons::SW_POWER_CAP),
+        }
+    }
+}
+
+impl Nvml {
+    /// `None` if the library is missing or does not know the GPU.
+    fn open(bus_id: &str) -> Option<Self> {
+        let library = nvml_wrapper::Nvml::builder().lib_path(OsStr::new(LIBRARY)).init().ok()?;
+        // Leaked, because the process measures on one GPU until it ends.
+        let library: &'static nvml_wrapper::Nvml = Box::leak(Box::new(library));
+        let device = library.device_by_pci_bus_id(bus_id).ok()?;
+        Some(Self { library, device })
+    }
+
+    fn state(&self) -> State {
+        State {
+            sm_mhz: self.device.clock_info(Clock::SM).ok(),
+            celsius: self.device.temperature(TemperatureSensor::Gpu).ok(),
+            throttled: self.device.current_throttle_reasons().ok().map(Throttled::from),
+        }
+    }
+
+    fn settings(&self) -> Settings {
+        Settings {
+            driver: self.library.sys_driver_version().ok(),
+            power_limit_mw: self.device.power_management_limit().ok(),
+            default_power_limit_mw: self.device.power_management_limit_default().ok(),
+            divided: self.device.mig_mode().is_ok_and(|mode| mode.current == 1),
+            // The count includes this process.
+            others: self.processes().map_or(0, |processes| processes.saturating_sub(1)),
+        }
+    }
+
+    /// How many processes compute on the GPU. Their ids are not compared with this process's own: in a
+    /// container, the library gives the host's ids.
+    fn processes(&self) -> Option<usize> {
+        Some(self.device.running_compute_processes().ok()?.len())
+    }
+}
+
+#[cfg(test)]
+mod nvml_tests {
+    use super::*;
+
+    #[test]
+    fn the_power_limit_alone_is_no_trouble() {
+        let capped = Throttled::from(ThrottleReasons::SW_POWER_CAP | ThrottleReasons::GPU_IDLE);
+        assert_eq!(capped, Throttled { by_trouble: false, by_power_cap: true });
+        for bits in [0x8, 0x20, 0x40, 0x80] {
+            let hot = Throttled::from(ThrottleReasons::from_bits_truncate(bits));
+            assert_eq!(hot, Throttled { by_trouble: true, by_power_cap: false }, "{bits:#x}");
+        }
+    }
+
+    #[test]
+    fn a_gpu_that_is_not_there_says_nothing() {
+        assert!(Nvml::open("0000:ff:1f.7").is_none());
     }
 }

@@ -12,12 +12,10 @@ use diode_core::{Config, FailureReason, Method, Problem};
 
 use super::management::Management;
 use super::process::{Attempt, GpuDescription, GpuProcess};
-use super::protocol::{EXACT, KERNEL_SIZES, Measure, Results};
-use super::vendor::Vendor;
-use crate::devices::measured::MeasuredConfigs;
+use crate::devices::gpu::GpuVendor;
+use crate::devices::gpu::process::{EXACT, KERNEL_SIZES, Measure, Results};
 use crate::devices::measuring_process::{Lost, MeasuringProcess};
-use crate::devices::meter::{Meter, Outcome, Quality, Surroundings};
-use crate::devices::samples::Samples;
+use crate::devices::{MeasuredConfigs, Meter, Outcome, Quality, Samples, Surroundings};
 use crate::failure::Interrupted;
 use crate::kernels::variant::{Variant, tile_of};
 
@@ -34,7 +32,7 @@ pub(crate) struct GpuOptions {
     /// The packs to begin with. Others can replace them later.
     pub(crate) packs: Vec<PathBuf>,
     /// The vendor of the GPUs.
-    pub(crate) vendor: Vendor,
+    pub(crate) vendor: GpuVendor,
     pub(crate) library: Option<PathBuf>,
     pub(crate) seed: u64,
     /// How long a process may be silent, besides the time that its kernels take.

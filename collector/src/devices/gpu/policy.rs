@@ -2,7 +2,7 @@
 
 use diode_core::stats::{integer_median, upper_median};
 
-use super::store::MOST_LOADED;
+use crate::devices::gpu::session::MOST_LOADED;
 
 /// How many of the fastest configs are timed thoroughly. Their times differ by less than their noise.
 pub(super) const NEAR_BEST: usize = 100;

@@ -1,12 +1,11 @@
 //! A problem whose inputs and reference are on the GPU already.
 
-use super::arguments::Arguments;
 use super::driver::Memory;
 use super::operands::{Operands, TURNS, programs};
-use super::protocol::Measure;
 use super::session::{Launchable, LaunchableConfig, Session};
-use super::session_error::SessionError;
-use super::store::KernelSlot;
+use crate::devices::gpu::operands::Arguments;
+use crate::devices::gpu::process::Measure;
+use crate::devices::gpu::session::{KernelSlot, SessionError};
 use crate::kernels::support::{Support, tolerance};
 
 /// The library's result may be this many times as far from the reference as the result of a pack's kernel.

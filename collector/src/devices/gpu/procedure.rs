@@ -3,17 +3,19 @@
 
 use std::time::Instant;
 
-use super::driver::MemoryInfo;
-use super::looks::CHUNK;
-use super::management::Management;
-use super::measured_problem::{MeasuredProblem, Report};
-use super::operands::{SPARE_BYTES, bytes_needed};
-use super::policy::GROUPED_BELOW_NS;
-use super::prepared::PreparedProblem;
-use super::protocol::{Cause, Measure, Message, Results};
-use super::session::Session;
-use super::session_error::SessionError;
-use super::timing_queue::Spent;
+use diode_core::FailureReason;
+
+use crate::devices::gpu::driver::MemoryInfo;
+use crate::devices::gpu::library::LibraryError;
+use crate::devices::gpu::management::Management;
+use crate::devices::gpu::operands::{SPARE_BYTES, bytes_needed};
+use crate::devices::gpu::policy::{self, CODE_COUNTS_BELOW_NS, GROUPED_BELOW_NS, ROUNDS, WORTH_A_GROUP};
+use crate::devices::gpu::prepared::PreparedProblem;
+use crate::devices::gpu::process::{Cause, Measure, Message, Results};
+use crate::devices::gpu::session::{
+    KernelSlot, Launchable, LaunchableConfig, MOST_LOADED, Session, SessionError,
+};
+use crate::devices::gpu::timing_queue::{MOST_QUEUED, Spent};
 use crate::kernels::variant::Variant;
 
 /// Measures a problem, and reports its progress to `report`.
@@ -91,4 +93,348 @@ fn no_room(needed: u64, memory: MemoryInfo) -> String {
         gib(memory.free),
         gib(memory.total)
     )
+}
+
+/// Receives messages about the progress.
+pub(super) type Report<'a> = dyn FnMut(Message) -> anyhow::Result<()> + 'a;
+
+/// One problem, from the first look at its configs to their times.
+pub(super) struct MeasuredProblem<'a> {
+    pub(super) prepared: PreparedProblem<'a>,
+    pub(super) candidates: &'a [LaunchableConfig],
+    pub(super) launchables: Launchables,
+    /// The configs that run, by number, with the nanoseconds that they took in their looks.
+    pub(super) looks: Vec<(usize, u64)>,
+    /// Whether launches are so short that a group of them is timed together.
+    pub(super) grouped: bool,
+    pub(super) results: Results,
+    pub(super) report: &'a mut Report<'a>,
+}
+
+impl<'a> MeasuredProblem<'a> {
+    /// `results` already has the failures of configs that are no candidates.
+    pub(super) fn new(
+        prepared: PreparedProblem<'a>,
+        candidates: &'a [LaunchableConfig],
+        results: Results,
+        report: &'a mut Report<'a>,
+    ) -> Self {
+        let launchables = Launchables::of(candidates);
+        Self { prepared, candidates, launchables, looks: Vec::new(), grouped: false, results, report }
+    }
+
+    /// The shortest time among the looks.
+    pub(super) fn best(&self) -> Option<u64> {
+        self.looks.iter().map(|&(_, nanos)| nanos).min()
+    }
+
+    pub(super) fn say(&mut self, event: Message) -> Result<(), SessionError> {
+        Ok((self.report)(event)?)
+    }
+}
+
+/// What to launch for a config, by its number in the request.
+pub(super) struct Launchables(Vec<Option<Launchable>>);
+
+impl Launchables {
+    fn of(candidates: &[LaunchableConfig]) -> Self {
+        let most = candidates.iter().map(|candidate| candidate.number + 1).max().unwrap_or(0);
+        let mut table = vec![None; most];
+        for candidate in candidates {
+            table[candidate.number] = Some(candidate.launchable);
+        }
+        Self(table)
+    }
+
+    pub(super) fn get(&self, number: usize) -> Option<Launchable> {
+        self.0.get(number).copied().flatten()
+    }
+}
+
+/// How many launches a second look at a short kernel takes.
+const SECOND_LOOKS: usize = 3;
+/// How many configs are launched before the host waits for the GPU. Their kernels are loaded together.
+pub(super) const CHUNK: usize = 64;
+
+const _: () = assert!(CHUNK <= MOST_LOADED && CHUNK * SECOND_LOOKS <= MOST_QUEUED);
+
+impl MeasuredProblem<'_> {
+    /// Times one launch of every config that can be launched, and more launches of short kernels. The result of a
+    /// kernel is checked first if it was never checked before.
+    pub(super) fn first_look(&mut self, chunk: usize) -> Result<(), SessionError> {
+        let mut checked = Vec::new();
+        for part in self.candidates.chunks(chunk) {
+            self.say(Message::Busy)?;
+            let part = self.load(part)?;
+            if let (Some(first), Some(last)) = (part.first(), part.last()) {
+                self.say(Message::At { first: first.number, last: last.number })?;
+                let launched = self.look_at(&part, &mut checked)?;
+                self.second_look(launched)?;
+            }
+        }
+        let wrong = self.prepared.wrong_elements()?;
+        for candidate in checked {
+            if wrong[candidate.number] > 0 {
+                self.results.failed.push((candidate.number, FailureReason::WrongResult));
+            } else if let Launchable::Kernel(slot, _) = candidate.launchable {
+                self.prepared.session.store.set_verified(slot);
+            }
+        }
+        self.looks.retain(|&(number, _)| wrong[number] == 0);
+        Ok(())
+    }
+
+    /// Loads the kernels of some configs. Returns the configs that the driver does not refuse.
+    fn load(&mut self, part: &[LaunchableConfig]) -> Result<Vec<LaunchableConfig>, SessionError> {
+        let refused = self.prepared.session.load(part.iter().map(|candidate| candidate.launchable))?;
+        let mut loaded = Vec::new();
+        for &candidate in part {
+            let Launchable::Kernel(slot, _) = candidate.launchable else {
+                loaded.push(candidate);
+                continue;
+            };
+            match refused.iter().find(|(refused, _)| *refused == slot) {
+                Some((_, reason)) => self.results.failed.push((candidate.number, *reason)),
+                None => loaded.push(candidate),
+            }
+        }
+        Ok(loaded)
+    }
+
+    /// Launches some configs and waits for them. Returns the configs that launched, with their times. Configs
+    /// whose results are compared are added to `checked`.
+    fn look_at(
+        &mut self,
+        part: &[LaunchableConfig],
+        checked: &mut Vec<LaunchableConfig>,
+    ) -> Result<Vec<(usize, u64)>, SessionError> {
+        let mut launched = Vec::new();
+        for &candidate in part {
+            if !self.prepared.is_verified(candidate.launchable) {
+                if let Some(reason) = refusal(self.prepared.queue_check(candidate))? {
+                    self.results.failed.push((candidate.number, reason));
+                    continue;
+                }
+                checked.push(candidate);
+            }
+            match refusal(self.prepared.time(candidate.launchable, 1))? {
+                Some(reason) => self.results.failed.push((candidate.number, reason)),
+                None => launched.push(candidate.number),
+            }
+        }
+        let times = self.prepared.collect()?;
+        Ok(launched.into_iter().zip(times).collect())
+    }
+
+    /// Launches short kernels again. A kernel's first launch also fetches its code, which takes about as long as a
+    /// short kernel runs. So the median of the further launches counts. A kernel that is far slower than the best
+    /// keeps its first time.
+    fn second_look(&mut self, mut looks: Vec<(usize, u64)>) -> Result<(), SessionError> {
+        let here = looks.iter().map(|&(_, nanos)| nanos).min();
+        let best = self.best().into_iter().chain(here).min().unwrap_or(u64::MAX);
+        let mut short: Vec<&mut (usize, u64)> =
+            looks.iter_mut().filter(|(_, nanos)| policy::worth_a_second_look(*nanos, best)).collect();
+        for (number, _) in short.iter().map(|look| **look) {
+            let Some(launchable) = self.launchables.get(number) else { continue };
+            self.prepared.bring_code(launchable, 0)?;
+            for turn in 0..SECOND_LOOKS {
+                self.prepared.time(launchable, turn as u64)?;
+            }
+        }
+        let times = self.prepared.collect()?;
+        for (look, times) in short.iter_mut().zip(times.chunks(SECOND_LOOKS)) {
+            look.1 = policy::median(times);
+        }
+        self.looks.extend(looks);
+        Ok(())
+    }
+
+    /// Looks at very short kernels again, with many launches between two events.
+    pub(super) fn look_in_groups(&mut self, best: u64) -> Result<(), SessionError> {
+        let limit = (best as f64 * WORTH_A_GROUP) as u64;
+        let mut worth: Vec<&mut (usize, u64)> =
+            self.looks.iter_mut().filter(|(_, nanos)| *nanos <= limit).collect();
+        for part in worth.chunks_mut(CHUNK) {
+            (self.report)(Message::Busy)?;
+            let launchables = part.iter().filter_map(|look| self.launchables.get(look.0));
+            loaded_again(self.prepared.session.load(launchables)?)?;
+            for (number, _) in part.iter().map(|look| **look) {
+                let Some(launchable) = self.launchables.get(number) else { continue };
+                self.prepared.time_group(launchable)?;
+            }
+            let times = self.prepared.collect()?;
+            part.iter_mut().zip(times).for_each(|(look, nanos)| look.1 = self.prepared.per_launch(nanos));
+        }
+        Ok(())
+    }
+
+    /// Launches configs twice more. A config that is far slower than the best keeps its first time.
+    pub(super) fn look_again(&mut self, rest: &[(usize, u64)], best: u64) -> Result<(), SessionError> {
+        let (again, settled): (Vec<_>, Vec<_>) =
+            rest.iter().partition(|&&(_, nanos)| !self.grouped && policy::worth_a_look(nanos, best));
+        self.results.timed.extend(settled.into_iter().map(|(number, nanos)| (number, vec![nanos])));
+        for part in again.chunks(CHUNK) {
+            self.say(Message::Busy)?;
+            self.load_again(part.iter().map(|look| look.0))?;
+            for &(number, _) in part {
+                let Some(launchable) = self.launchables.get(number) else { continue };
+                for turn in 0..2 {
+                    self.prepared.time(launchable, turn)?;
+                }
+            }
+            let times = self.prepared.collect()?;
+            let rows = part.iter().zip(times.chunks(2));
+            self.results
+                .timed
+                .extend(rows.map(|(&(number, first), more)| (number, [&[first], more].concat())));
+        }
+        Ok(())
+    }
+
+    /// Loads kernels again that were loaded for the same problem before.
+    pub(super) fn load_again(&mut self, numbers: impl Iterator<Item = usize>) -> Result<(), SessionError> {
+        let launchables = numbers.filter_map(|number| self.launchables.get(number));
+        loaded_again(self.prepared.session.load(launchables)?)
+    }
+}
+
+/// Fails if a kernel was refused. It was loaded before, so something has broken.
+fn loaded_again(refused: Vec<(KernelSlot, FailureReason)>) -> Result<(), SessionError> {
+    match refused.first() {
+        None => Ok(()),
+        Some((_, reason)) => {
+            Err(anyhow::anyhow!("a kernel that ran cannot be loaded again: {reason}").into())
+        }
+    }
+}
+
+/// The reason why a config could not be launched. Errors that concern the whole process are passed on.
+fn refusal(launched: Result<(), SessionError>) -> Result<Option<FailureReason>, SessionError> {
+    match launched {
+        Ok(()) => Ok(None),
+        Err(SessionError::Driver(error)) if error.is_sticky() => Err(error.into()),
+        Err(SessionError::Driver(error)) if error.is_out_of_resources() => {
+            Ok(Some(FailureReason::OutOfResources))
+        }
+        // The registers that a kernel spills take memory on all processors at once.
+        Err(SessionError::Driver(error)) if error.is_out_of_memory() => Ok(Some(FailureReason::OutOfMemory)),
+        Err(SessionError::Driver(_) | SessionError::Library(LibraryError::Refused { .. })) => {
+            Ok(Some(FailureReason::Launch))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// How often a disturbed problem is measured again.
+const SECOND_CHANCES: u32 = 2;
+
+/// One round over the near-best configs.
+struct Round {
+    /// The times that have been read, by the config's place among the near-best.
+    times: Vec<Vec<u64>>,
+    /// The places of the launches whose times have not been read yet, in the order of the launches.
+    queued: Vec<usize>,
+}
+
+impl MeasuredProblem<'_> {
+    /// Times the near-best configs in rounds until the rounds agree. Returns the numbers of these
+    /// configs.
+    pub(super) fn thorough(&mut self) -> Result<Vec<usize>, SessionError> {
+        let mut near = policy::near_best(&self.looks);
+        // The library is always included, with and without rounding, because every kernel is compared with it.
+        let libraries = self.candidates.iter().filter(|candidate| candidate.launchable.is_library());
+        for library in libraries.map(|candidate| candidate.number) {
+            if self.looks.iter().any(|(number, _)| *number == library) && !near.contains(&library) {
+                near.push(library);
+            }
+        }
+        self.say(Message::Busy)?;
+        self.load_again(near.iter().copied())?;
+        let checked = near.clone();
+        self.keep_right_ones(&mut near)?;
+
+        let looks = self.looks.iter().filter(|(number, _)| near.contains(number));
+        let sum: u64 = looks.map(|(_, nanos)| nanos).sum();
+        let launches = if self.grouped { 2 } else { policy::per_round(sum, near.len()) };
+        loop {
+            let mut rounds = Vec::new();
+            for number in 0..ROUNDS {
+                rounds.push(self.round(&near, launches, number)?);
+            }
+            let throttled =
+                self.prepared.session.management.as_ref().and_then(|library| library.state().throttled);
+            let disturbed =
+                !policy::is_steady(&rounds) || throttled.is_some_and(|throttled| throttled.by_trouble);
+            if disturbed && self.results.repeated < SECOND_CHANCES {
+                self.results.repeated += 1;
+                continue;
+            }
+            self.results.disturbed = disturbed;
+            let times =
+                |place: usize| rounds.iter().flat_map(|round| round[place].clone()).collect::<Vec<u64>>();
+            self.results.timed.extend(near.iter().enumerate().map(|(place, number)| (*number, times(place))));
+            return Ok(checked);
+        }
+    }
+
+    /// Compares the results of the near-best configs. A config with a wrong result becomes a failure.
+    fn keep_right_ones(&mut self, near: &mut Vec<usize>) -> Result<(), SessionError> {
+        self.prepared.forget_wrong_elements()?;
+        for &number in near.iter() {
+            let Some(launchable) = self.launchables.get(number) else { continue };
+            self.prepared.queue_check(LaunchableConfig { number, launchable })?;
+        }
+        let wrong = self.prepared.wrong_elements()?;
+        let failures = near.iter().filter(|&&number| wrong[number] > 0);
+        self.results.failed.extend(failures.map(|&number| (number, FailureReason::WrongResult)));
+        near.retain(|&number| wrong[number] == 0);
+        Ok(())
+    }
+
+    /// Launches each config `launches` times, one config after the other. Returns the times of each
+    /// config.
+    fn round(
+        &mut self,
+        near: &[usize],
+        launches: usize,
+        number: usize,
+    ) -> Result<Vec<Vec<u64>>, SessionError> {
+        let mut round = Round { times: vec![Vec::new(); near.len()], queued: Vec::new() };
+        // Each round starts at another config, so that no config is always the first.
+        let order = (0..near.len()).map(|place| (place + number * near.len() / ROUNDS) % near.len());
+        let code_counts = self.best().is_none_or(|best| best < CODE_COUNTS_BELOW_NS);
+        for place in order {
+            if self.prepared.session.queue.room() < launches {
+                self.say(Message::Busy)?;
+                self.settle(&mut round)?;
+            }
+            let Some(launchable) = self.launchables.get(near[place]) else { continue };
+            let first = (number * launches) as u64;
+            // An untimed launch brings the kernel's code back, which the kernel before has pushed
+            // out.
+            if code_counts {
+                self.prepared.bring_code(launchable, first)?;
+            }
+            for launch in 0..launches as u64 {
+                if self.grouped {
+                    self.prepared.time_group(launchable)?;
+                } else {
+                    self.prepared.time(launchable, first + launch)?;
+                }
+                round.queued.push(place);
+            }
+        }
+        self.settle(&mut round)?;
+        Ok(round.times)
+    }
+
+    /// Waits for the queued launches and reads their times.
+    fn settle(&mut self, round: &mut Round) -> Result<(), SessionError> {
+        let collected = self.prepared.collect()?;
+        for (place, nanos) in round.queued.drain(..).zip(collected) {
+            let nanos = if self.grouped { self.prepared.per_launch(nanos) } else { nanos };
+            round.times[place].push(nanos);
+        }
+        Ok(())
+    }
 }

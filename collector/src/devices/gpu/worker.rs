@@ -13,18 +13,17 @@ use super::driver::{Description, Driver, DriverError, Gpu, NoDriver};
 use super::library::{LibraryError, VendorLibrary};
 use super::management::{Management, Settings};
 use super::procedure::measure;
-use super::protocol::{Cause, EXACT, KERNEL_SIZES, Measure, Message};
 use super::session::Session;
-use super::session_error::SessionError;
-use super::store::Store;
-use super::vendor::Vendor;
+use crate::devices::gpu::GpuVendor;
+use crate::devices::gpu::process::{Cause, EXACT, KERNEL_SIZES, Measure, Message};
+use crate::devices::gpu::session::{SessionError, Store};
 use crate::failure::one_line;
 use crate::kernels::{ABI, ABI_KEY};
 
 /// The settings that a measuring process is started with.
 pub(crate) struct WorkerOptions {
     pub(crate) device: u32,
-    pub(crate) vendor: Vendor,
+    pub(crate) vendor: GpuVendor,
     /// Without a pack, the process describes the GPU and measures nothing.
     pub(crate) packs: Vec<PathBuf>,
     /// A folder with the vendor's multiplications, if the system does not find them by itself.
@@ -221,7 +220,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let options = WorkerOptions {
             device: 0,
-            vendor: Vendor::Nvidia,
+            vendor: GpuVendor::Nvidia,
             packs: vec![folder.path().join("absent")],
             library: None,
         };

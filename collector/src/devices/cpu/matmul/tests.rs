@@ -74,8 +74,8 @@ fn literal_products() {
         ..ProblemFields::plain(Op::Mm, 1, 2, 2, 2, DType::Float32)
     };
     let mut inputs = Inputs::generate(Problem::new(fields).unwrap(), 0).unwrap();
-    inputs.a.elements = elements::Elements::F32(vec![1.0, 3.0, 2.0, 4.0]);
-    inputs.b.elements = elements::Elements::F32(vec![5.0, 6.0, 7.0, 8.0]);
+    inputs.a.elements = Elements::F32(vec![1.0, 3.0, 2.0, 4.0]);
+    inputs.b.elements = Elements::F32(vec![5.0, 6.0, 7.0, 8.0]);
     let output = Output::new(DType::Float32, 4).unwrap();
     let tile = Tile::new(16, 16, 16, 1, 1);
     let mut workspace = Workspace::new();

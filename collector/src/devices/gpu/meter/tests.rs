@@ -1,7 +1,7 @@
 use diode_core::{DType, Op, ProblemFields, Tile};
 
 use super::*;
-use crate::devices::meter::NotReady;
+use crate::devices::NotReady;
 
 const READY: &str = r#"echo '{"ready":{"name":"NVIDIA Test","arch":"sm_90","bus_id":"0000:ff:1f.7","memory_bytes":1,"facts":{},"devices":1,"warnings":[]}}'"#;
 
@@ -13,7 +13,7 @@ fn meter(script: &str) -> GpuMeter {
         Ok(command)
     });
     let process = GpuProcess::new(process, Duration::from_secs(30));
-    let (vendor, patience) = (Vendor::Nvidia, Duration::from_secs(30));
+    let (vendor, patience) = (GpuVendor::Nvidia, Duration::from_secs(30));
     GpuMeter {
         process,
         options: GpuOptions { packs: Vec::new(), vendor, library: None, seed: 1, patience },

@@ -1,17 +1,34 @@
 //! The packs on this node: pulled from servers, or built here.
+//!
+//! Pulls kernel packs of a server. Packs are code, so they are kept only if their digest is right, see
+//! [`PackCache`].
+//!
+//! Finds the packs for a collection that names none: first packs of this node, then the server's. If kernels
+//! are still lacking, a pack is built.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, bail};
+use diode_api::PackSummary;
 use diode_core::ids::Digest;
+use diode_core::{Config, KernelVariant, Problem};
 use diode_formats::pack::Pack;
+use ureq::Error;
 
-use super::python::cache_folder;
-use super::{ABI, ABI_KEY};
 use crate::failure::Usage;
+use crate::interrupt::Interrupt;
+use crate::kernels::build::build_here;
+use crate::kernels::compiler::cache_folder;
+use crate::kernels::plan::Plan;
+use crate::kernels::variant::{Variant, tile_of};
+use crate::kernels::{ABI, ABI_KEY};
+use crate::output::count;
+use crate::server::{Answer, Client, PackServerArgs, refusal, retry_after};
 
 /// The usual limit of the cache: forty times what one GPU's packs of the usual types and layouts take.
 const USUAL_MEGABYTES: u64 = 4096;
@@ -165,8 +182,253 @@ fn limit() -> anyhow::Result<u64> {
     Ok(megabytes.saturating_mul(1_000_000))
 }
 
+/// Locked while a pack is pulled. The GPUs of a node are threads of one process, and several often lack
+/// the same pack.
+static PULLING: Mutex<()> = Mutex::new(());
+
+/// Why a pack could not be pulled.
+pub(crate) enum NoPack {
+    /// The server cannot be reached or is busy. Trying again helps, after the given time if the server
+    /// named one.
+    Away(anyhow::Error, Option<Duration>),
+    /// The server does not have the pack, or no longer has it.
+    Gone(anyhow::Error),
+    /// Trying again does not help.
+    Refused(anyhow::Error),
+}
+
+impl From<NoPack> for anyhow::Error {
+    fn from(error: NoPack) -> Self {
+        match error {
+            NoPack::Away(error, _) | NoPack::Gone(error) | NoPack::Refused(error) => error,
+        }
+    }
+}
+
+/// The server's packs that this program can launch, newest first. The list is empty if the server is
+/// too old to have packs.
+pub(crate) fn packs(client: &Client, arch: Option<&str>) -> Result<Vec<PackSummary>, NoPack> {
+    let query = arch.map_or_else(String::new, |arch| format!("?architecture={arch}"));
+    let mut answer = judged(client.getting(&format!("/packs{query}")))?;
+    if answer.status().as_u16() == 404 {
+        return Ok(Vec::new());
+    }
+    if !answer.status().is_success() {
+        return Err(refused(&mut answer));
+    }
+    let listed: Vec<PackSummary> = answer.body_mut().read_json().map_err(not_understood)?;
+    Ok(listed.into_iter().filter(|pack| pack.abi.as_deref() == Some(ABI)).collect())
+}
+
+/// The file of a pack: from the cache, or else pulled from the server.
+pub(crate) fn pull(client: &Client, cache: &PackCache, pack: &PackSummary) -> Result<PathBuf, NoPack> {
+    if let Some(path) = cache.pulled(&pack.digest) {
+        return Ok(path);
+    }
+    let _pulling = PULLING.lock().unwrap_or_else(PoisonError::into_inner);
+    // The thread of another GPU may have pulled it meanwhile.
+    if let Some(path) = cache.pulled(&pack.digest) {
+        return Ok(path);
+    }
+    say!(
+        "pulling the kernel pack {:.12} ({:.1} MiB) from {}",
+        pack.digest,
+        pack.bytes as f64 / f64::from(1 << 20),
+        client.address()
+    );
+    let mut answer = judged(client.getting_much(&format!("/packs/{}", pack.digest)))?;
+    if !answer.status().is_success() {
+        return Err(refused(&mut answer));
+    }
+    let mut body = Arriving { body: answer.body_mut().as_reader(), broke: false };
+    cache.keep(&pack.digest, pack.bytes, &mut body).map_err(|error| {
+        if body.broke {
+            NoPack::Away(anyhow::anyhow!("the pack did not arrive: {}", error.root_cause()), None)
+        } else {
+            NoPack::Refused(error)
+        }
+    })
+}
+
+/// The body of an answer. It notes whether the connection broke.
+struct Arriving<R> {
+    body: R,
+    broke: bool,
+}
+
+impl<R: Read> Read for Arriving<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.body.read(buffer);
+        self.broke |= read.as_ref().is_err_and(|error| error.kind() != io::ErrorKind::Interrupted);
+        read
+    }
+}
+
+fn judged(answer: Result<Answer, Error>) -> Result<Answer, NoPack> {
+    match answer {
+        Ok(answer) => Ok(answer),
+        Err(error @ Error::BadUri(_)) => Err(NoPack::Refused(error.into())),
+        Err(error) => {
+            Err(NoPack::Away(anyhow::Error::new(error).context("the server cannot be reached"), None))
+        }
+    }
+}
+
+/// Another attempt may help if the answer broke off. It does not help if the whole answer arrived and
+/// is of another form.
+fn not_understood(error: Error) -> NoPack {
+    let breaks_off = match &error {
+        Error::Io(_) | Error::Timeout(_) => true,
+        Error::Json(error) => error.is_io() || error.is_eof(),
+        _ => false,
+    };
+    let error = anyhow::Error::new(error).context("the answer is not understood; is it a Diode server?");
+    if breaks_off { NoPack::Away(error, None) } else { NoPack::Refused(error) }
+}
+
+fn refused(answer: &mut Answer) -> NoPack {
+    let (status, asked) = (answer.status().as_u16(), retry_after(answer));
+    let (_, words) = refusal(answer);
+    match status {
+        404 => NoPack::Gone(words),
+        408 | 429 | 500.. => NoPack::Away(words, asked),
+        _ => NoPack::Refused(words),
+    }
+}
+
+/// What a collection launches kernels for.
+pub(crate) struct Wanted<'a> {
+    pub(crate) arch: &'a str,
+    pub(crate) problems: &'a [Problem],
+    pub(crate) configs: &'a dyn Fn(&Problem) -> anyhow::Result<Vec<Config>>,
+}
+
+/// Packs that together have the wanted kernels, as far as there are such packs. Prints which packs they are.
+pub(crate) fn find(
+    wanted: &Wanted<'_>,
+    server: &PackServerArgs,
+    interrupt: &Interrupt,
+) -> anyhow::Result<Vec<PathBuf>> {
+    let cache = PackCache::open()?;
+    let mut lacking = wanted.kernels()?;
+    let mut found = Vec::new();
+    let here = if server.may_run() { cache.all(wanted.arch) } else { cache.built(wanted.arch) };
+    for (path, pack) in here {
+        if take(&mut lacking, &pack) {
+            say!("kernels: pack {:.12}, cached on this node", pack.digest());
+            found.push(used(path));
+        }
+    }
+    let mut asked = false;
+    if !lacking.is_empty()
+        && let Some(client) = server.client()?
+    {
+        asked = true;
+        found.extend(of_server(wanted, &client, &cache, &mut lacking)?);
+    }
+    if !lacking.is_empty()
+        && let Some(path) = wanted.build(&cache, &lacking, interrupt)?
+    {
+        take(&mut lacking, &Pack::open(&path)?);
+        say!("kernels: {}, built on this node", path.display());
+        found.push(path);
+    }
+    if found.is_empty() && !lacking.is_empty() {
+        bail!(
+            "no kernels for {}: none are cached, {}, and this node has no Python with Triton to build them; name \
+             a pack with --kernels (`diode kernels build` makes one), or measure the CPU with --backend cpu",
+            wanted.arch,
+            match (asked, server.may_run()) {
+                (true, _) => "the server has none",
+                (false, true) => "no server was named with --server",
+                (false, false) => "packs of a server are not to be run",
+            }
+        );
+    }
+    if !lacking.is_empty() {
+        say!(
+            "note: no pack has {} that are asked for; problems that need them are skipped",
+            count(lacking.len(), "kernel")
+        );
+    }
+    Ok(found)
+}
+
+fn of_server(
+    wanted: &Wanted<'_>,
+    client: &Client,
+    cache: &PackCache,
+    lacking: &mut BTreeSet<String>,
+) -> anyhow::Result<Vec<PathBuf>> {
+    let listed = match packs(client, Some(wanted.arch)) {
+        Ok(listed) => listed,
+        Err(error) => {
+            say!("note: {:#}; packs of the server are not used", anyhow::Error::from(error));
+            return Ok(Vec::new());
+        }
+    };
+    let mut found = Vec::new();
+    for pack in listed {
+        let variants: BTreeSet<KernelVariant> =
+            lacking.iter().filter_map(|kernel| KernelVariant::of_kernel(kernel)).collect();
+        if !pack.variants.iter().any(|held| variants.contains(&held.variant)) {
+            continue;
+        }
+        let path = pull(client, cache, &pack)?;
+        if take(lacking, &Pack::open(&path)?) {
+            say!("kernels: pack {:.12} of {}", pack.digest, client.address());
+            found.push(path);
+        }
+    }
+    Ok(found)
+}
+
+/// Removes the kernels of a pack from `lacking`. `false` if the pack has none of them.
+fn take(lacking: &mut BTreeSet<String>, pack: &Pack) -> bool {
+    let before = lacking.len();
+    if !pack.is_exact() {
+        lacking.retain(|kernel| pack.find(kernel).is_none());
+    }
+    lacking.len() < before
+}
+
+impl Wanted<'_> {
+    /// The names of the kernels. Problems that no kernel computes are left out here; the collection reports
+    /// them.
+    fn kernels(&self) -> anyhow::Result<BTreeSet<String>> {
+        let mut kernels = BTreeSet::new();
+        for problem in self.problems {
+            let Ok(variant) = Variant::of(problem) else { continue };
+            for config in (self.configs)(problem)? {
+                let Some(tile) = tile_of(&config) else { continue };
+                kernels.insert(variant.key(tile, variant.fits(tile, problem)));
+            }
+        }
+        Ok(kernels)
+    }
+
+    fn build(
+        &self,
+        cache: &PackCache,
+        lacking: &BTreeSet<String>,
+        interrupt: &Interrupt,
+    ) -> anyhow::Result<Option<PathBuf>> {
+        let mut planned = Vec::new();
+        for problem in self.problems.iter().filter(|problem| Variant::of(problem).is_ok()) {
+            let space = diode_core::space::Space::List((self.configs)(problem)?);
+            planned
+                .extend(Plan::of_space(self.arch, space).kernels_for(std::slice::from_ref(problem), false)?);
+        }
+        let mut seen = BTreeSet::new();
+        planned.retain(|kernel| {
+            (!kernel.matmul || lacking.contains(&kernel.key)) && seen.insert(kernel.key.clone())
+        });
+        build_here(cache, self.arch, &planned, interrupt)
+    }
+}
+
 #[cfg(test)]
-mod tests {
+mod cache_tests {
     use std::collections::BTreeMap;
 
     use diode_formats::pack::PackWriter;

@@ -8,12 +8,12 @@ use std::rc::Rc;
 
 use diode_core::Problem;
 
-use super::gemm::Gemm;
 use super::{Handle, LibraryError, check};
+use crate::devices::gpu::GpuVendor;
 use crate::devices::gpu::driver::{Gpu, Memory, Slice};
 use crate::devices::gpu::foreign::{self, functions};
+use crate::devices::gpu::library::Gemm;
 use crate::devices::gpu::operands::Matrices;
-use crate::devices::gpu::vendor::Vendor;
 
 functions! {
     /// The functions of both libraries.
@@ -104,7 +104,7 @@ const NOT_SUPPORTED: c_int = 15;
 #[derive(Clone, Copy, Default)]
 pub(super) struct Choice([u64; 16]);
 
-pub(super) struct Light {
+pub(super) struct CublasLt {
     functions: Rc<Functions>,
     numbers: &'static Numbers,
     handle: Handle,
@@ -114,16 +114,16 @@ pub(super) struct Light {
     last: RefCell<Option<Prepared>>,
 }
 
-impl Light {
-    pub(super) fn load(vendor: Vendor, gpu: &Gpu, folder: Option<&Path>) -> Result<Self, LibraryError> {
+impl CublasLt {
+    pub(super) fn load(vendor: GpuVendor, gpu: &Gpu, folder: Option<&Path>) -> Result<Self, LibraryError> {
         let (names, installed, called, numbers): (&[&str], _, _, _) = match vendor {
-            Vendor::Nvidia => (
+            GpuVendor::Nvidia => (
                 &["libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so.11"],
                 "/usr/local/cuda/lib64",
                 "cuBLASLt",
                 &CUBLAS,
             ),
-            Vendor::Amd => {
+            GpuVendor::Amd => {
                 (&["libhipblaslt.so.1", "libhipblaslt.so.0"], "/opt/rocm/lib", "hipBLASLt", &HIPBLAS)
             }
         };
@@ -137,7 +137,7 @@ impl Light {
         // SAFETY: writes a handle.
         check(create.name, unsafe { (create.function)(&mut handle) })?;
         let mut version = 0;
-        if vendor == Vendor::Amd {
+        if vendor == GpuVendor::Amd {
             let Version { version: ask, .. } = Version::resolve(open()?).map_err(missing)?;
             // SAFETY: writes a number.
             check(ask.name, unsafe { (ask.function)(handle, &mut version) })?;
