@@ -1,14 +1,14 @@
 //! The router, with the path of every page.
 
 use leptos::prelude::*;
+use leptos::wasm_split::{SplitLoaderError, wasm_split};
 use leptos_router::components::{Route, Router, Routes};
-use leptos_router::{Lazy, path};
+use leptos_router::{Lazy, LazyRoute, path};
 
-use crate::components::{FollowPage, Footer, Header, Later};
-use crate::pages::{HomePage, NotFoundPage, PredictPage};
-use crate::second_piece::{
-    CompareRoute, ContributeRoute, DatasetRoute, DatasetsRoute, HardwareRoute, ListRoute, ModelRoute,
-    ModelsRoute, ProblemRoute,
+use crate::components::{Deferred, FollowPage, Footer, Header};
+use crate::pages::{
+    About, ComparePage, ContributePage, DatasetPage, DatasetsPage, HardwarePage, HomePage, ListPage,
+    ModelPage, ModelsPage, NotFoundPage, PredictPage, ProblemPage, further_view,
 };
 
 #[component]
@@ -16,10 +16,10 @@ pub(crate) fn App() -> impl IntoView {
     view! {
         <Router>
             <FollowPage />
-            // Parts of the page are made in turns. Code is compiled when it first runs, and on a slow computer this
+            // Parts of the page are made one after the other. Code is compiled when it first runs, and on a slow computer this
             // takes long.
-            <Later><Header /></Later>
-            <Later>
+            <Deferred><Header /></Deferred>
+            <Deferred>
                 <Routes fallback=NotFoundPage>
                     <Route path=path!("/") view=HomePage />
                     <Route path=path!("/hardware/:slug") view={Lazy::<HardwareRoute>::new()} />
@@ -34,8 +34,76 @@ pub(crate) fn App() -> impl IntoView {
                     <Route path=path!("/contribute") view={Lazy::<ContributeRoute>::new()} />
                 </Routes>
                 // The footer comes after the first parts of the page, because these would push it down.
-                <Later><Later><Footer /></Later></Later>
-            </Later>
+                <Deferred><Deferred><Footer /></Deferred></Deferred>
+            </Deferred>
         </Router>
     }
+}
+
+/// The second piece of the program could not be fetched. It has all pages but the overview and Predict, and is fetched
+/// when the first of them is opened, so that a first visit downloads less.
+pub(crate) struct NotFetched;
+
+impl From<SplitLoaderError> for NotFetched {
+    fn from(_: SplitLoaderError) -> Self {
+        Self
+    }
+}
+
+macro_rules! lazy_pages {
+    ($($route:ident, $function:ident => $page:ident;)*) => {$(
+        #[doc = concat!("The route of `", stringify!($page), "`.")]
+        pub(crate) struct $route;
+
+        impl LazyRoute for $route {
+            fn data() -> Self {
+                Self
+            }
+
+            async fn view(_: Self) -> AnyView {
+                $function().await.unwrap_or_else(|NotFetched| not_fetched())
+            }
+        }
+
+        #[wasm_split(pages, wasm_split_path = ::leptos::wasm_split, fallible)]
+        fn $function() -> Result<AnyView, NotFetched> {
+            Ok(view! { <$page /> }.into_any())
+        }
+    )*};
+}
+
+lazy_pages! {
+    HardwareRoute, hardware => HardwarePage;
+    ProblemRoute, problem => ProblemPage;
+    ListRoute, list => ListPage;
+    ModelsRoute, models => ModelsPage;
+    ModelRoute, model => ModelPage;
+    DatasetsRoute, datasets => DatasetsPage;
+    DatasetRoute, dataset => DatasetPage;
+    CompareRoute, compare => ComparePage;
+    ContributeRoute, contribute => ContributePage;
+}
+
+/// The further parts of Predict, below the answer. This call is in the first piece, the view in the second.
+#[wasm_split(pages, wasm_split_path = ::leptos::wasm_split, fallible)]
+pub(crate) fn further(about: About) -> Result<AnyView, NotFetched> {
+    Ok(further_view(about))
+}
+
+/// Shown instead of a page that could not be fetched. The button loads everything again, perhaps in a newer version.
+fn not_fetched() -> AnyView {
+    let again = |_| {
+        // If the browser cannot load the page again, nothing happens.
+        let _ = window().location().reload();
+    };
+    view! {
+        <main class="page">
+            <div class="failure" role="alert">
+                <strong>"This page could not be fetched"</strong>
+                <p>"The server could not be reached, or has a newer version of the dashboard."</p>
+                <button type="button" class="button small" on:click=again>"Load it again"</button>
+            </div>
+        </main>
+    }
+    .into_any()
 }

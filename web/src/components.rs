@@ -1,41 +1,23 @@
 //! Components that several pages use.
 
-mod account;
-mod bar;
-mod caveat;
-mod citation;
-mod content;
-mod copy;
+mod chrome;
 mod download;
-mod explained;
-mod footer;
-mod header;
-mod later;
+mod figures;
 mod loaded;
-mod logo;
 mod measure;
 mod nearest;
-mod ratio;
 mod select;
-mod settled;
-mod stat;
-mod theme;
-mod title;
+mod snippet;
+mod table;
 
-pub(crate) use bar::{Bar, BarCell};
-pub(crate) use caveat::CaveatMark;
-pub(crate) use citation::Citation;
-pub(crate) use content::FollowPage;
-pub(crate) use copy::Snippet;
+pub(crate) use chrome::{FollowPage, Footer, Header, use_title};
 pub(crate) use download::Download;
-pub(crate) use explained::Explained;
-pub(crate) use footer::Footer;
-pub(crate) use header::Header;
-pub(crate) use later::{Later, due};
-pub(crate) use loaded::{Empty, FailedLoad, Loaded, Missing, Skeleton};
+pub(crate) use figures::{Bar, BarCell, CaveatMark, Explained, RatioCell, Stat, Stats};
+pub(crate) use loaded::{Deferred, FailedLoad, Loaded, Missing, Skeleton, be_the_first, due, empty};
 pub(crate) use measure::{MeasureAll, MeasureThis};
 pub(crate) use nearest::{NearestProblems, nearest_path, shape_parameters};
-pub(crate) use ratio::RatioCell;
-pub(crate) use select::{Chips, Choice, Select};
-pub(crate) use stat::{Stat, Stats};
-pub(crate) use title::use_title;
+pub(crate) use select::{
+    Chips, Choice, SHAPE, Select, chips, is_open, is_pasted, named, select, shape_field, unnamed,
+};
+pub(crate) use snippet::{Citation, Snippet};
+pub(crate) use table::{Head, facts, head, num, table, tag_row};

@@ -10,15 +10,11 @@ mod charts;
 mod components;
 mod files;
 mod format;
-mod handed_over;
 mod history;
-mod models;
 mod pages;
 mod query;
-mod ranking;
 mod remote;
-mod second_piece;
-mod turns;
+mod scheduler;
 mod worker;
 
 fn main() {

@@ -7,23 +7,23 @@ mod hardware;
 mod home;
 mod list;
 mod models;
-mod not_found;
 mod predict;
 mod problem;
 
-pub(crate) use compare::ComparePage;
-pub(crate) use contribute::ContributePage;
-pub(crate) use datasets::{DatasetPage, DatasetsPage};
-pub(crate) use hardware::HardwarePage;
-pub(crate) use home::HomePage;
-pub(crate) use list::ListPage;
-pub(crate) use models::{ModelPage, ModelsPage};
-pub(crate) use not_found::NotFoundPage;
-pub(crate) use predict::{About, PredictPage, further_view};
-pub(crate) use problem::ProblemPage;
-
 use leptos::prelude::*;
-use leptos_router::hooks::use_params_map;
+use leptos_router::hooks::{use_location, use_params_map};
+
+use crate::components::use_title;
+
+pub(crate) use crate::pages::compare::ComparePage;
+pub(crate) use crate::pages::contribute::ContributePage;
+pub(crate) use crate::pages::datasets::{DatasetPage, DatasetsPage};
+pub(crate) use crate::pages::hardware::HardwarePage;
+pub(crate) use crate::pages::home::HomePage;
+pub(crate) use crate::pages::list::ListPage;
+pub(crate) use crate::pages::models::{ModelPage, ModelsPage};
+pub(crate) use crate::pages::predict::{About, PredictPage, further_view};
+pub(crate) use crate::pages::problem::ProblemPage;
 
 /// The numbers of picks in an evaluation, in order. The evaluation's map sorts them as text.
 const TOP_K: [&str; 5] = ["1", "3", "5", "8", "16"];
@@ -32,4 +32,32 @@ const TOP_K: [&str; 5] = ["1", "3", "5", "8", "16"];
 fn path_part(name: &'static str) -> Memo<String> {
     let map = use_params_map();
     Memo::new(move |_| map.with(|map| map.get(name).unwrap_or_default()))
+}
+
+#[component]
+pub(crate) fn NotFoundPage() -> impl IntoView {
+    use_title(|| "Not found".to_owned());
+    let path = use_location().pathname;
+    view! {
+        <main class="page">
+            <div>
+                <h1>"There is no such page"</h1>
+                <p class="lede">"There is nothing at " <code>{move || path.get()}</code> ". You may be looking for:"</p>
+            </div>
+            <div class="cards">
+                <a class="card card-link" href="/">
+                    <h2>"Overview"</h2>
+                    <p class="hint">"Every kind of hardware and its leaderboard."</p>
+                </a>
+                <a class="card card-link" href="/predict">
+                    <h2>"Predict"</h2>
+                    <p class="hint">"The best configs for a shape you type in."</p>
+                </a>
+                <a class="card card-link" href="/models">
+                    <h2>"Models"</h2>
+                    <p class="hint">"Download a model, or train one on the data."</p>
+                </a>
+            </div>
+        </main>
+    }
 }

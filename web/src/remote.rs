@@ -1,17 +1,20 @@
 //! A resource of the server, as a signal that follows an address.
 
+use std::ops::Deref;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use diode_core::ids::{ModelId, ProblemId};
+use diode_model::Model;
 use leptos::prelude::*;
 use leptos::task::spawn_local;
 use serde::de::DeserializeOwned;
 
-use crate::api::{self, Failure};
-use crate::cache::{self, Keep};
-use crate::turns;
+use crate::api::Failure;
+use crate::cache::Keep;
+use crate::{api, cache, scheduler};
 
 /// How often a resource that changes on the server is fetched again.
 const RENEWED_EVERY: Duration = Duration::from_secs(10);
@@ -124,7 +127,7 @@ pub(crate) fn remote_list<T>(path: impl Fn() -> Option<String> + Send + Sync + '
 where
     T: DeserializeOwned + Send + Sync + 'static,
 {
-    let decode = |json| Box::pin(turns::list_of(json)) as Decoding<Vec<T>>;
+    let decode = |json| Box::pin(scheduler::list_of(json)) as Decoding<Vec<T>>;
     follow(Memo::new(move |_| path()), Keep::Briefly, Decode::InTurns(decode))
 }
 
@@ -231,7 +234,7 @@ fn fetch_what_is_wanted(
             let answer = api::get_bytes(&path).await;
             let show = arrive(path, answer).await;
             // Showing gets a turn of its own, after decoding.
-            turns::pass().await;
+            scheduler::yield_to_browser().await;
             // The page may be gone by now, or may need another address.
             if newest.try_get_value() == Some(ticket) {
                 busy.set(false);
@@ -239,4 +242,38 @@ fn fetch_what_is_wanted(
             }
         });
     });
+}
+
+/// A model, and the file that it was read from. A worker gets the file.
+pub(crate) struct Downloaded {
+    pub(crate) model: Arc<Model>,
+    pub(crate) file: Vec<u8>,
+}
+
+impl Deref for Downloaded {
+    type Target = Model;
+
+    fn deref(&self) -> &Model {
+        &self.model
+    }
+}
+
+/// Follows a model's id. Nothing is fetched while the id is `None`.
+pub(crate) fn remote_model(id: impl Fn() -> Option<String> + Send + Sync + 'static) -> Remote<Downloaded> {
+    file(move || id().map(|id| format!("/models/{id}/download")))
+}
+
+/// Follows the ids of a model and of a problem. Fetches the network of the model's cross-validation that was
+/// trained without the problem.
+pub(crate) fn remote_unseen_model(
+    ids: impl Fn() -> Option<(ModelId, ProblemId)> + Send + Sync + 'static,
+) -> Remote<Downloaded> {
+    file(move || ids().map(|(model, problem)| format!("/models/{model}/unseen/{problem}")))
+}
+
+fn file(path: impl Fn() -> Option<String> + Send + Sync + 'static) -> Remote<Downloaded> {
+    remote_file(path, |bytes| {
+        let model = Model::from_bytes(bytes).map_err(|error| Failure::Unreadable(error.to_string()))?;
+        Ok(Downloaded { model: Arc::new(model), file: bytes.to_vec() })
+    })
 }

@@ -4,9 +4,13 @@
 
 use std::time::Duration;
 
-use diode_api::{Account, Scope};
+use async_trait::async_trait;
+use diode_api::{Account, Scope, Token, Uploads};
 use diode_core::ids::{AccountId, AccountName, Digest, TokenId};
 
+use super::error::StoreResult;
+use super::types::Now;
+use crate::blobs::BlobKey;
 use crate::mail::EmailAddress;
 
 /// The longest time for which tries are counted.
@@ -110,4 +114,138 @@ pub struct Tries {
     pub count: u64,
     /// The time of the first try, in milliseconds since 1970.
     pub since: i64,
+}
+
+/// What the database keeps of accounts. Every method is one transaction.
+#[async_trait]
+pub trait AccountStore: Send + Sync {
+    /// Makes an account. With `link`, uses up this invitation in the same transaction. An invitation for the first
+    /// account makes an administrator.
+    async fn create_account(
+        &self,
+        account: &NewAccount,
+        link: Option<&Digest>,
+        now: Now,
+    ) -> StoreResult<Created>;
+
+    /// The account with this name, and its password hash; `None` if there is no such account.
+    async fn credentials(&self, name: &AccountName) -> StoreResult<Option<Credentials>>;
+
+    /// An account; `None` if it no longer exists.
+    async fn account(&self, id: &AccountId) -> StoreResult<Option<Account>>;
+
+    /// All accounts, by name, for operators.
+    async fn accounts(&self) -> StoreResult<Vec<Credentials>>;
+
+    /// Stores that an account agrees to a version of the terms of contributing. Later agreements to the same
+    /// version change nothing.
+    async fn agree(&self, account: &AccountId, terms: u32, now: Now) -> StoreResult<()>;
+
+    /// Whether there is no account yet.
+    async fn has_no_accounts(&self) -> StoreResult<bool>;
+
+    /// Replaces the password and ends every session except `kept`.
+    async fn set_password(&self, account: &AccountId, hash: &str, kept: Option<&Digest>) -> StoreResult<()>;
+
+    /// Uses up a link and sets the password of its account. Ends the account's sessions and removes its
+    /// identities, because somebody with the old password may have linked them. Also removes the account's e-mail
+    /// address, unless the link was sent to it. `None` if there is no such link.
+    async fn set_password_by_link(
+        &self,
+        link: &Digest,
+        hash: &str,
+        now: Now,
+    ) -> StoreResult<Option<PasswordReset>>;
+
+    /// The accounts with this address, at most [`MAX_ACCOUNTS_OF_ADDRESS`].
+    async fn accounts_of_email(&self, email: &EmailAddress) -> StoreResult<Vec<Credentials>>;
+
+    /// Uses up a link that was sent to an address, and gives the address to `account`. The link must have been
+    /// made for this account. With `tells`, also queues a mail to the previous address. Returns the new address;
+    /// `None` if there is no such link.
+    async fn confirm_email(
+        &self,
+        link: &Digest,
+        account: &AccountId,
+        tells: bool,
+        now: Now,
+    ) -> StoreResult<Option<EmailAddress>>;
+
+    /// Removes the address of an account, and the links that were sent to it. With `tells`, also queues a mail to
+    /// the address. Returns the address.
+    async fn remove_email(
+        &self,
+        account: &AccountId,
+        tells: bool,
+        now: Now,
+    ) -> StoreResult<Option<EmailAddress>>;
+
+    /// Disables an account, or enables it again. Disabling ends its sessions, and its tokens do not work
+    /// meanwhile.
+    async fn set_disabled(&self, account: &AccountId, disabled: bool, now: Now) -> StoreResult<()>;
+
+    /// Deletes an account with its sessions and tokens. With [`Uploads::Delete`], also deletes its uploads and
+    /// recomputes board entries. The models that it contributed are deleted, too; accepted models stay if the
+    /// uploads stay. Returns the files that no row names any more.
+    async fn delete_account(&self, account: &AccountId, uploads: Uploads) -> StoreResult<Vec<BlobKey>>;
+
+    /// Begins a session.
+    async fn add_session(
+        &self,
+        secret: &Digest,
+        account: &AccountId,
+        now: Now,
+        expires: i64,
+    ) -> StoreResult<()>;
+
+    /// The account of a session; `None` if the session has ended or the account is disabled.
+    async fn session(&self, secret: &Digest, now: Now) -> StoreResult<Option<Account>>;
+
+    /// When a session ends, in milliseconds since 1970; `None` if there is none.
+    async fn session_end(&self, secret: &Digest) -> StoreResult<Option<i64>>;
+
+    /// Ends a session, if there is one.
+    async fn end_session(&self, secret: &Digest) -> StoreResult<()>;
+
+    /// Adds a one-time link.
+    async fn add_link(&self, secret: &Digest, link: &LinkFor, now: Now, expires: i64) -> StoreResult<()>;
+
+    /// What a link is for. Does not use it up.
+    async fn link(&self, secret: &Digest, now: Now) -> StoreResult<Option<LinkFor>>;
+
+    /// Adds an API token.
+    async fn add_token(&self, token: &NewTokenRow, now: Now) -> StoreResult<Token>;
+
+    /// The tokens of an account, including expired ones, the newest first.
+    async fn tokens(&self, account: &AccountId) -> StoreResult<Vec<Token>>;
+
+    /// The account of a token. Marks the token as used now. `None` if the token does not work.
+    async fn use_token(&self, secret: &Digest, now: Now) -> StoreResult<Option<(Account, Token)>>;
+
+    /// Deletes a token of an account; `false` if the account has no token with this id.
+    async fn revoke_token(&self, account: &AccountId, token: &TokenId) -> StoreResult<bool>;
+
+    /// Adds a program that waits.
+    async fn add_device(&self, device: &WaitingDevice, now: Now, expires: i64) -> StoreResult<()>;
+
+    /// The program that shows this code, unless it has been allowed already.
+    async fn waiting_device(&self, user_code: &str, now: Now) -> StoreResult<Option<WaitingDevice>>;
+
+    /// Allows a waiting program or, without an account, refuses it. `false` if no program waits.
+    async fn answer_device(
+        &self,
+        user_code: &str,
+        account: Option<&AccountId>,
+        now: Now,
+    ) -> StoreResult<bool>;
+
+    /// The state of a waiting program. An allowed program is deleted, so only one poll sees it.
+    async fn poll_device(&self, secret: &Digest, now: Now) -> StoreResult<DeviceAnswer>;
+
+    /// Counts one more try of a subject. If the first counted try lies before `since`, the count begins anew with
+    /// this try. `since` lies within [`LONGEST_WINDOW`].
+    async fn count_attempt(&self, subject: &str, since: i64, now: Now) -> StoreResult<Tries>;
+
+    /// Deletes the tries of a subject.
+    async fn forget_attempts(&self, subject: &str) -> StoreResult<()>;
 }

@@ -1,52 +1,60 @@
 //! How far a model's predictions agree with what was measured.
 
+use std::sync::Arc;
+
 use leptos::prelude::*;
 
-use super::look::{Shape, Tone};
-use super::plot::{Axis, Line, Mark, Plot};
-use super::scatter::Scatter;
+use crate::charts::plot::{Axis, Mark, Plot, Shape, Tone, dashed};
+use crate::charts::scatter::Scatter;
 use crate::format;
 
 /// With this many dots or more, dots are small so that they do not hide each other.
 const MANY: usize = 200;
 
-/// A config with its measured and predicted times in microseconds.
+/// A config or a problem with its measured and predicted times in microseconds.
 pub(crate) struct Agreement {
-    pub(crate) label: String,
+    pub(crate) name: String,
     pub(crate) measured: f64,
     pub(crate) predicted: f64,
+    /// The address of the problem's page. Empty for a config.
+    pub(crate) href: String,
 }
 
-/// A plot of predicted against measured times, with the line on which both are equal and a ring around one
-/// config.
-pub(crate) fn agreement(configs: Vec<Agreement>, ring: Option<usize>) -> impl IntoView {
-    let marks = configs.iter().map(|config| Mark {
-        x: config.measured,
-        y: config.predicted,
-        tone: Tone::Plain,
-        shape: Shape::Circle,
-    });
-    let marks = marks.collect();
+/// A plot of predicted against measured times of a problem's configs, with the line on which both are equal and a ring
+/// around one config.
+pub(crate) fn of_configs(configs: Vec<Agreement>, ring: Option<usize>) -> impl IntoView {
     let description = format!(
         "Scatter plot of predicted against measured time of {}. The table below has the same data.",
         format::counted(configs.len() as u64, "config")
     );
-    let plot = Plot {
-        ring,
-        marks,
-        fine: configs.len() >= MANY,
-        text: Box::new(move |index| {
-            let Agreement { label, measured, predicted } = &configs[index];
-            format!("{label}\nmeasured {}\npredicted {}", format::time(*measured), format::time(*predicted))
-        }),
-        href: None,
-        lines: Box::new(|(low, high)| {
-            vec![Line { points: vec![(low, low), (high, high)], dashed: true, label: None }]
-        }),
-        y_reach: Vec::new(),
-        x: Axis { title: "Measured time", tick: format::time_tick },
-        y: Axis { title: "Predicted time (line: equal)", tick: format::time_tick },
-        description,
+    let plot = plot(&Arc::new(configs), ["Measured time", "Predicted time (line: equal)"], description);
+    view! { <Scatter plot=Plot { ring, ..plot } /> }
+}
+
+/// The same for the best Triton config of each problem.
+pub(crate) fn of_problems(problems: &Arc<Vec<Agreement>>) -> impl IntoView + use<> {
+    let description = format!(
+        "Scatter plot of the predicted against the measured time of the best Triton config of {}. The table below has the same data.",
+        format::counted(problems.len() as u64, "problem")
+    );
+    let titles = ["Best measured time", "Predicted best time (line: equal)"];
+    let linked = Arc::clone(problems);
+    let href = move |index: usize| linked[index].href.clone();
+    view! { <Scatter plot=Plot { href: Some(Box::new(href)), ..plot(problems, titles, description) } /> }
+}
+
+fn plot(both: &Arc<Vec<Agreement>>, [x, y]: [&'static str; 2], description: String) -> Plot {
+    let mark =
+        |one: &Agreement| Mark { x: one.measured, y: one.predicted, tone: Tone::Plain, shape: Shape::Circle };
+    let (marks, said) = (both.iter().map(mark).collect(), Arc::clone(both));
+    let text = move |index: usize| {
+        let Agreement { name, measured, predicted, .. } = &said[index];
+        format!("{name}\nmeasured {}\npredicted {}", format::time(*measured), format::time(*predicted))
     };
-    view! { <Scatter plot /> }
+    let axes = [x, y].map(|title| Axis { title, tick: format::time_tick });
+    Plot {
+        lines: Box::new(|(low, high)| vec![dashed(vec![(low, low), (high, high)])]),
+        fine: both.len() >= MANY,
+        ..Plot::new(marks, text, axes, description)
+    }
 }

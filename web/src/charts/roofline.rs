@@ -8,9 +8,8 @@ use diode_core::{DType, Method, Op};
 use leptos::prelude::*;
 use serde::Deserialize;
 
-use super::look::{Shape, Tone};
-use super::plot::{Axis, Line, Mark, Plot};
-use super::scatter::Scatter;
+use crate::charts::plot::{Axis, Line, Mark, Plot, Shape, Tone, dashed};
+use crate::charts::scatter::Scatter;
 use crate::format;
 
 /// The fields of `diode_api::ProblemPoint` that the chart needs. There are thousands of points, so the other
@@ -51,20 +50,17 @@ pub(crate) fn roofline(points: &Arc<Vec<Point>>, kernels: Kernels, page_of: Page
     let places = Arc::new(places);
     let (said, said_at) = (Arc::clone(points), Arc::clone(&places));
     let linked = Arc::clone(points);
+    let axes = ["Arithmetic intensity, FLOP/byte", "% of the roofline"];
+    let axes = axes.map(|title| Axis { title, tick: format::tick });
+    let say = move |index: usize| text(&said[said_at[index]], kernels);
     let plot = Plot {
-        marks,
-        text: Box::new(move |index| text(&said[said_at[index]], kernels)),
         href: Some(Box::new(move |index| page_of(&linked[places[index]]))),
         lines: Box::new(|(low, high)| {
             let label = Some("roofline".to_owned());
-            vec![Line { points: vec![(low, 100.0), (high, 100.0)], dashed: true, label }]
+            vec![Line { label, ..dashed(vec![(low, 100.0), (high, 100.0)]) }]
         }),
         y_reach: vec![100.0],
-        ring: None,
-        x: Axis { title: "Arithmetic intensity, FLOP/byte", tick: format::tick },
-        y: Axis { title: "% of the roofline", tick: format::tick },
-        fine: false,
-        description,
+        ..Plot::new(marks, say, axes, description)
     };
     view! { <Scatter plot /> }
 }

@@ -9,12 +9,9 @@ use leptos::html::Div;
 use leptos::prelude::*;
 use leptos_router::hooks::use_navigate;
 
-use super::frame::{BOTTOM, Frame, LEFT, Part, RIGHT, TOP};
-use super::look::{Shape, Tone};
-use super::plot::{Line, Plot};
-use super::save::SaveChart;
-use super::scale::Tick;
-use super::size::use_size;
+use crate::charts::plot::{BOTTOM, Frame, LEFT, Line, Part, Plot, RIGHT, Shape, TOP, Tone};
+use crate::charts::save::SaveChart;
+use crate::charts::scale::Tick;
 
 /// If the pointer moves further than this many pixels between press and release, the reader has marked an
 /// area to zoom into.
@@ -302,4 +299,26 @@ fn tooltip(plot: &Plot, index: usize, frame: &Frame, with_link: bool) -> impl In
     let link = href.map(|href| view! { "\n" <a href=href>"Open the problem"</a> });
     let text = (plot.text)(index);
     view! { <div class="tooltip" class:pinned=with_link style=format!("{side}; {end}")>{text} {link}</div> }
+}
+
+/// Follows the width and height of an element. `None` until the element is on the page.
+pub(super) fn use_size(element: NodeRef<Div>) -> Signal<Option<(f64, f64)>> {
+    let size = RwSignal::new(None);
+    let measure = move || {
+        // The chart may have left the page by now.
+        if let Some(element) = element.try_get_untracked().flatten() {
+            let rect = element.get_bounding_client_rect();
+            size.try_set(Some((rect.width(), rect.height())));
+        }
+    };
+    Effect::new(move |_| {
+        // Measuring at once would force the browser to lay the page out, and would make the drawing part of this turn.
+        // At the beginning of a frame, the browser lays the page out in any case, and the frame shows the chart.
+        if element.get().is_some() {
+            request_animation_frame(measure);
+        }
+    });
+    let listener = window_event_listener(leptos::ev::resize, move |_| measure());
+    on_cleanup(move || listener.remove());
+    size.into()
 }

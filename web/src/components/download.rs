@@ -3,11 +3,10 @@
 use diode_api::ApiError;
 use leptos::ev::MouseEvent;
 use leptos::prelude::*;
-use wasm_bindgen::closure::Closure;
 use wasm_bindgen::{JsCast as _, JsValue};
-use web_sys::{Blob, Event, ProgressEvent, XmlHttpRequest, XmlHttpRequestResponseType};
+use web_sys::{Blob, ProgressEvent, XmlHttpRequest, XmlHttpRequestResponseType};
 
-use crate::files::give;
+use crate::files::{Transfer, save};
 use crate::format;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -19,21 +18,6 @@ enum Stage {
     Arriving(f64, Option<f64>),
     Saved(f64),
     Failed(String),
-}
-
-/// A request under way. Dropping it aborts it.
-struct Transfer {
-    request: XmlHttpRequest,
-    _on_progress: Closure<dyn FnMut(ProgressEvent)>,
-    _on_end: Closure<dyn FnMut(Event)>,
-}
-
-impl Drop for Transfer {
-    fn drop(&mut self) {
-        self.request.set_onloadend(None);
-        // Aborting a request that has ended does nothing.
-        let _ = self.request.abort();
-    }
 }
 
 /// A link to a file. A press fetches the file and shows the progress.
@@ -87,24 +71,19 @@ pub(crate) fn Download(
 }
 
 fn start(href: &str, name: String, stage: RwSignal<Stage>) -> Result<Transfer, JsValue> {
-    let request = XmlHttpRequest::new()?;
-    request.open("GET", href)?;
+    let mut transfer = Transfer::new("GET", href)?;
+    let request = transfer.request.clone();
     request.set_response_type(XmlHttpRequestResponseType::Blob);
-    let on_progress = {
-        let request = request.clone();
-        Closure::<dyn FnMut(ProgressEvent)>::new(move |event: ProgressEvent| {
-            let total = event.length_computable().then(|| event.total()).or_else(|| told_length(&request));
-            stage.try_set(Stage::Arriving(event.loaded(), total));
-        })
+    let arriving = request.clone();
+    let on_progress = move |event: ProgressEvent| {
+        let total = event.length_computable().then(|| event.total()).or_else(|| told_length(&arriving));
+        stage.try_set(Stage::Arriving(event.loaded(), total));
     };
-    let on_end = {
-        let request = request.clone();
-        Closure::<dyn FnMut(Event)>::new(move |_: Event| end(&request, &name, stage))
-    };
-    request.set_onprogress(Some(on_progress.as_ref().unchecked_ref()));
-    request.set_onloadend(Some(on_end.as_ref().unchecked_ref()));
+    transfer.on(|request, progress| request.set_onprogress(progress), on_progress);
+    let ended = request.clone();
+    transfer.on(|request, end| request.set_onloadend(end), move |_| end(&ended, &name, stage));
     request.send()?;
-    Ok(Transfer { request, _on_progress: on_progress, _on_end: on_end })
+    Ok(transfer)
 }
 
 /// The length of the file before the server compresses it on its way, if the server names it.
@@ -117,7 +96,7 @@ fn end(request: &XmlHttpRequest, name: &str, stage: RwSignal<Stage>) {
     let status = request.status().unwrap_or(0);
     match (status, body) {
         (200..=299, Some(body)) => {
-            let saved = give(name, &body).map(|()| Stage::Saved(body.size()));
+            let saved = save(name, &body).map(|()| Stage::Saved(body.size()));
             stage.try_set(
                 saved.unwrap_or_else(|error| Stage::Failed(format!("it could not be saved: {error:?}"))),
             );

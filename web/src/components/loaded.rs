@@ -6,7 +6,9 @@ use std::sync::Arc;
 use leptos::prelude::*;
 
 use crate::api::Failure;
+use crate::history::went_back;
 use crate::remote::{Load, Remote};
+use crate::scheduler::defer;
 
 /// Shows a resource once it has arrived. Until then, a placeholder of the same height is shown.
 #[component]
@@ -56,15 +58,20 @@ pub(crate) fn FailedLoad(reason: Failure, #[prop(into)] retry: Callback<()>) -> 
     }
 }
 
-/// Says that there is nothing yet. The children say what the reader can do.
-#[component]
-pub(crate) fn Empty(#[prop(into)] heading: String, children: Children) -> impl IntoView {
+/// Says that there is nothing yet, and what the reader can do.
+pub(crate) fn empty(heading: impl Into<String>, advice: impl IntoView) -> AnyView {
     view! {
         <div class="empty">
-            <strong>{heading}</strong>
-            <p>{children()}</p>
+            <strong>{heading.into()}</strong>
+            <p>{advice.into_any()}</p>
         </div>
     }
+    .into_any()
+}
+
+/// Says that nobody has sent anything yet.
+pub(crate) fn be_the_first(heading: &'static str) -> AnyView {
+    empty(heading, view! { "Be the first: " <a href="/contribute">"contribute measurements"</a> "." })
 }
 
 /// Says that the subject of a page does not exist. The children are links to other pages.
@@ -77,4 +84,33 @@ pub(crate) fn Missing(heading: &'static str, sentence: String, children: Childre
         </div>
         <div class="row">{children()}</div>
     }
+}
+
+/// Makes its children after the elements before it, once the page could answer in between.
+#[component]
+pub(crate) fn Deferred(
+    /// The height of the placeholder until then. Leave it out if nothing stands below, so that no
+    /// placeholder is needed.
+    #[prop(optional)]
+    height: Option<&'static str>,
+    children: ChildrenFn,
+) -> impl IntoView {
+    let is_due = due();
+    move || match (is_due.get(), height) {
+        (true, _) => Some(children().into_any()),
+        (false, Some(height)) => Some(view! { <Skeleton height /> }.into_any()),
+        (false, None) => None,
+    }
+}
+
+/// Becomes true after the work that is deferred already. It is true at once if the reader went back: the page must have its old
+/// height to scroll to the old place.
+pub(crate) fn due() -> RwSignal<bool> {
+    let is_due = RwSignal::new(went_back());
+    if !is_due.get_untracked() {
+        defer(move || {
+            is_due.try_set(true);
+        });
+    }
+    is_due
 }

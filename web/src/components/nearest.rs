@@ -1,17 +1,18 @@
 //! The measured problems nearest to a shape, with their times.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use diode_api::NearestProblem;
 use diode_core::Problem;
 use diode_core::hardware::{Hardware, fits};
+use leptos::leptos_dom::helpers::TimeoutHandle;
 use leptos::prelude::*;
 
-use super::explained::Explained;
-use super::loaded::{Empty, Loaded};
-use super::measure::MeasureThis;
-use super::ratio::RatioCell;
-use super::settled::settled;
+use crate::components::figures::RatioCell;
+use crate::components::loaded::{Loaded, empty};
+use crate::components::measure::MeasureThis;
+use crate::components::table::{head, num, table};
 use crate::format;
 use crate::query::link;
 use crate::remote::remote;
@@ -51,7 +52,7 @@ pub(crate) fn NearestProblems(
     const SHOWN: u32 = 5;
     let slug = hardware.slug.to_string();
     let wanted = Memo::new(move |_| problem.get().map(|problem| (slug.clone(), problem)));
-    let settled = settled(wanted);
+    let settled = debounced(wanted);
     let too_large = Signal::derive(move || {
         settled.with(|wanted| wanted.as_ref().and_then(|(_, problem)| fits(&hardware, problem).err()))
     });
@@ -80,26 +81,18 @@ pub(crate) fn NearestProblems(
 
 fn rows(found: &[NearestProblem], hardware: &str, measured_note: Option<&'static str>) -> AnyView {
     if found.is_empty() {
-        return view! { <Empty heading="Nothing like it was measured">"No problem of this op and type was measured on this hardware."</Empty> }
-            .into_any();
+        return empty(
+            "Nothing like it was measured",
+            "No problem of this op and type was measured on this hardware.",
+        );
     }
     view! {
-        <div class="table-box">
-            <table>
-                <thead>
-                    <tr>
-                        <th>"M×N×K"</th>
-                        <th class="roomy">"Op"</th>
-                        <th class="roomy">"B"</th>
-                        <th>"Best Triton config"</th>
-                        <th class="num"><Explained text="Time" why="Time of the best Triton config" /></th>
-                        <th class="num"><Explained text="Library" why="Time of the library kernel" /></th>
-                        <th class="num"><Explained text="Triton ÷ library" why="Library time / time of the best Triton config" /></th>
-                    </tr>
-                </thead>
-                <tbody>{found.iter().map(|near| row(near, hardware)).collect_view()}</tbody>
-            </table>
-        </div>
+        {table([
+            head("M×N×K"), head("Op").roomy(), head("B").roomy(), head("Best Triton config"),
+            num("Time").why("Time of the best Triton config"),
+            num("Library").why("Time of the library kernel"),
+            num("Triton ÷ library").why("Library time / time of the best Triton config"),
+        ]).rows(found.iter().map(|near| row(near, hardware)).collect_view())}
         {found.iter().any(is_same).then(|| measured_note.map(|note| view! { <p class="hint own">{note}</p> }))}
     }
     .into_any()
@@ -126,4 +119,33 @@ fn row(near: &NearestProblem, hardware: &str) -> impl IntoView + use<> {
             <RatioCell ratio=near.triton_over_library />
         </tr>
     }
+}
+
+/// The time after the last change until the server is asked, so that no request is sent while the reader
+/// types.
+const SETTLED: Duration = Duration::from_millis(800);
+
+/// Follows `wanted` with a delay. A change from or to `None` has no delay.
+fn debounced<T: Clone + PartialEq + Send + Sync + 'static>(wanted: Memo<Option<T>>) -> RwSignal<Option<T>> {
+    let debounced = RwSignal::new(wanted.get_untracked());
+    let pending = StoredValue::new(None::<TimeoutHandle>);
+    let cancel = move || {
+        if let Some(Some(handle)) = pending.try_update_value(Option::take) {
+            handle.clear();
+        }
+    };
+    on_cleanup(cancel);
+    Effect::new(move |_| {
+        let wanted = wanted.get();
+        cancel();
+        if debounced.with_untracked(Option::is_none) || wanted.is_none() {
+            debounced.set(wanted);
+            return;
+        }
+        let follow = move || {
+            debounced.try_set(wanted.clone());
+        };
+        pending.set_value(set_timeout_with_handle(follow, SETTLED).ok());
+    });
+    debounced
 }

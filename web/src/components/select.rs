@@ -1,9 +1,33 @@
-//! A choice among several values: chips if all fit in sight, else a list.
+//! What the reader chooses, opens or types: chips if all choices fit in sight, else lists; fields.
 
+use js_sys::Reflect;
+use leptos::ev::Event;
 use leptos::prelude::*;
+
+use crate::query::{History, parameter, use_set_parameters};
 
 /// A value, and its text on the page.
 pub(crate) type Choice = (String, String);
+
+/// Choices whose texts are not their values.
+pub(crate) fn named(choices: &[(&str, &str)]) -> Vec<Choice> {
+    choices.iter().map(|(value, text)| ((*value).to_owned(), (*text).to_owned())).collect()
+}
+
+/// Choices whose texts are their values.
+pub(crate) fn unnamed<T: ToString>(values: impl IntoIterator<Item = T>) -> Vec<Choice> {
+    values.into_iter().map(|value| (value.to_string(), value.to_string())).collect()
+}
+
+/// Chips that set a signal.
+pub(crate) fn chips(label: &'static str, choices: Vec<Choice>, chosen: RwSignal<String>) -> AnyView {
+    view! { <Chips label choices current=chosen choose=move |value| chosen.set(value) /> }.into_any()
+}
+
+/// A drop-down list that sets a signal.
+pub(crate) fn select(label: &'static str, choices: Vec<Choice>, chosen: RwSignal<String>) -> AnyView {
+    view! { <Select label choices current=chosen choose=move |value| chosen.set(value) /> }.into_any()
+}
 
 /// Chips, one of which is pressed.
 #[component]
@@ -58,4 +82,46 @@ pub(crate) fn Select(
             </select>
         </div>
     }
+}
+
+/// The parameter of the address that has the text of a [`shape_field`].
+pub(crate) const SHAPE: &str = "shape";
+
+/// A field for a shape, which is in the address. `fault` is what is wrong with it.
+pub(crate) fn shape_field(
+    id: &'static str,
+    label: &'static str,
+    placeholder: &'static str,
+    fault: impl Fn() -> Option<String> + Copy + Send + Sync + 'static,
+) -> AnyView {
+    let text = parameter(SHAPE);
+    let set = use_set_parameters();
+    let fault_id = format!("{id}-fault");
+    view! {
+        <div class="field search">
+            <label for=id>{label}</label>
+            <input
+                type="search"
+                id=id
+                placeholder=placeholder
+                aria-describedby=fault_id.clone()
+                aria-invalid=move || if fault().is_some() { "true" } else { "false" }
+                prop:value=move || text.get()
+                on:change=move |event| set(&[(SHAPE, event_target_value(&event).trim().to_owned())], History::Push)
+            />
+            <p class="error-text" id=fault_id role="alert">{fault}</p>
+        </div>
+    }
+    .into_any()
+}
+
+/// Whether an event of a `<details>` tells that it is open now.
+pub(crate) fn is_open(event: &Event) -> bool {
+    let open = event.target().and_then(|target| Reflect::get(&target, &"open".into()).ok());
+    open.and_then(|open| open.as_bool()).unwrap_or_default()
+}
+
+/// Whether a field's text was pasted. A pasted text is complete, a typed one may not be.
+pub(crate) fn is_pasted(event: &Event) -> bool {
+    Reflect::get(event, &"inputType".into()).is_ok_and(|kind| kind == "insertFromPaste")
 }

@@ -1,25 +1,18 @@
 //! Comparisons: one shape on all hardware; two types of hardware, library versions, uploads, methods or models.
 //! Every choice is in the address.
 
-mod chosen;
-mod libraries;
-mod methods;
 mod models;
 mod pair;
 mod shape;
-mod table;
-mod uploads;
-mod verdict;
+mod sides;
 
 use leptos::prelude::*;
 
-use self::libraries::LibraryPair;
-use self::methods::MethodPair;
 use self::models::ModelPair;
 use self::pair::HardwarePair;
 use self::shape::OneShape;
-use self::uploads::UploadPair;
-use crate::components::{Chips, use_title};
+use self::sides::{LibraryPair, MethodPair, UploadPair};
+use crate::components::{Chips, named, use_title};
 use crate::query::{History, parameter, use_set_parameters};
 
 const KEY: &str = "what";
@@ -40,7 +33,7 @@ pub(crate) fn ComparePage() -> impl IntoView {
     use_title(|| "Compare".to_owned());
     let what = parameter(KEY);
     let set = use_set_parameters();
-    let choices = SUBJECTS.map(|(value, name)| (value.to_owned(), name.to_owned())).into();
+    let choices = named(&SUBJECTS);
     // The two choices of one subject do not exist for another.
     let choose = move |value| {
         let cleared = ["a", "b"].map(|key| (key, String::new()));

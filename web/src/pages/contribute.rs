@@ -1,26 +1,21 @@
 //! The page for contributing: choose files, see what was stored and who else measures.
 
-mod check;
-mod contents;
 mod fleet;
 mod queue;
-mod receipt;
-mod send;
-mod terms;
+
+use std::sync::Arc;
 
 use diode_api::upload_check::Contents;
-use diode_api::{Receipt, Terms};
+use diode_api::{Receipt, SetApart, Terms};
 use leptos::ev::DragEvent;
 use leptos::prelude::*;
 use wasm_bindgen::JsCast as _;
 use web_sys::{FileList, HtmlInputElement};
 
-use self::contents::contents;
-use self::fleet::Fleet;
-use self::queue::Queue;
-use self::receipt::ReceiptCard;
-use self::terms::TermsCard;
 use crate::components::{Snippet, use_title};
+use crate::format;
+use crate::pages::contribute::fleet::Fleet;
+use crate::pages::contribute::queue::Queue;
 use crate::remote::remote;
 
 /// The state of a file.
@@ -203,4 +198,114 @@ fn failure(heading: String, why: String) -> AnyView {
         </div>
     }
     .into_any()
+}
+
+#[component]
+fn TermsCard(
+    terms: Arc<Terms>,
+    /// Whether the visitor has ticked the box.
+    agrees: RwSignal<bool>,
+) -> impl IntoView {
+    let Terms { version, licence, text, asked, .. } = &*terms;
+    // The first paragraph is the title, which is not repeated.
+    let paragraphs: Vec<String> = text.split("\n\n").skip(1).map(|text| text.trim().to_owned()).collect();
+    let stated = format!("What you send is published under {licence}. ");
+    let agreement = asked.then(|| {
+        view! {
+            <label>
+                <input
+                    type="checkbox"
+                    prop:checked=move || agrees.get()
+                    on:change=move |event| agrees.set(event_target_checked(&event))
+                />
+                {format!(" I agree to the terms of contributing, version {version}")}
+            </label>
+        }
+    });
+    view! {
+        <div class="card" data-testid="terms">
+            <p>{stated}<a href="/terms" rel="external">"Terms of contributing"</a></p>
+            <details>
+                <summary>"Read them here"</summary>
+                {paragraphs.into_iter().map(|text| view! { <p>{text}</p> }).collect_view()}
+            </details>
+            {agreement}
+        </div>
+    }
+}
+
+#[component]
+fn ReceiptCard(
+    receipt: Receipt,
+    /// The name and size of the file that was sent.
+    name: String,
+) -> impl IntoView {
+    let heading = if receipt.already_stored {
+        "Already stored: these very bytes had been sent before"
+    } else {
+        "Stored. Thank you!"
+    };
+    let hardware = receipt.hardware.iter().map(|hardware| {
+        let contents = counted(hardware.problems, hardware.timings, hardware.failures);
+        view! {
+            <dt><a href=format!("/hardware/{}", hardware.slug)>{hardware.name.clone()}</a></dt>
+            <dd>{contents}</dd>
+        }
+    });
+    let apart = receipt.hardware.iter().flat_map(|hardware| set_apart(&hardware.set_apart));
+    let (new, known) = (format::count(receipt.new_solutions), format::count(receipt.duplicate_solutions));
+    let (solutions, received) = if receipt.already_stored {
+        (
+            vec![("Stored at the first upload", format!("{new} new solutions, {known} known already"))],
+            "First received",
+        )
+    } else {
+        (vec![("New solutions", new), ("Known already", known)], "Received")
+    };
+    let file = [("File", name), ("Format", receipt.format.clone())];
+    let proof = [
+        ("Receipt", receipt.id.to_string()),
+        ("SHA-256", receipt.digest.to_string()),
+        (received, format::minute(&receipt.received_at)),
+        ("Licence", receipt.licence.to_string()),
+    ];
+    let rows = file.into_iter().chain(solutions).chain(proof);
+    view! {
+        <section class="card" role="status" data-testid="receipt">
+            <h2 class="good-text">{heading}</h2>
+            <dl class="facts">
+                {hardware.collect_view()}
+                {rows.map(|(name, value)| view! { <dt>{name}</dt><dd>{value}</dd> }).collect_view()}
+            </dl>
+            {apart.collect_view()}
+        </section>
+    }
+}
+
+/// The contents of a file that has been checked but not sent.
+fn contents(all: &[Contents]) -> impl IntoView + use<> {
+    let rows = all.iter().map(|of| {
+        view! { <dt>{of.name.clone()}</dt><dd>{counted(of.problems, of.timings, of.failures)}</dd> }
+    });
+    view! {
+        <dl class="facts" data-testid="contents">{rows.collect_view()}</dl>
+        {all.iter().flat_map(|of| set_apart(&of.set_apart)).collect_view()}
+    }
+}
+
+fn counted(problems: u64, timings: u64, failures: u64) -> String {
+    let failures = match failures {
+        0 => String::new(),
+        failures => format!(", {}", format::counted(failures, "failed config")),
+    };
+    format!("{}, {}{failures}", format::counted(problems, "problem"), format::counted(timings, "timing"))
+}
+
+/// Which timings are not stored, and why.
+fn set_apart(parts: &[SetApart]) -> Vec<AnyView> {
+    let sentence = |part: &SetApart| {
+        let timings = format::counted(part.timings, "timing");
+        format!("{timings} set apart ({}): {}", part.reason, part.example)
+    };
+    parts.iter().map(|part| view! { <p class="hint">{sentence(part)}</p> }.into_any()).collect()
 }

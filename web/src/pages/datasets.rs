@@ -1,29 +1,31 @@
 //! Datasets: all measurements of a hardware, for download.
 
-mod detail;
-mod forms;
-mod rows;
 mod snapshots;
 
-pub(crate) use detail::DatasetPage;
-pub(crate) use forms::forms_of;
+use std::sync::Arc;
 
-use diode_api::HardwareSummary;
+use diode_api::{DATA_LICENCE, HardwareSummary, Leaderboard, MAX_IN_OTHERS, MAX_IN_PARQUET, ProblemDetail};
+use diode_core::Method;
 use leptos::prelude::*;
 
-use crate::components::{Empty, Loaded, Stat, Stats, use_title};
-use crate::format;
-use crate::remote::remote;
+use crate::components::{
+    Citation, Download, FailedLoad, Loaded, Missing, Snippet, Stat, Stats, be_the_first, empty, facts, head,
+    num, table, tag_row, use_title,
+};
+use crate::pages::datasets::snapshots::Snapshots;
+use crate::pages::path_part;
+use crate::query::link;
+use crate::remote::{Load, remote};
+use crate::{api, format};
 
 #[component]
 pub(crate) fn DatasetsPage() -> impl IntoView {
     use_title(|| "Datasets".to_owned());
     let all = remote::<Vec<HardwareSummary>>(|| Some("/hardware".to_owned()));
-    let cards = |all: std::sync::Arc<Vec<HardwareSummary>>| {
+    let cards = |all: Arc<Vec<HardwareSummary>>| {
         let measured: Vec<_> = all.iter().filter(|one| one.timings > 0).map(card).collect();
         if measured.is_empty() {
-            return view! { <Empty heading="No data yet">"Be the first: " <a href="/contribute">"contribute measurements"</a> "."</Empty> }
-                .into_any();
+            return be_the_first("No data yet");
         }
         view! { <div class="cards">{measured}</div> }.into_any()
     };
@@ -60,4 +62,276 @@ fn figures(summary: &HardwareSummary) -> [Stat; 3] {
         Stat::new("solutions", format::count(summary.solutions))
             .explained("All timings of one problem from one upload are a solution"),
     ]
+}
+
+#[component]
+pub(crate) fn DatasetPage() -> impl IntoView {
+    let slug = path_part("slug");
+    let summary = remote::<HardwareSummary>(move || Some(format!("/hardware/{}", slug.get())));
+    use_title(move || {
+        format!("Dataset {}", summary.value().map_or_else(|| slug.get(), |one| one.hardware.name.clone()))
+    });
+    let missing = move || {
+        let sentence = format!("No measurements of {} have been sent to this server.", slug.get());
+        view! {
+            <Missing heading="There is no such dataset" sentence>
+                <a class="button" href="/datasets">"All datasets"</a>
+            </Missing>
+        }
+    };
+    view! {
+        <main class="page">
+            <Loaded remote=summary height="42rem" missing children=|summary| content(&summary) />
+        </main>
+    }
+}
+
+fn content(summary: &Arc<HardwareSummary>) -> AnyView {
+    let name = summary.hardware.name.clone();
+    let slug = summary.hardware.slug.to_string();
+    let head = view! {
+        <div class="page-head">
+            <div>
+                <p class="crumbs"><a href="/datasets">"Datasets"</a> " / " <code>{slug.clone()}</code></p>
+                <h1>{format!("Matmul timings of {name}")}</h1>
+                {tag_row(tags(summary))}
+            </div>
+            <a class="button" href=format!("/hardware/{slug}")>"Leaderboard"</a>
+        </div>
+    };
+    if summary.timings == 0 {
+        return view! {
+            {head}
+            {be_the_first("No timings yet")}
+        }
+        .into_any();
+    }
+    let updated = summary.updated_at.clone().unwrap_or_default();
+    let described = format!(
+        "{} of {}: how long each config of the Triton templates and the library's kernel take.",
+        format::counted(summary.timings, "timing"),
+        format::counted(summary.problems, "matrix multiplication")
+    );
+    view! {
+        {head}
+        <Stats stats=figures(summary) />
+        <div class="split even">
+            <section class="card">
+                <h2>"What it is"</h2>
+                <p>{described}</p>
+                {origin(summary)}
+            </section>
+            <div class="section">
+                <section class="card" data-testid="files"><h2>"Take it"</h2>{files(summary)}</section>
+                <section class="card">
+                    <h2>"Use it"</h2>
+                    <span class="hint">"As Parquet, for pandas, Polars or DuckDB:"</span>
+                    <Snippet text=format!("diode convert {slug}.msgpack.zst {slug}.parquet") />
+                    <span class="hint">"Train a model of your own on it:"</span>
+                    <Snippet text=format!("diode train --data {slug}.msgpack.zst --model mine.safetensors") />
+                </section>
+            </div>
+        </div>
+        <Snapshots hardware=summary.hardware.slug.clone() />
+        <SampleRows summary=Arc::clone(summary) />
+        <section class="card" data-testid="citation">
+            <h2>"Citation"</h2>
+            <p class="hint">
+                "The dataset grows with each upload: say when you took it. Or cite a snapshot, which no longer changes: its entry stands with its files above."
+            </p>
+            <Citation
+                key=format!("diode-{slug}")
+                title=format!("Diode: matmul timings of {name}")
+                made_at=updated.clone()
+                path=format!("/datasets/{slug}")
+                note=format!("{}, as of {}", format::counted(summary.timings, "timing"), format::day(&updated))
+            />
+        </section>
+    }
+    .into_any()
+}
+
+fn tags(summary: &HardwareSummary) -> Vec<String> {
+    let ops = summary.ops.iter().map(ToString::to_string);
+    ops.chain(summary.dtypes.iter().map(ToString::to_string)).collect()
+}
+
+fn origin(summary: &HardwareSummary) -> impl IntoView + use<> {
+    let list = |names: Vec<String>| names.join(", ");
+    let rows = [
+        ("Hardware", summary.hardware.name.clone()),
+        ("Methods of timing", list(summary.methods.iter().copied().map(format::method).collect())),
+        ("Licence", DATA_LICENCE.to_owned()),
+        ("Newest upload", summary.updated_at.as_deref().map(format::minute).unwrap_or_default()),
+    ];
+    let contributors = format!("/hardware/{}?board=contributors", summary.hardware.slug);
+    view! {
+        {facts(rows)}
+        <p class="hint">
+            <a href=contributors>"Who measured it"</a> " · "
+            <a href="/terms" rel="external">"Terms of contributing"</a>
+        </p>
+    }
+}
+
+fn files(summary: &HardwareSummary) -> impl IntoView + use<> {
+    let (slug, timings) = (summary.hardware.slug.to_string(), summary.timings);
+    let rows = forms_of(summary).map(|form| {
+        let name = format!("{slug}.{}", form.ending);
+        let href = api::url(&format!("/datasets/{name}"));
+        let size = format::bytes(form.bytes(timings));
+        view! {
+            <li>
+                <Download href=Signal::stored(href) name=name.clone() text=name />
+                <span class="hint">{format!("about {size}: {}", form.what)}</span>
+            </li>
+        }
+    });
+    let contents = format::counted(summary.timings, "timing");
+    view! {
+        <ul class="files">{rows.collect_view()}</ul>
+        <p class="hint">{format!("Each has all {contents}. The server makes it when it is asked for, so the sizes are estimated from other datasets.")}</p>
+    }
+}
+
+/// The number of rows.
+const SHOWN: usize = 8;
+
+/// The fastest configs of the problem with the most operations.
+#[component]
+fn SampleRows(summary: Arc<HardwareSummary>) -> impl IntoView {
+    let slug = summary.hardware.slug.to_string();
+    let method = summary.method.map(|method| method.to_string()).unwrap_or_default();
+    let first = {
+        let (slug, method) = (slug.clone(), method.clone());
+        let one =
+            move || [("sort", "flops".to_owned()), ("limit", "1".to_owned()), ("method", method.clone())];
+        remote::<Leaderboard>(move || Some(link(&format!("/hardware/{slug}/leaderboard"), one())))
+    };
+    let detail = remote::<ProblemDetail>(move || {
+        let board = first.value()?;
+        let problem = board.items.first()?;
+        let view = [("hardware", slug.clone()), ("method", method.clone())];
+        Some(link(&format!("/problems/{}", problem.problem_id), view))
+    });
+    let shown = move || match first.get() {
+        Load::Failed(reason) => view! { <FailedLoad reason retry=move || first.retry() /> }.into_any(),
+        Load::Ready(board) if board.items.is_empty() => {
+            empty("No rows", "No config of this dataset has a time.")
+        }
+        _ => view! { <Loaded remote=detail height="18rem" children=|detail| sample(&detail) /> }.into_any(),
+    };
+    view! {
+        <section class="section" data-testid="sample-rows">
+            <h2>"Some rows"</h2>
+            {shown}
+        </section>
+    }
+}
+
+fn sample(detail: &ProblemDetail) -> impl IntoView + use<> {
+    let problem = detail.problem.clone();
+    let (hardware, method) = (detail.hardware.slug.to_string(), detail.method.to_string());
+    let rows = detail.configs.iter().take(SHOWN).map(|one| {
+        let tile = one.config.tile();
+        let number = |of: fn(&diode_core::Tile) -> u32| {
+            tile.map(of).map_or_else(|| "–".to_owned(), |value| value.to_string())
+        };
+        view! {
+            <tr>
+                <td>{problem.op.to_string()}</td>
+                <td class="num">{problem.b}</td>
+                <td class="num">{problem.m}</td>
+                <td class="num">{problem.n}</td>
+                <td class="num">{problem.k}</td>
+                <td>{problem.a_dtype.to_string()}</td>
+                <td>{one.config.template().to_string()}</td>
+                <td class="num">{number(|tile| tile.block_m)}</td>
+                <td class="num">{number(|tile| tile.block_n)}</td>
+                <td class="num">{number(|tile| tile.block_k)}</td>
+                <td class="num">{number(|tile| tile.num_stages)}</td>
+                <td class="num">{number(|tile| tile.num_warps)}</td>
+                <td class="num">{format!("{:.0}", one.us * 1e3)}</td>
+            </tr>
+        }
+    });
+    let texts = |names: &'static [&'static str]| names.iter().map(|name| head(*name));
+    let numbers = |names: &'static [&'static str]| names.iter().map(|name| num(*name));
+    let heads = texts(&["op"])
+        .chain(numbers(&["b", "m", "n", "k"]))
+        .chain(texts(&["a_dtype", "template"]))
+        .chain(numbers(&["block_m", "block_n", "block_k", "num_stages", "num_warps", "time_ns"]));
+    let said = format!(
+        "The fastest configs of one problem on {hardware}, {method}. Parquet and CSV have more columns."
+    );
+    view! {
+        {table(heads.collect::<Vec<_>>()).rows(rows.collect_view())}
+        <p class="hint">{said}</p>
+    }
+}
+
+/// A file.
+#[derive(Clone, Copy)]
+pub(crate) struct Form {
+    pub(crate) ending: &'static str,
+    pub(crate) what: &'static str,
+    /// torch-diode's formats name no method, so the server writes them only if no timing has one.
+    is_torch_diodes: bool,
+    /// The most timings of one file. More would need several files, which the page does not offer.
+    most: u64,
+    /// About how many bytes a timing takes. In three datasets of an H100 and an H200, columnar files took 3 to 5, Parquet
+    /// files 6 to 11.
+    bytes_per_timing: u64,
+}
+
+const FORMS: [Form; 5] = [
+    Form {
+        ending: "msgpack.zst",
+        what: "columnar MessagePack under zstd; holds everything",
+        is_torch_diodes: false,
+        most: u64::MAX,
+        bytes_per_timing: 4,
+    },
+    Form {
+        ending: "parquet",
+        what: "a row for each timing, for DuckDB, pandas and Polars",
+        is_torch_diodes: false,
+        most: MAX_IN_PARQUET,
+        bytes_per_timing: 10,
+    },
+    Form {
+        ending: "csv",
+        what: "the same rows as text",
+        is_torch_diodes: false,
+        most: MAX_IN_OTHERS,
+        bytes_per_timing: 200,
+    },
+    Form {
+        ending: "msgpack",
+        what: "torch-diode's MessagePack",
+        is_torch_diodes: true,
+        most: MAX_IN_OTHERS,
+        bytes_per_timing: 180,
+    },
+    Form {
+        ending: "json",
+        what: "torch-diode's JSON",
+        is_torch_diodes: true,
+        most: MAX_IN_OTHERS,
+        bytes_per_timing: 640,
+    },
+];
+
+impl Form {
+    /// The size of a file with so many timings, about.
+    pub(crate) fn bytes(&self, timings: u64) -> u64 {
+        self.bytes_per_timing * timings
+    }
+}
+
+/// The files that the server can write for a hardware.
+pub(crate) fn forms_of(summary: &HardwareSummary) -> impl Iterator<Item = Form> + use<> {
+    let (timings, unspecified) =
+        (summary.timings, summary.methods.iter().all(|method| *method == Method::Unspecified));
+    FORMS.into_iter().filter(move |form| timings <= form.most && (unspecified || !form.is_torch_diodes))
 }

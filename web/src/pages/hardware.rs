@@ -2,44 +2,37 @@
 
 mod board;
 mod boards;
-mod chart;
-mod columns;
 mod configs;
-mod contributors;
 mod coverage;
-mod downloads;
-mod facts;
 mod filters;
-mod kernels;
-mod models;
-mod picks;
-mod ranges;
-mod row;
-mod search;
 mod sizes;
-mod verdict;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use diode_api::HardwareSummary;
-use diode_core::Comparison;
+use diode_api::{HardwareSummary, Kernels, MAX_POINTS, SnapshotState, SnapshotSummary};
+use diode_core::hardware::{Facts, Vendor};
+use diode_core::table::TableFormat;
+use diode_core::{Comparison, DType, Op, Problem};
 use leptos::prelude::*;
+use leptos_router::hooks::use_query_map;
 
-pub(crate) use self::configs::config_line;
-pub(crate) use self::filters::{Filter, any_of};
-pub(crate) use self::kernels::KernelSwitch;
-pub(crate) use self::ranges::{Ranges, any_fault};
+use crate::charts::{Point, Shape, Tone};
+use crate::components::{
+    Deferred, Loaded, Missing, NearestProblems, SHAPE, Skeleton, Stat, Stats, due, empty, facts, shape_field,
+    use_title,
+};
+use crate::pages::datasets::forms_of;
+use crate::pages::hardware::boards::Boards;
+use crate::pages::hardware::filters::{Filters, chosen, default_method, filter_parameters, subject};
+use crate::pages::list::shape_of_kind;
+use crate::pages::path_part;
+use crate::query::{link, parameter};
+use crate::remote::{Load, Remote, remote, remote_list};
+use crate::{api, charts, format};
 
-use self::boards::Boards;
-use self::chart::{Points, ProblemChart, use_points};
-use self::facts::FactsCard;
-use self::filters::Filters;
-use self::search::ShapeSearch;
-use super::path_part;
-use crate::components::{Later, Loaded, Missing, Skeleton, Stat, Stats, due, use_title};
-use crate::format;
-use crate::query::link;
-use crate::remote::{Load, remote};
+pub(crate) use crate::pages::hardware::configs::config_line;
+pub(crate) use crate::pages::hardware::filters::{Filter, KernelSwitch, Ranges, any_fault, any_of};
 
 #[component]
 pub(crate) fn HardwarePage() -> impl IntoView {
@@ -114,7 +107,7 @@ fn Measured(summary: Arc<HardwareSummary>) -> impl IntoView {
         {move || {
             if are_boards_due.get() {
                 let summary = Arc::clone(&boards);
-                view! { <Later height="46rem"><Boards summary=Arc::clone(&summary) /></Later> }.into_any()
+                view! { <Deferred height="46rem"><Boards summary=Arc::clone(&summary) /></Deferred> }.into_any()
             } else {
                 view! { <Skeleton height="46rem" /> }.into_any()
             }
@@ -147,7 +140,7 @@ fn later(
     part: fn(Arc<HardwareSummary>) -> AnyView,
 ) -> impl IntoView + use<> {
     let summary = Arc::clone(summary);
-    view! { <Later height>{part(Arc::clone(&summary))}</Later> }
+    view! { <Deferred height>{part(Arc::clone(&summary))}</Deferred> }
 }
 
 fn contents(summary: &HardwareSummary) -> String {
@@ -188,4 +181,214 @@ pub(crate) fn gains(summary: &HardwareSummary) -> [Stat; 4] {
         Stat::maybe("over defaults, with the library", summary.gain_over_defaults.map(format::factor))
             .explained("Geometric mean over problems of the time of the best of Inductor's default configs / best time of Triton and library"),
     ]
+}
+
+#[component]
+fn ShapeSearch(summary: Arc<HardwareSummary>) -> impl IntoView {
+    let text = parameter(SHAPE);
+    let hardware = summary.hardware.clone();
+    let dtypes = summary.dtypes.clone();
+    let (op, dtype) = (parameter("op"), parameter("dtype"));
+    let found = Memo::new(move |_| {
+        let text = text.get();
+        (!text.trim().is_empty())
+            .then(|| shape(&text, op.get().parse().ok(), dtype.get().parse().ok(), &dtypes))
+    });
+    let problem = Signal::derive(move || found.get().and_then(Result::ok));
+    let fault = Memo::new(move |_| found.get().and_then(Result::err));
+    view! {
+        {shape_field("shape-search", "Find a shape", "M×N×K, such as 4096x4096x4096 fp16", move || fault.get())}
+        <NearestProblems hardware problem />
+    }
+}
+
+/// Reads a shape in the notation of all pages: `4096x4096x4096`, `8x512x512x64 fp16`. An op or a type that the text
+/// does not name comes from the filters, or else is the most usual one.
+fn shape(text: &str, op: Option<Op>, dtype: Option<DType>, measured: &[DType]) -> Result<Problem, String> {
+    let usual = Some(DType::BFloat16).filter(|usual| measured.contains(usual));
+    let dtype = dtype.or(usual).or(measured.first().copied()).unwrap_or(DType::BFloat16);
+    shape_of_kind(text, op.unwrap_or(Op::Mm), dtype)
+}
+
+type Points = Remote<Vec<Point>>;
+
+/// The points of the filtered problems.
+fn use_points(summary: Arc<HardwareSummary>) -> Points {
+    let (map, any_fault) = (use_query_map(), any_fault());
+    remote_list(move || {
+        let given = map.with(|map| filter_parameters(&summary, map));
+        (!any_fault.get()).then(|| link(&format!("/hardware/{}/problems", summary.hardware.slug), given))
+    })
+}
+
+#[component]
+fn ProblemChart(summary: Arc<HardwareSummary>, points: Points) -> impl IntoView {
+    let slug = summary.hardware.slug.to_string();
+    let kernels = chosen();
+    let chart = move |points: Arc<Vec<Point>>| {
+        let slug = slug.clone();
+        move || drawn(&points, kernels.get(), &slug)
+    };
+    view! {
+        <section class="card" class:busy=move || points.busy() && points.value().is_some() aria-label="Chart of the problems">
+            <div class="card-head">
+                <h2>"Share of the roofline"</h2>
+                <span class="hint">{move || subject(kernels.get())}</span>
+            </div>
+            <Loaded remote=points height="24rem" children=chart />
+        </section>
+    }
+}
+
+fn drawn(points: &Arc<Vec<Point>>, kernels: Kernels, slug: &str) -> AnyView {
+    if points.is_empty() {
+        return empty("No problem to draw", "No problem that the filters leave has a rate.");
+    }
+    let slug = slug.to_owned();
+    let page_of = move |point: &Point| {
+        let view = [("hardware", slug.clone()), ("method", point.method.to_string())];
+        link(&format!("/problems/{}", point.problem_id), view)
+    };
+    let is_sample = points.len() >= MAX_POINTS as usize;
+    let sampled = || {
+        format!(
+            "Of so many problems, the chart shows an even sample of {}.",
+            format::count(MAX_POINTS.into())
+        )
+    };
+    view! {
+        {charts::roofline(points, kernels, Box::new(page_of))}
+        {legend(points)}
+        {is_sample.then(|| view! { <p class="hint">{sampled()}</p> })}
+    }
+    .into_any()
+}
+
+/// The meaning of the colours and shapes that occur in the chart.
+fn legend(points: &[Point]) -> impl IntoView + use<> {
+    let tones: BTreeSet<Tone> = points.iter().map(|point| Tone::of(point.triton_over_library)).collect();
+    let dtypes: BTreeSet<_> = points.iter().map(|point| point.problem.a_dtype).collect();
+    let tones = tones.into_iter().map(|tone| (Shape::Circle, tone, tone.words().to_owned()));
+    let dtypes = dtypes.into_iter().map(|dtype| (Shape::of(dtype), Tone::Plain, dtype.to_string()));
+    charts::legend(tones.chain(dtypes).collect())
+}
+
+/// The hardware's facts, and downloads of everything measured.
+#[component]
+fn FactsCard(summary: Arc<HardwareSummary>) -> impl IntoView {
+    let rows = summary.hardware.facts.map(|facts| rows(summary.hardware.vendor, &facts)).unwrap_or_default();
+    let unknown = rows.is_empty().then(|| {
+        view! { <p class="hint">"Nobody has described this hardware yet, so there is no roofline to compare with."</p> }
+    });
+    view! {
+        <aside class="card" aria-label="Facts">
+            <h2>"Facts"</h2>
+            {unknown}
+            {facts(rows)}
+            <Downloads summary />
+        </aside>
+    }
+}
+
+fn rows(vendor: Vendor, facts: &Facts) -> Vec<(&'static str, String)> {
+    let (units, cache, cache_bandwidth, scratch) = match vendor {
+        Vendor::Nvidia => ("SMs", "L2 cache", "L2 bandwidth", "Shared memory, block"),
+        Vendor::Amd => ("Compute units", "L2 cache", "L2 bandwidth", "LDS, workgroup"),
+        Vendor::Cpu => ("Cores", "Last-level cache", "Last-level bandwidth", "Private cache per core"),
+    };
+    let p = &facts.peaks;
+    let peaks = [
+        ("FP8 peak", p.fp8),
+        ("FP16, BF16 peak", p.fp16),
+        ("TF32 peak", p.tf32),
+        ("FP32 peak", p.fp32),
+        ("FP64 peak", p.fp64),
+        ("INT8 peak", p.int8),
+    ];
+    let mut rows: Vec<_> =
+        peaks.into_iter().filter_map(|(name, peak)| Some((name, format::rate_text(peak?.0)))).collect();
+    rows.extend([
+        ("DRAM bandwidth", format!("{}\u{a0}GB/s", format::count(facts.dram_gbps as u64))),
+        (cache_bandwidth, format!("{}\u{a0}GB/s", format::count(facts.l2_gbps as u64))),
+        (cache, format::bytes(facts.l2_bytes)),
+        (units, format::count(facts.sms.into())),
+        ("Highest clock", format!("{}\u{a0}MHz", format::count(facts.max_clock_mhz.into()))),
+        (scratch, format!("{}\u{a0}KiB", facts.smem_per_block / 1024)),
+    ]);
+    rows
+}
+
+/// Links to all timings and to tables of the best configs. No links if nothing was measured.
+#[component]
+fn Downloads(summary: Arc<HardwareSummary>) -> impl IntoView {
+    let slug = summary.hardware.slug.to_string();
+    let dataset = |extension: &'static str| {
+        let href = api::url(&format!("/datasets/{slug}.{extension}"));
+        view! { <a class="chip" href=href rel="external" download>{extension}</a> }
+    };
+    let datasets = forms_of(&summary).map(|form| dataset(form.ending)).collect_view();
+    let snapshots = {
+        let path = link("/snapshots", [("hardware", slug.clone())]);
+        remote::<Vec<SnapshotSummary>>(move || Some(path.clone()))
+    };
+    // A snapshot stays as it is, so it can be cited.
+    let parquet = move || {
+        let listed = snapshots.value()?;
+        let newest = listed.iter().find(|snapshot| snapshot.state != SnapshotState::Removed)?;
+        let name = newest.name.to_string();
+        let href = api::url(&format!("/snapshots/{name}/files/{name}.parquet"));
+        let text = format!("parquet, snapshot {name}");
+        Some(view! { <a class="chip" href=href rel="external" download>{text}</a> })
+    };
+    // A table has times of one method only: the method that the leaderboard shows.
+    let chosen = parameter("method");
+    let default = default_method(&summary).map(|method| method.to_string()).unwrap_or_default();
+    let table = move |format: TableFormat, name: &'static str| {
+        let (slug, default) = (slug.clone(), default.clone());
+        let href = move || {
+            let method = Some(chosen.get()).filter(|method| !method.is_empty()).unwrap_or(default.clone());
+            let parameters = [("format", format.to_string()), ("method", method)];
+            api::url(&link(&format!("/tables/{slug}.json"), parameters))
+        };
+        view! { <a class="chip" href=href rel="external" download>{name}</a> }
+    };
+    let about = format!("/datasets/{}", summary.hardware.slug);
+    (summary.timings > 0).then(|| {
+        view! {
+            <h3>"All timings"</h3>
+            <div class="chips">{datasets} {parquet}</div>
+            <p class="hint"><a href=about>"About this dataset"</a></p>
+            <h3>"Tables of the five best configs per problem"</h3>
+            <div class="chips">
+                {table(TableFormat::Diode, "diode")}
+                {table(TableFormat::Inductor, "Inductor lookup_table")}
+            </div>
+        }
+    })
+}
+
+#[cfg(test)]
+mod search_tests {
+    use super::*;
+
+    #[test]
+    fn shapes_are_read_with_the_filters_op_and_type() {
+        let read = |text, op| shape(text, op, None, &[DType::Float16, DType::BFloat16]);
+        let problem = read("16x4096×1024", Some(Op::Addmm)).unwrap();
+        assert_eq!(
+            (problem.op, problem.dims().as_str(), problem.a_dtype),
+            (Op::Addmm, "16×4096×1024", DType::BFloat16)
+        );
+        assert_eq!(read("8*16*32*64", None).unwrap().op, Op::Bmm);
+        assert_eq!(read("8*16*32*64", Some(Op::Addmm)).unwrap().op, Op::Baddbmm);
+        assert_eq!(read("16x32x64", Some(Op::Bmm)).unwrap().op, Op::Mm);
+        let named = read("1x28672x4096 fp16 addmm", None).unwrap();
+        assert_eq!((named.op, named.a_dtype), (Op::Addmm, DType::Float16));
+        assert_eq!(read("4096, 4096, 1024", None).unwrap().dims(), "4096×4096×1024");
+        for (text, word) in [("4096", "got 1 size,"), ("1x2", "M×N×K"), ("1x2xk", "1x2xk"), ("0x2x3", "M")]
+        {
+            let fault = read(text, None).unwrap_err();
+            assert!(fault.contains(word), "{text}: {fault}");
+        }
+    }
 }

@@ -1,18 +1,22 @@
 //! The overview: what Diode is, what has been measured, and how to contribute.
 
-mod activity;
-mod lookup;
-mod paste;
-
-use diode_api::{HardwareSummary, ModelSummary};
+use diode_api::{Activity, HardwareSummary, ModelSummary, NewestUpload, WorkingAgent};
+use diode_core::Op;
+use leptos::ev::{Event, SubmitEvent};
 use leptos::prelude::*;
+use leptos_router::hooks::use_navigate;
+use wasm_bindgen::JsCast as _;
+use web_sys::{ClipboardEvent, Element};
 
-use self::activity::Happening;
-use self::lookup::Lookup;
-use self::paste::Paste;
-use crate::components::{Empty, Later, Loaded, Snippet, Stat, Stats, use_title};
+use crate::components::{
+    Deferred, Loaded, Snippet, Stat, Stats, be_the_first, chips, head, is_pasted, num, table, unnamed,
+    use_title,
+};
 use crate::format;
 use crate::pages::hardware::gains;
+use crate::pages::list::keep_pasted;
+use crate::pages::predict::{DTYPES, Parameters, SizeField};
+use crate::query::{address, link};
 use crate::remote::remote;
 
 #[component]
@@ -29,13 +33,13 @@ pub(crate) fn HomePage() -> impl IntoView {
                     "that pick configs for shapes nobody has measured yet."
                 </p>
             </div>
-            <Later>
+            <Deferred>
                 <div class="split even lookups">
                     <Lookup />
                     <Paste />
                 </div>
-            </Later>
-            <Later>
+            </Deferred>
+            <Deferred>
                 <section class="section">
                     <div class="section-head">
                         <h2>"Hardware"</h2>
@@ -47,21 +51,16 @@ pub(crate) fn HomePage() -> impl IntoView {
                         children=move |all| move || hardware_cards(&all, models.value().as_deref().map_or(&[], Vec::as_slice))
                     />
                 </section>
-            </Later>
-            <Later><Happening /></Later>
-            <Later><HowToContribute /></Later>
+            </Deferred>
+            <Deferred><Happening /></Deferred>
+            <Deferred><HowToContribute /></Deferred>
         </main>
     }
 }
 
 fn hardware_cards(all: &[HardwareSummary], models: &[ModelSummary]) -> AnyView {
     if all.is_empty() {
-        return view! {
-            <Empty heading="Nothing has been measured yet">
-                "Be the first: " <a href="/contribute">"contribute measurements"</a> "."
-            </Empty>
-        }
-        .into_any();
+        return be_the_first("Nothing has been measured yet");
     }
     view! { <div class="cards">{all.iter().map(|one| card(one, models)).collect_view()}</div> }.into_any()
 }
@@ -126,5 +125,255 @@ fn HowToContribute() -> impl IntoView {
                 </ol>
             </div>
         </section>
+    }
+}
+
+/// The form for a shape. It leads directly to the prediction.
+#[component]
+fn Lookup() -> impl IntoView {
+    let sizes = ["m", "n", "k"].map(|key| (key, RwSignal::new("4096".to_owned())));
+    let dtype = RwSignal::new(DTYPES[0].to_string());
+    // The field for a batch appears once the reader writes or pastes a whole shape that has one.
+    let (batch, is_batched) = (RwSignal::new(String::new()), RwSignal::new(false));
+    // What a whole shape says beyond the form's fields, as the end of the address.
+    let further = RwSignal::new(String::new());
+    let take = Callback::new(move |mut said: Parameters| {
+        is_batched.set(said.iter().any(|(key, _)| *key == "b"));
+        for (key, signal) in sizes.into_iter().chain([("b", batch), ("dtype", dtype)]) {
+            if let Some(place) = said.iter().position(|(own, _)| *own == key) {
+                signal.set(said.swap_remove(place).1);
+            }
+        }
+        further.set(address("", said).replacen('?', "&", 1));
+    });
+    let navigate = use_navigate();
+    let submit = move |event: SubmitEvent| {
+        event.prevent_default();
+        let further = further.get_untracked();
+        let mut parameters = Vec::new();
+        if is_batched.get_untracked() {
+            if !further.contains("op=") {
+                parameters.push(("op", Op::Bmm.to_string()));
+            }
+            parameters.push(("b", batch.get_untracked()));
+        }
+        parameters.extend(sizes.map(|(key, size)| (key, size.get_untracked())));
+        parameters.push(("dtype", dtype.get_untracked()));
+        navigate(&(address("/predict", parameters) + &further), Default::default());
+    };
+    view! {
+        <section class="card" aria-labelledby="lookup-title">
+            <h2 id="lookup-title">"Look up your shape"</h2>
+            <form class="lookup" on:submit=submit>
+                {move || is_batched.get().then(|| view! { <SizeField key="b" value=batch take /> })}
+                {sizes.map(|(key, value)| view! { <SizeField key value take /> }).collect_view()}
+                {chips("Dtype", unnamed(DTYPES), dtype)}
+                <button type="submit" class="button primary">"Predict"</button>
+            </form>
+        </section>
+    }
+}
+
+const EXAMPLE: &str = "1x28672x4096 bf16\nor a list, one shape per line";
+
+#[component]
+fn Paste() -> impl IntoView {
+    let (text, is_missing) = (RwSignal::new(String::new()), RwSignal::new(false));
+    let navigate = use_navigate();
+    let go = move || {
+        let given = text.get_untracked();
+        is_missing.set(given.trim().is_empty());
+        match destination(&given) {
+            Destination::Nowhere => {}
+            Destination::OneShape(target) => navigate(&target, Default::default()),
+            Destination::List => {
+                keep_pasted(given);
+                navigate("/predict/list", Default::default());
+            }
+        }
+    };
+    let submit = {
+        let go = go.clone();
+        move |event: SubmitEvent| {
+            event.prevent_default();
+            go();
+        }
+    };
+    // A shape may be pasted anywhere on the page.
+    let anywhere = {
+        let go = go.clone();
+        window_event_listener(leptos::ev::paste, move |event| {
+            if let Some(pasted) = pasted_outside_fields(&event) {
+                text.set(pasted);
+                go();
+            }
+        })
+    };
+    on_cleanup(move || anywhere.remove());
+    let input = move |event: Event| {
+        text.set(event_target_value(&event));
+        // A typed text is complete when the reader presses the button.
+        if is_pasted(&event) {
+            go();
+        }
+    };
+    view! {
+        <section class="card" aria-labelledby="paste-title">
+            <h2 id="paste-title">"Or paste a shape or a list"</h2>
+            <form class="paste" on:submit=submit>
+                <textarea
+                    class="mono"
+                    rows="2"
+                    spellcheck="false"
+                    aria-label="A shape, or a list with one shape per line"
+                    aria-describedby="paste-fault"
+                    placeholder=EXAMPLE
+                    prop:value=move || text.get()
+                    on:input=input
+                ></textarea>
+                <button type="submit" class="button primary">"Look up"</button>
+            </form>
+            <p class="hint" id="paste-fault" role="status">
+                {move || if is_missing.get() {
+                    "Paste a shape first, such as 1x28672x4096 bf16."
+                } else {
+                    "As soon as it is pasted, here or anywhere on this page, one shape is looked up on all hardware, and a list is predicted in your browser."
+                }}
+            </p>
+        </section>
+    }
+}
+
+/// The text of a paste. `None` if a field takes it, or if it has no digit and so is no shape.
+fn pasted_outside_fields(event: &ClipboardEvent) -> Option<String> {
+    let place = event.target()?.dyn_into::<Element>().ok()?;
+    let text = event.clipboard_data()?.get_data("text").ok()?;
+    let is_field = ["INPUT", "TEXTAREA", "SELECT"].contains(&place.tag_name().as_str());
+    (!is_field && text.contains(|c: char| c.is_ascii_digit())).then_some(text)
+}
+
+/// The page to which a text leads.
+#[derive(Debug, PartialEq)]
+enum Destination {
+    Nowhere,
+    /// The page that compares the shape on all hardware.
+    OneShape(String),
+    List,
+}
+
+fn destination(text: &str) -> Destination {
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    match (lines.next(), lines.next()) {
+        (None, _) => Destination::Nowhere,
+        (Some(shape), None) => Destination::OneShape(address("/compare", [("shape", shape.to_owned())])),
+        _ => Destination::List,
+    }
+}
+
+#[component]
+fn Happening() -> impl IntoView {
+    let activity = remote::<Activity>(|| Some("/activity".to_owned())).renewed();
+    view! {
+        <Loaded
+            remote=activity
+            height="19rem"
+            children=|activity| view! {
+                <div class="split even">
+                    <section class="section" aria-labelledby="newest-title" data-testid="newest">
+                        <h2 id="newest-title">"Newest contributions"</h2>
+                        {newest(&activity.uploads)}
+                    </section>
+                    <section class="section" aria-labelledby="working-title" data-testid="working">
+                        <h2 id="working-title">{heading(activity.working)}</h2>
+                        {working(&activity.agents)}
+                    </section>
+                </div>
+            }
+        />
+    }
+}
+
+fn heading(working: u64) -> String {
+    match working {
+        0 => "No agent is at work".to_owned(),
+        1 => "1 agent is at work".to_owned(),
+        many => format!("{} agents are at work", format::count(many)),
+    }
+}
+
+fn newest(uploads: &[NewestUpload]) -> AnyView {
+    if uploads.is_empty() {
+        return be_the_first("Nothing has been sent yet");
+    }
+    view! {
+        {table([
+            head("Upload"), head("Hardware"), num("Problems"), num("Timings").roomy(), head("By").roomy(),
+            num("Day"),
+        ]).rows(uploads.iter().map(upload).collect_view())}
+    }
+    .into_any()
+}
+
+fn upload(upload: &NewestUpload) -> impl IntoView + use<> {
+    let compare = link("/compare", [("what", "uploads".to_owned()), ("a", upload.id.to_string())]);
+    let hardware = upload
+        .hardware
+        .iter()
+        .map(|one| view! { <a href=format!("/hardware/{}", one.slug)>{one.name.clone()}</a> " " })
+        .collect_view();
+    let by = upload.contributor.as_ref().map_or_else(|| "–".to_owned(), ToString::to_string);
+    view! {
+        <tr>
+            <td><a href=compare><code>{upload.id.to_string()}</code></a></td>
+            <td>{hardware}</td>
+            <td class="num">{format::count(upload.problems)}</td>
+            <td class="num roomy">{format::count(upload.timings)}</td>
+            <td class="roomy">{by}</td>
+            <td class="num">{format::day(&upload.received_at)}</td>
+        </tr>
+    }
+}
+
+fn working(agents: &[WorkingAgent]) -> AnyView {
+    if agents.is_empty() {
+        let server = window().location().origin().unwrap_or_default();
+        return view! {
+            <div class="card">
+                <p class="hint">"An agent measures what this server lacks, for as long as you let it:"</p>
+                <Snippet text=format!("diode agent --server {server}") />
+                <p class="hint"><a href="/docs/guides/agents.html" rel="external">"How agents work is in the documents"</a></p>
+            </div>
+        }
+        .into_any();
+    }
+    view! {
+        {table([
+            head("Agent"), head("Hardware"), num("Problems measured"),
+        ]).rows(agents.iter().map(agent).collect_view())}
+        <p><a href="/contribute">"All agents"</a></p>
+    }
+    .into_any()
+}
+
+fn agent(agent: &WorkingAgent) -> impl IntoView + use<> {
+    view! {
+        <tr>
+            <td>{agent.name.clone()} {agent.simulated.then_some(" (simulated)")}</td>
+            <td><a href=format!("/hardware/{}", agent.hardware)>{agent.hardware.to_string()}</a></td>
+            <td class="num">{format::count(agent.measured)}</td>
+        </tr>
+    }
+}
+
+#[cfg(test)]
+mod paste_tests {
+    use super::*;
+
+    #[test]
+    fn one_line_is_a_shape_and_several_are_a_list() {
+        assert_eq!(destination(" \n "), Destination::Nowhere);
+        let one = Destination::OneShape("/compare?shape=1x2x3%20bf16".to_owned());
+        assert_eq!(destination("\n 1x2x3 bf16 \n"), one);
+        assert_eq!(destination("1x2x3\n4x5x6"), Destination::List);
     }
 }

@@ -1,13 +1,11 @@
 //! Predictions for a list of shapes. They are computed in the browser and can be saved as a file.
 
-mod at_work;
-mod export;
 mod log;
-mod parse;
-mod recorded;
+mod results;
+mod run;
 mod shapes;
-mod table;
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use diode_api::{ModelState, ModelSummary};
@@ -21,21 +19,30 @@ use web_sys::HtmlInputElement;
 
 pub(crate) use self::shapes::{one_shape, shape_of_kind};
 
-use self::at_work::AtWork;
-use self::parse::parse;
-use self::table::Results;
-use crate::components::{Chips, Choice, FailedLoad, Loaded, Select, use_title};
-use crate::models;
+use self::results::Results;
+use self::run::ListRun;
+use self::shapes::parse;
+use crate::components::{FailedLoad, Loaded, chips, select, unnamed, use_title};
+use crate::format;
 use crate::pages::models::NoModels;
 use crate::pages::predict::{DTYPES, Defaults, epilogues, float32, model_choice};
-use crate::remote::{Load, remote};
-use crate::{format, handed_over};
+use crate::remote::{Load, remote, remote_model};
 
 /// The most lines of a list. More would take long, and nobody reads so long a table.
 const MOST_LINES: usize = 20_000;
 
 const EXAMPLE: &str =
     "1x28672x4096\n16x4096x14336 fp16\n2048x14336x4096 addmm column vector\n8x512x512x64 bmm";
+
+thread_local! {
+    /// A list that was pasted on another page. It is too long for an address.
+    static PASTED: RefCell<String> = RefCell::default();
+}
+
+/// Keeps a pasted list. The page of lists, once opened, ranks it.
+pub(crate) fn keep_pasted(list: String) {
+    PASTED.set(list);
+}
 
 #[component]
 pub(crate) fn ListPage() -> impl IntoView {
@@ -95,10 +102,10 @@ fn List(models: Arc<Vec<ModelSummary>>) -> impl IntoView {
         .iter()
         .max_by_key(|model| (model.state == ModelState::Published, model.training_timings))
         .map(|model| model.id.to_string());
-    let handed_over = handed_over::take();
-    let is_handed_over = StoredValue::new(!handed_over.is_empty());
+    let pasted = PASTED.take();
+    let is_pasted = StoredValue::new(!pasted.is_empty());
     let chosen = Chosen {
-        text: RwSignal::new(handed_over),
+        text: RwSignal::new(pasted),
         model: RwSignal::new(best.unwrap_or_default()),
         op: text("mm"),
         dtype: text(DTYPES[0].as_str()),
@@ -107,7 +114,7 @@ fn List(models: Arc<Vec<ModelSummary>>) -> impl IntoView {
         tf32: text(""),
         epilogue: text(Epilogue::None.as_str()),
     };
-    let list = AtWork::new();
+    let list = ListRun::new();
     // Rows belong to the model that made them, so another model clears them.
     Effect::new(move |before: Option<String>| {
         let id = chosen.model.get();
@@ -122,7 +129,7 @@ fn List(models: Arc<Vec<ModelSummary>>) -> impl IntoView {
             chosen.model.with(|id| models.iter().find(|model| model.id.as_str() == id).cloned())
         })
     };
-    let model = models::model(move || summary.get().map(|model| model.id.to_string()));
+    let model = remote_model(move || summary.get().map(|model| model.id.to_string()));
     let lines = Memo::new(move |_| chosen.text.with(|text| parse(text, chosen.defaults())));
     let start = move |_| {
         let Load::Ready(model) = model.get() else { return };
@@ -141,8 +148,8 @@ fn List(models: Arc<Vec<ModelSummary>>) -> impl IntoView {
     };
     // A list that another page passed on is complete, so it is ranked as soon as the model is there.
     Effect::new(move |_| {
-        if refusal().is_none() && is_handed_over.get_value() && model.value().is_some() {
-            is_handed_over.set_value(false);
+        if refusal().is_none() && is_pasted.get_value() && model.value().is_some() {
+            is_pasted.set_value(false);
             start(());
         }
     });
@@ -237,41 +244,14 @@ fn ShapesField(text: RwSignal<String>) -> impl IntoView {
 /// The model, and the defaults for whatever a line leaves out.
 #[component]
 fn Choices(chosen: Chosen, models: Arc<Vec<ModelSummary>>) -> impl IntoView {
-    let own = |values: Vec<String>| -> Vec<Choice> {
-        values.into_iter().map(|value| (value.clone(), value)).collect()
-    };
-    let ops = own(Op::ALL.iter().map(ToString::to_string).collect());
-    let dtypes = own(DTYPES.iter().map(ToString::to_string).collect());
-    let layouts = own(Layout::ALL.iter().map(ToString::to_string).collect());
-    let biases = own([Bias::Vector, Bias::Matrix].iter().map(ToString::to_string).collect());
     view! {
         <p class="hint">"Where a line does not say it:"</p>
-        <Chips label="Op" choices=ops current=chosen.op choose=move |value| chosen.op.set(value) />
-        <Chips label="Dtype" choices=dtypes current=chosen.dtype choose=move |value| chosen.dtype.set(value) />
-        <Chips
-            label="Layout of B"
-            choices=layouts
-            current=chosen.b_layout
-            choose=move |value| chosen.b_layout.set(value)
-        />
-        <Chips label="Bias" choices=biases current=chosen.bias choose=move |value| chosen.bias.set(value) />
-        <Chips
-            label="Float32 is computed"
-            choices=float32()
-            current=chosen.tf32
-            choose=move |value| chosen.tf32.set(value)
-        />
-        <Select
-            label="Epilogue"
-            choices=epilogues()
-            current=chosen.epilogue
-            choose=move |value| chosen.epilogue.set(value)
-        />
-        <Select
-            label="Model"
-            choices=models.iter().map(model_choice).collect()
-            current=chosen.model
-            choose=move |id| chosen.model.set(id)
-        />
+        {chips("Op", unnamed(Op::ALL), chosen.op)}
+        {chips("Dtype", unnamed(DTYPES), chosen.dtype)}
+        {chips("Layout of B", unnamed(Layout::ALL), chosen.b_layout)}
+        {chips("Bias", unnamed([Bias::Vector, Bias::Matrix]), chosen.bias)}
+        {chips("Float32 is computed", float32(), chosen.tf32)}
+        {select("Epilogue", epilogues(), chosen.epilogue)}
+        {select("Model", models.iter().map(model_choice).collect(), chosen.model)}
     }
 }

@@ -1,36 +1,29 @@
 //! Predictions for a shape while the reader types it. The model is fetched once, the browser ranks, and the
 //! address has the state.
 
-mod address;
 mod answer;
-mod confidence;
-mod examples;
 mod fields;
 mod form;
 mod further;
 mod shape_words;
-mod sizes;
 
 use std::sync::Arc;
 
 use diode_api::ModelSummary;
 use leptos::prelude::*;
 
-pub(crate) use self::address::{SHAPE, flags, has_a_form, problem_of, shape_of};
-pub(crate) use self::fields::DTYPES;
+pub(crate) use self::fields::{DTYPES, SHAPE, flags, has_a_form, problem_of, shape_of};
 pub(crate) use self::form::{Parameters, SizeField, epilogues, float32, model_choice};
 pub(crate) use self::further::{About, further_view};
-pub(crate) use self::shape_words::{Defaults, ShapeWords, dtype};
-pub(crate) use self::sizes::{plain, size};
+pub(crate) use self::shape_words::{Defaults, ShapeWords, dtype, plain, size};
 
 use self::answer::Answer;
 use self::fields::Fields;
 use self::form::Form;
 use self::further::Further;
-use crate::components::{Empty, FailedLoad, Later, Loaded, NearestProblems, Skeleton, use_title};
-use crate::models;
+use crate::components::{Deferred, FailedLoad, Loaded, NearestProblems, Skeleton, empty, use_title};
 use crate::pages::models::NoModels;
-use crate::remote::{Load, remote};
+use crate::remote::{Load, remote, remote_model};
 
 /// Stands below the nearest problems if the shape itself was measured.
 const MEASURED_NOTE: &str = "This shape is measured. Its page predicts by a network that has not learnt it, where there \
@@ -82,14 +75,11 @@ fn FormAndAnswer(fields: Fields, models: Arc<Vec<ModelSummary>>) -> impl IntoVie
         let models = Arc::clone(&models);
         Memo::new(move |_| chosen(fields, &models))
     };
-    let model = models::model(move || choice.get().ok().map(|model| model.id.to_string()));
+    let model = remote_model(move || choice.get().ok().map(|model| model.id.to_string()));
     let result = move || match (choice.get(), model.get()) {
-        (Err(message), _) => view! {
-            <Empty heading=message>
-                "Choose another model, or " <a href="/models#train">"train one"</a> "."
-            </Empty>
+        (Err(message), _) => {
+            empty(message, view! { "Choose another model, or " <a href="/models#train">"train one"</a> "." })
         }
-        .into_any(),
         // A placeholder lower than the answer would show the parts below it, and the answer would then push
         // them down.
         (_, Load::Waiting) => view! { <Skeleton height="48rem" /> }.into_any(),
@@ -114,8 +104,8 @@ fn FormAndAnswer(fields: Fields, models: Arc<Vec<ModelSummary>>) -> impl IntoVie
         <div class="split form-first">
             <Form fields models choice is_there=Signal::derive(move || model.value().is_some()) />
             <div class="section">
-                <Later height="48rem">{result}</Later>
-                <Later>{further.clone()}</Later>
+                <Deferred height="48rem">{result}</Deferred>
+                <Deferred>{further.clone()}</Deferred>
             </div>
         </div>
     }

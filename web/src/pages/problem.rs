@@ -1,32 +1,29 @@
 //! A problem: its best config, a model's predictions, and all timed configs.
 
-mod failures;
-mod headline;
 mod predictions;
-mod snippets;
 mod sources;
 mod table;
 
 use std::sync::Arc;
 
-use diode_api::{ModelSummary, ProblemDetail};
-use diode_core::Problem;
+use diode_api::{FailedConfig, ModelSummary, ProblemDetail, ProblemView};
 use diode_core::hardware::{find, fits};
 use diode_core::ids::ProblemId;
+use diode_core::{FailureReason, Layout, Micros, Problem, Tflops};
 use leptos::prelude::*;
 use leptos::task::spawn_local;
 
-use self::failures::failures;
-use self::predictions::{Predictions, Seen, chart, may_have_learnt, predicted};
-use self::snippets::Snippets;
-use self::sources::Sources;
-use self::table::ConfigTable;
-use super::path_part;
-use super::predict::{SHAPE, problem_of};
-use crate::components::{Empty, Later, Loaded, MeasureThis, Missing, Skeleton, use_title};
-use crate::models;
+use crate::components::{
+    Deferred, Loaded, MeasureThis, Missing, Skeleton, Stat, Stats, empty, tag_row, use_title,
+};
+use crate::format;
+use crate::pages::path_part;
+use crate::pages::predict::{SHAPE, has_a_form, problem_of, shape_of};
+use crate::pages::problem::predictions::{Predictions, Seen, chart, may_have_learnt, predicted};
+use crate::pages::problem::sources::{Snippets, Sources};
+use crate::pages::problem::table::ConfigTable;
 use crate::query::{link, parameter};
-use crate::remote::{Load, Remote, remote};
+use crate::remote::{Load, Remote, remote, remote_model, remote_unseen_model};
 
 #[component]
 pub(crate) fn ProblemPage() -> impl IntoView {
@@ -36,7 +33,7 @@ pub(crate) fn ProblemPage() -> impl IntoView {
         let view = [("hardware", hardware.get()), ("method", method.get())];
         Some(link(&format!("/problems/{}", id.get()), view))
     });
-    use_title(move || detail.value().map_or_else(|| "Problem".to_owned(), |detail| headline::name(&detail)));
+    use_title(move || detail.value().map_or_else(|| "Problem".to_owned(), |detail| name(&detail)));
     let predictions = use_predictions(detail, hardware);
     // If the reader comes from Predict, the address has the shape.
     let shape = SHAPE.map(|key| (key.name, parameter(key.name)));
@@ -67,7 +64,7 @@ fn unmeasured(
     // Only an address that comes from Predict describes the problem. Others have only the id.
     let problem = described(&shape).filter(|problem| problem.id().as_str() == id);
     let wanted = Some(hardware.clone()).filter(|slug| !slug.is_empty()).zip(problem);
-    let predict = link("/predict", shape.into_iter().chain([("hardware", hardware.clone())]));
+    let predict = link("/predict", shape.iter().cloned().chain([("hardware", hardware.clone())]));
     if id.parse::<ProblemId>().is_err() {
         let sentence = format!("{id} is not the id of a problem.");
         return view! {
@@ -120,13 +117,13 @@ fn use_predictions(detail: Remote<ProblemDetail>, hardware: Memo<String>) -> Sig
         };
         ModelSummary::best_for(&listed, &slug).cloned()
     });
-    let model = models::model(move || chosen.get().map(|model| model.id.to_string()));
+    let model = remote_model(move || chosen.get().map(|model| model.id.to_string()));
     let wanted_unseen = Memo::new(move |_| {
         let (summary, model, detail) = (chosen.get()?, model.value()?, detail.value()?);
         (summary.unseen_models && may_have_learnt(&model, &detail.problem))
             .then(|| (summary.id, detail.problem.id()))
     });
-    let unseen = models::unseen_model(move || wanted_unseen.get());
+    let unseen = remote_unseen_model(move || wanted_unseen.get());
     let predictions = RwSignal::new(Predictions::default());
     let newest = StoredValue::new(0_u32);
     Effect::new(move |_| {
@@ -172,10 +169,8 @@ fn use_predictions(detail: Remote<ProblemDetail>, hardware: Memo<String>) -> Sig
 fn Measured(detail: Arc<ProblemDetail>, predictions: Signal<Predictions>) -> impl IntoView {
     if detail.configs.is_empty() {
         return view! {
-            {headline::headline(&detail)}
-            <Empty heading="No config has a time here">
-                "Every config that was tried failed; the reasons are below."
-            </Empty>
+            {headline(&detail)}
+            {empty("No config has a time here", "Every config that was tried failed; the reasons are below.")}
             {failures(&detail.failures)}
         }
         .into_any();
@@ -190,7 +185,7 @@ fn Measured(detail: Arc<ProblemDetail>, predictions: Signal<Predictions>) -> imp
         move || {
             if is_chart_settled.get() {
                 let detail = Arc::clone(&detail);
-                view! { <Later height="48rem"><ConfigTable detail=Arc::clone(&detail) predictions /></Later> }
+                view! { <Deferred height="48rem"><ConfigTable detail=Arc::clone(&detail) predictions /></Deferred> }
                     .into_any()
             } else {
                 view! { <Skeleton height="48rem" /> }.into_any()
@@ -198,7 +193,7 @@ fn Measured(detail: Arc<ProblemDetail>, predictions: Signal<Predictions>) -> imp
         }
     };
     view! {
-        {headline::headline(&detail)}
+        {headline(&detail)}
         {
             let detail = Arc::clone(&detail);
             move || chart(&detail, &predictions.get())
@@ -206,7 +201,148 @@ fn Measured(detail: Arc<ProblemDetail>, predictions: Signal<Predictions>) -> imp
         {failures(&detail.failures)}
         <Snippets detail=Arc::clone(&detail) />
         {table}
-        <Later height="12rem"><Sources detail=Arc::clone(&detail) /></Later>
+        <Deferred height="12rem"><Sources detail=Arc::clone(&detail) /></Deferred>
     }
     .into_any()
+}
+
+/// The name of a problem: `4096×4096×4096 bfloat16 on NVIDIA H200`
+fn name(detail: &ProblemDetail) -> String {
+    format!("{} {} on {}", detail.problem.dims(), detail.problem.a_dtype, detail.hardware.name)
+}
+
+fn headline(detail: &ProblemDetail) -> impl IntoView + use<> {
+    let hardware = format!("/hardware/{}", detail.hardware.slug);
+    let predict = has_a_form(&detail.problem).then(|| {
+        let hardware = [("hardware", detail.hardware.slug.to_string())];
+        let href = link("/predict", shape_of(&detail.problem).into_iter().chain(hardware));
+        view! { <a class="button" href=href>"Open in Predict"</a> }
+    });
+    view! {
+        <div class="page-head">
+            <div>
+                <p class="crumbs"><a href=hardware>{detail.hardware.name.clone()}</a> " / problem"</p>
+                <h1>{detail.problem.dims()}</h1>
+                {tag_row(tags(detail))}
+            </div>
+            {predict}
+        </div>
+        {views(detail)}
+        {numbers(detail)}
+    }
+}
+
+fn tags(detail: &ProblemDetail) -> Vec<String> {
+    let p = &detail.problem;
+    let layout = |layout: Layout| match layout {
+        Layout::Row => "row-major",
+        Layout::Column => "column-major",
+    };
+    let mut tags = vec![p.op.to_string(), p.a_dtype.to_string()];
+    if p.b_dtype != p.a_dtype {
+        tags.push(format!("B {}", p.b_dtype));
+    }
+    if p.out_dtype != p.a_dtype {
+        tags.push(format!("output {}", p.out_dtype));
+    }
+    tags.push(format!("A {}", layout(p.a_layout)));
+    tags.push(format!("B {}", layout(p.b_layout)));
+    if p.op.has_bias() {
+        tags.push(format!("bias {}", p.bias));
+    }
+    tags.push(format!("timed: {}", format::method(detail.method)));
+    tags.push(format::counted(detail.solutions, "run"));
+    tags
+}
+
+/// The switch between hardware and methods, if the problem has several.
+fn views(detail: &ProblemDetail) -> Option<impl IntoView + use<>> {
+    let own = ProblemView { hardware: detail.hardware.slug.clone(), method: detail.method };
+    let path = format!("/problems/{}", detail.problem_id);
+    let chips = detail.views.iter().map(|view| {
+        let parameters = [("hardware", view.hardware.to_string()), ("method", view.method.to_string())];
+        let current = (*view == own).then_some("true");
+        let text = format!("{} · {}", view.hardware, format::method(view.method));
+        view! { <a class="chip" href=link(&path, parameters) aria-current=current data-noscroll="">{text}</a> }
+    });
+    (detail.views.len() > 1)
+        .then(|| view! { <nav class="chips" aria-label="Views">{chips.collect_view()}</nav> })
+}
+
+/// Shown if the best Triton config rounds to TF32 and the library does not.
+const ROUNDS: &str = "TF32: this config rounds float32 to 10 bits of mantissa. The library computes in full, so the two \
+    are not compared.";
+
+/// The headline numbers: the best Triton config first, then the library.
+fn numbers(detail: &ProblemDetail) -> impl IntoView + use<> {
+    let triton = detail.triton.as_ref();
+    let rate =
+        detail.configs.first().map(|best| Tflops::from_work(detail.problem.flops(), Micros(best.us)).0);
+    let (rate, unit) = rate.map(format::rate).unzip();
+    let ties = format!(
+        "{} as fast to 1 %",
+        match detail.triton_ties {
+            0 => "No other Triton config is".to_owned(),
+            1 => "One other Triton config is".to_owned(),
+            ties => format!("{} other Triton configs are", format::count(ties)),
+        }
+    );
+    let rounds = triton.is_some_and(|triton| triton.config.rounds(&detail.problem));
+    let stats = [
+        Stat::maybe(
+            "best Triton config",
+            triton.map(|triton| format::config(&triton.config, &detail.problem)),
+        )
+        .config(),
+        Stat::maybe("its time", triton.map(|triton| format::time(triton.us))),
+        Stat::maybe("library", detail.library.as_ref().map(|library| format::time(library.us)))
+            .explained("Time of the library kernel"),
+        Stat::maybe("Triton ÷ library, speed", detail.triton_over_library.map(format::factor))
+            .explained("Library time / time of the best Triton config: above 1 where Triton is faster"),
+        Stat::maybe("highest rate", rate).unit(unit.unwrap_or_default()),
+        Stat::maybe("of roofline", triton.and_then(|triton| triton.roofline_share).map(format::percent))
+            .explained("Roofline time / time of the best Triton config"),
+        Stat::new("configs timed", format::count(detail.configs.len() as u64 + detail.more_configs)),
+    ];
+    view! {
+        <Stats stats />
+        {triton.map(|_| view! { <p class="hint">{ties} "."</p> })}
+        {rounds.then(|| view! { <p class="hint">{ROUNDS}</p> })}
+    }
+}
+
+fn failures(failures: &[FailedConfig]) -> Option<impl IntoView + use<>> {
+    let groups = FailureReason::ALL.iter().filter_map(|reason| {
+        let configs: Vec<String> = failures
+            .iter()
+            .filter(|failure| failure.reason == *reason)
+            .map(|failure| failure.config.label())
+            .collect();
+        (!configs.is_empty()).then(|| {
+            view! {
+                <dt>{describe(*reason)} " (" {format::count(configs.len() as u64)} ")"</dt>
+                <dd class="mono">{configs.join(", ")}</dd>
+            }
+        })
+    });
+    (!failures.is_empty()).then(|| {
+        view! {
+            <details class="card">
+                <summary>{format::counted(failures.len() as u64, "config")} " failed"</summary>
+                <dl class="failed">{groups.collect_view()}</dl>
+            </details>
+        }
+    })
+}
+
+fn describe(reason: FailureReason) -> &'static str {
+    match reason {
+        FailureReason::OutOfResources => "Needs more shared memory, registers or threads than there are",
+        FailureReason::Compile => "Refused by the compiler",
+        FailureReason::Launch => "Failed to launch or to finish",
+        FailureReason::WrongResult => "Computed something else",
+        FailureReason::Timeout => "Ended by the watchdog",
+        FailureReason::OutOfMemory => "Inputs did not fit in memory",
+        FailureReason::NotFinite => "Imported without a finite time",
+    }
 }

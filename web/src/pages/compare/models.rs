@@ -5,11 +5,11 @@ use std::sync::Arc;
 use diode_api::{EvaluationReport, ModelSummary};
 use leptos::prelude::*;
 
-use super::chosen::chosen_pair;
 use super::pair::Compared;
-use crate::components::{Empty, Loaded};
+use crate::components::{Loaded, empty};
 use crate::format;
 use crate::pages::TOP_K;
+use crate::pages::compare::pair::chosen_pair;
 use crate::pages::predict::model_choice;
 use crate::remote::remote;
 
@@ -23,8 +23,10 @@ pub(super) fn ModelPair() -> impl IntoView {
 fn Models(all: Arc<Vec<ModelSummary>>) -> impl IntoView {
     let usual: Vec<String> = all.iter().map(|model| model.id.to_string()).collect();
     let [Some(usual_a), Some(usual_b)] = [1, 0].map(|place| usual.get(place).cloned()) else {
-        return view! { <Empty heading="Two models are needed">"This server has fewer. " <a href="/models#train">"Train one"</a> "."</Empty> }
-            .into_any();
+        return empty(
+            "Two models are needed",
+            view! { "This server has fewer. " <a href="/models#train">"Train one"</a> "." },
+        );
     };
     let (a, b, fields) = chosen_pair("Model", all.iter().map(model_choice).collect(), [usual_a, usual_b]);
     let table = move || {
@@ -35,7 +37,7 @@ fn Models(all: Arc<Vec<ModelSummary>>) -> impl IntoView {
                 {picks(&one, &other, a, b)}
             }
             .into_any(),
-            _ => view! { <Empty heading="There is no such model">"Choose another above."</Empty> }.into_any(),
+            _ => empty("There is no such model", "Choose another above."),
         }
     };
     view! {

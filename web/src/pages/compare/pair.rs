@@ -2,18 +2,17 @@
 
 use std::sync::Arc;
 
-use diode_api::{HardwareSummary, Kernels, Ratios};
-use diode_core::{Layout, Op};
+use diode_api::{ComparedProblem, HardwareSummary, Kernels, RatioBin, Ratios};
+use diode_core::{Layout, Method, Op};
 use leptos::prelude::*;
 use leptos_router::hooks::use_query_map;
 
-use super::chosen::chosen_pair;
-use super::table::Rows;
-use super::verdict::Verdict;
-use crate::components::{Choice, Empty, Loaded};
+use crate::charts::{Column, Columns};
+use crate::components::{Choice, Loaded, RatioCell, Select, empty, head, named, num, table};
+use crate::format;
 use crate::pages::hardware::{Filter, KernelSwitch, Ranges, any_fault, any_of};
 use crate::pages::predict::DTYPES;
-use crate::query::link;
+use crate::query::{History, link, parameter, use_set_parameters};
 use crate::remote::remote;
 
 /// The parameters that the address and the API share, besides `a` and `b`.
@@ -35,8 +34,10 @@ fn Hardware(all: Arc<Vec<HardwareSummary>>) -> impl IntoView {
     let usual: Vec<String> = measured.iter().map(|one| one.hardware.slug.to_string()).collect();
     // The hardware with the most problems is `b`: the other is compared with it.
     let [Some(usual_a), Some(usual_b)] = [1, 0].map(|place| usual.get(place).cloned()) else {
-        return view! { <Empty heading="Two kinds of hardware are needed">"Fewer were measured here. " <a href="/contribute">"Contribute measurements"</a> " of another."</Empty> }
-            .into_any();
+        return empty(
+            "Two kinds of hardware are needed",
+            view! { "Fewer were measured here. " <a href="/contribute">"Contribute measurements"</a> " of another." },
+        );
     };
     let choices: Vec<Choice> =
         measured.iter().map(|one| (one.hardware.slug.to_string(), one.hardware.name.clone())).collect();
@@ -77,15 +78,11 @@ pub(super) fn Compared(
         let pair = [("a", a.get()), ("b", b.get())];
         (!any_fault.get()).then(|| link(&format!("/comparisons/{what}"), pair.into_iter().chain(given)))
     });
-    let choices = |values: &[(&str, &str)]| -> Vec<Choice> {
-        values.iter().map(|(value, text)| ((*value).to_owned(), (*text).to_owned())).collect()
-    };
-    let noise = choices(&[("1", "1 %"), ("2", "2 %"), ("5", "5 %"), ("10", "10 %")]);
-    let order = choices(&[("", "slower first"), ("desc", "faster first")]);
+    let noise = named(&[("1", "1 %"), ("2", "2 %"), ("5", "5 %"), ("10", "10 %")]);
+    let order = named(&[("", "slower first"), ("desc", "faster first")]);
     let answer = move || {
         if any_fault.get() {
-            return view! { <Empty heading="No problems to show">"Correct the sizes above first."</Empty> }
-                .into_any();
+            return empty("No problems to show", "Correct the sizes above first.");
         }
         let of_models = of_models.clone();
         let shown = move |ratios: Arc<Ratios>| {
@@ -119,5 +116,153 @@ pub(super) fn Compared(
             </div>
         </section>
         <section class="section" class:busy=move || ratios.busy() aria-label="Comparison">{answer}</section>
+    }
+}
+
+/// Both choices, and the fields to change them. `usual` is what is chosen if the address names nothing.
+pub(super) fn chosen_pair(
+    label: &'static str,
+    choices: Vec<Choice>,
+    usual: [String; 2],
+) -> (Memo<String>, Memo<String>, AnyView) {
+    let [usual_a, usual_b] = usual;
+    let chosen = |key: &'static str, usual: String| {
+        let named = parameter(key);
+        Memo::new(move |_| Some(named.get()).filter(|id| !id.is_empty()).unwrap_or_else(|| usual.clone()))
+    };
+    let (a, b) = (chosen("a", usual_a), chosen("b", usual_b));
+    let set = use_set_parameters();
+    let choose = move |key: &'static str| {
+        let set = set.clone();
+        move |id: String| set(&[(key, id)], History::Push)
+    };
+    let fields = view! {
+        <div class="fields pair">
+            <Select label="Compared with" placeholder="Choose one" choices=choices.clone() current=a choose=choose("a") />
+            <Select label placeholder="Choose one" choices current=b choose=choose("b") />
+        </div>
+    };
+    (a, b, fields.into_any())
+}
+
+#[component]
+pub(super) fn Verdict(ratios: Arc<Ratios>, names: [String; 2]) -> impl IntoView {
+    let Ratios { problems, only_a, only_b, slower, faster, same, b_over_a, .. } = *ratios;
+    let [a, b] = names;
+    let rest = format!("{} only on {a}, {} only on {b}.", format::count(only_a), format::count(only_b));
+    let Some(ratio) = b_over_a else {
+        return empty(
+            "No problem that both measured",
+            view! { "By one method, and with these filters. " {rest} },
+        );
+    };
+    let compared = slower + faster + same;
+    let sample = if compared < problems {
+        format!(" An even sample of {} was compared.", format::count(compared))
+    } else {
+        String::new()
+    };
+    let detail = format!(
+        " Geometric mean over {} that both measured. Faster on {}, slower on {}, the same on {}. {rest}{sample}",
+        format::counted(problems, "problem"),
+        format::count(faster),
+        format::count(slower),
+        format::count(same),
+    );
+    view! {
+        <p class="verdict" data-testid="ratio">
+            <strong>{format!("{b} runs at {} the speed of {a}.", format::factor(ratio))}</strong>
+            <span class="hint">{detail}</span>
+        </p>
+        <Histogram bins=ratios.histogram.clone() />
+    }
+    .into_any()
+}
+
+#[component]
+fn Histogram(bins: Vec<RatioBin>) -> impl IntoView {
+    let most = bins.iter().map(|bin| bin.problems).max().unwrap_or(1).max(1);
+    let between = |bin: &RatioBin| format!("{} to {}", format::factor(bin.from), format::factor(bin.to));
+    let columns = bins.iter().map(|bin| Column {
+        share: bin.problems as f64 / most as f64,
+        class: if bin.to <= 1.0 { "slower" } else { "" },
+        mark: None,
+        text: format!("{}: {}", between(bin), format::counted(bin.problems, "problem")),
+    });
+    let end = |bin: Option<&RatioBin>, value: fn(&RatioBin) -> f64| {
+        bin.map_or_else(String::new, |bin| format::factor(value(bin)))
+    };
+    let ends = [end(bins.first(), |bin| bin.from), end(bins.last(), |bin| bin.to)];
+    let rows = bins.iter().map(|bin| {
+        view! { <tr><td>{between(bin)}</td><td class="num">{format::count(bin.problems)}</td></tr> }
+    });
+    view! {
+        <Columns
+            columns=columns.collect()
+            description="Columns: how many problems have which ratio. The table below has the same numbers.".to_owned()
+            ends
+        />
+        {table([head("Speed ratio"), num("Problems")]).below_chart(rows.collect_view())}
+    }
+}
+
+/// The most rows that the server gives at once.
+const MOST: u64 = 500;
+
+#[component]
+pub(super) fn Rows(
+    ratios: Arc<Ratios>,
+    names: [String; 2],
+    /// The hardware of both sides, for links to the problems' pages. `None` if the sides are uploads.
+    slugs: Option<[String; 2]>,
+) -> impl IntoView {
+    if ratios.items.is_empty() {
+        return ().into_any();
+    }
+    let set = use_set_parameters();
+    let (shown, all) = (ratios.items.len() as u64, ratios.slower + ratios.faster + ratios.same);
+    let more = (shown < all.min(MOST)).then(|| {
+        let most = all.min(MOST);
+        view! {
+            <button type="button" class="button small" on:click=move |_| set(&[("limit", MOST.to_string())], History::Push)>
+                {format!("Show {}", format::count(most))}
+            </button>
+        }
+    });
+    let [a, b] = names;
+    let title = format!("Time on {a} / time on {b}: above 1 where {b} is faster");
+    let rows = ratios.items.iter().map(|item| row(item, slugs.as_ref(), ratios.method)).collect_view();
+    view! {
+        {table([
+            head("M×N×K"), head("Op").roomy(), head("Dtype").roomy(), head("B").roomy(),
+            head(format!("Config, {a}")).roomy(), num(format!("Time, {a}")),
+            head(format!("Config, {b}")).roomy(), num(format!("Time, {b}")), num("Speed ratio").why(title),
+        ]).testid("compared").boxed("table-box board").rows(rows)}
+        <div class="table-foot">
+            <span>{format!("{} of {}", format::count(shown), format::counted(all, "problem"))}</span>
+            {more}
+        </div>
+    }
+    .into_any()
+}
+
+fn row(item: &ComparedProblem, slugs: Option<&[String; 2]>, method: Option<Method>) -> impl IntoView + use<> {
+    let path = format!("/problems/{}", item.problem_id);
+    let method = method.map(|method| method.to_string()).unwrap_or_default();
+    let hardware = slugs.map(|[_, b]| b.clone()).unwrap_or_default();
+    let href = link(&path, [("hardware", hardware), ("method", method)]);
+    let p = &item.problem;
+    view! {
+        <tr>
+            <td><a href=href>{p.dims()}</a></td>
+            <td class="roomy">{p.op.to_string()}</td>
+            <td class="roomy">{p.a_dtype.to_string()}</td>
+            <td class="roomy">{p.b_layout.to_string()}</td>
+            <td class="mono roomy">{format::config(&item.a.config, p)}</td>
+            <td class="num">{format::time(item.a.us)}</td>
+            <td class="mono roomy">{format::config(&item.b.config, p)}</td>
+            <td class="num">{format::time(item.b.us)}</td>
+            <RatioCell ratio=Some(item.b_over_a) />
+        </tr>
     }
 }

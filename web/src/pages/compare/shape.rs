@@ -6,17 +6,16 @@ use diode_api::{NearestProblem, ShapeOnHardware};
 use diode_core::Problem;
 use leptos::prelude::*;
 
-use crate::components::{Empty, Explained, Loaded, RatioCell, shape_parameters};
+use crate::components::{Loaded, RatioCell, SHAPE, empty, head, num, shape_field, shape_parameters, table};
 use crate::format;
 use crate::pages::list::one_shape;
 use crate::pages::predict::shape_of;
-use crate::query::{History, link, parameter, use_set_parameters};
+use crate::query::{link, parameter};
 use crate::remote::remote;
 
 #[component]
 pub(super) fn OneShape() -> impl IntoView {
-    let text = parameter("shape");
-    let set = use_set_parameters();
+    let text = parameter(SHAPE);
     let read = Memo::new(move |_| {
         let text = text.get();
         (!text.trim().is_empty()).then(|| one_shape(&text))
@@ -34,54 +33,33 @@ pub(super) fn OneShape() -> impl IntoView {
                 .into_any()
         }
         None if fault().is_some() => ().into_any(),
-        None => view! { <Empty heading="No shape yet">"Write one above, such as " <a href="/compare?shape=1x28672x4096%20bf16"><code>"1x28672x4096 bf16"</code></a> "."</Empty> }
-            .into_any(),
+        None => empty("No shape yet", view! { "Write one above, such as " <a href="/compare?shape=1x28672x4096%20bf16"><code>"1x28672x4096 bf16"</code></a> "." }),
     }
     };
     view! {
-        <div class="field search">
-            <label for="one-shape">"Shape"</label>
-            <input
-                type="search"
-                id="one-shape"
-                placeholder="1x28672x4096 bf16"
-                aria-describedby="one-shape-fault"
-                aria-invalid=move || if fault().is_some() { "true" } else { "false" }
-                prop:value=move || text.get()
-                on:change=move |event| set(&[("shape", event_target_value(&event).trim().to_owned())], History::Push)
-            />
-            <p class="error-text" id="one-shape-fault" role="alert">{fault}</p>
-        </div>
+        {shape_field("one-shape", "Shape", "1x28672x4096 bf16", fault)}
         <section class="section" class:busy=move || found.busy() aria-label="Side by side">{shown}</section>
     }
 }
 
 fn side_by_side(problem: &Problem, tf32: bool, all: &[ShapeOnHardware]) -> AnyView {
     if all.iter().all(|one| one.items.is_empty()) {
-        return view! { <Empty heading="Nothing like it was measured">"No hardware of this server has a problem of this type."</Empty> }
-            .into_any();
+        return empty(
+            "Nothing like it was measured",
+            "No hardware of this server has a problem of this type.",
+        );
     }
     let rows = all.iter().flat_map(|one| rows(problem, tf32, one)).collect_view();
     view! {
         {fastest(all)}
         {unmeasured(problem, all).map(|said| view! { <p class="note" role="note" data-testid="unmeasured">{said}</p> })}
         {as_another_op(problem, all).map(|said| view! { <p class="note" role="note" data-testid="other-op">{said}</p> })}
-        <div class="table-box">
-            <table data-testid="side-by-side">
-                <thead>
-                    <tr>
-                        <th>"Hardware"</th>
-                        <th>"Measured"</th>
-                        <th>"Best Triton config"</th>
-                        <th class="num"><Explained text="Triton" why="Time of the best Triton config" /></th>
-                        <th class="num"><Explained text="Library" why="Time of the library kernel" /></th>
-                        <th class="num"><Explained text="Triton ÷ library" why="Library time / time of the best Triton config" /></th>
-                        <th>"Predict"</th>
-                    </tr>
-                </thead>
-                <tbody>{rows}</tbody>
-            </table>
-        </div>
+        {table([
+            head("Hardware"), head("Measured"), head("Best Triton config"),
+            num("Triton").why("Time of the best Triton config"),
+            num("Library").why("Time of the library kernel"),
+            num("Triton ÷ library").why("Library time / time of the best Triton config"), head("Predict"),
+        ]).testid("side-by-side").rows(rows)}
     }
     .into_any()
 }

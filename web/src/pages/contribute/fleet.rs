@@ -4,7 +4,7 @@ use diode_api::{Agent, AgentDetail, LeaseSummary};
 use diode_core::ids::AgentId;
 use leptos::prelude::*;
 
-use crate::components::{Empty, Explained, Loaded};
+use crate::components::{Loaded, empty, head, num, table, tag_row};
 use crate::format;
 use crate::remote::remote;
 
@@ -16,16 +16,15 @@ pub(super) fn Fleet() -> impl IntoView {
         <section class="section" aria-labelledby="fleet-title" data-testid="fleet">
             <h2 id="fleet-title">"The fleet"</h2>
             <p class="hint">"The agents that were seen last, at most 200. This list follows them while the page is open."</p>
-            <Loaded remote=agents height="10rem" children=move |all| table(&all, opened) />
+            <Loaded remote=agents height="10rem" children=move |all| agents_table(&all, opened) />
             {move || opened.get().map(|id| view! { <Doings id /> })}
         </section>
     }
 }
 
-fn table(all: &[Agent], opened: RwSignal<Option<AgentId>>) -> AnyView {
+fn agents_table(all: &[Agent], opened: RwSignal<Option<AgentId>>) -> AnyView {
     if all.is_empty() {
-        return view! { <Empty heading="No agent has measured for this server yet">"The line above starts the first one."</Empty> }
-            .into_any();
+        return empty("No agent has measured for this server yet", "The line above starts the first one.");
     }
     let working = all.iter().filter(|agent| agent.lease.is_some()).count() as u64;
     let measured = all.iter().map(|agent| agent.measured).sum();
@@ -37,21 +36,11 @@ fn table(all: &[Agent], opened: RwSignal<Option<AgentId>>) -> AnyView {
     );
     view! {
         <p>{sums}</p>
-        <div class="table-box" tabindex="0">
-            <table>
-                <thead>
-                    <tr>
-                        <th>"Agent"</th>
-                        <th>"Hardware"</th>
-                        <th>"State"</th>
-                        <th class="num"><Explained text="Measured" why="Problems whose results have arrived" /></th>
-                        <th class="roomy">"Program"</th>
-                        <th class="num">"Last seen"</th>
-                    </tr>
-                </thead>
-                <tbody>{all.iter().map(|agent| row(agent, opened)).collect_view()}</tbody>
-            </table>
-        </div>
+        {table([
+            head("Agent"), head("Hardware"), head("State"),
+            num("Measured").why("Problems whose results have arrived"), head("Program").roomy(),
+            num("Last seen"),
+        ]).rows(all.iter().map(|agent| row(agent, opened)).collect_view())}
     }
     .into_any()
 }
@@ -102,33 +91,23 @@ fn doings(detail: &AgentDetail) -> impl IntoView + use<> {
         if ability.unaligned { "any rows" } else { "aligned rows only" }.to_owned(),
     ];
     let facts = node.iter().map(|(name, value)| format!("{name} {value}"));
-    let tags = tags.into_iter().chain(facts).map(|tag| view! { <span class="tag">{tag}</span> });
+    let tags = tags.into_iter().chain(facts);
     let leases = if leases.is_empty() {
         view! { <p class="hint">"It has taken no work yet."</p> }.into_any()
     } else {
         view! {
-            <div class="table-box" tabindex="0">
-                <table>
-                    <thead>
-                        <tr>
-                            <th>"Lease"</th>
-                            <th>"State"</th>
-                            <th class="num">"Measured"</th>
-                            <th class="num roomy"><Explained text="Expected" why="What the server expected it to take" /></th>
-                            <th class="num">"Taken"</th>
-                            <th class="num roomy">"Ended"</th>
-                        </tr>
-                    </thead>
-                    <tbody>{leases.iter().map(lease).collect_view()}</tbody>
-                </table>
-            </div>
+            {table([
+                head("Lease"), head("State"), num("Measured"),
+                num("Expected").roomy().why("What the server expected it to take"), num("Taken"),
+                num("Ended").roomy(),
+            ]).rows(leases.iter().map(lease).collect_view())}
         }
         .into_any()
     };
     view! {
         <div class="card" data-testid="doings">
             <h3>{format!("What {} has done lately", agent.name)}</h3>
-            <div class="tags">{tags.collect_view()}</div>
+            {tag_row(tags)}
             {leases}
         </div>
     }

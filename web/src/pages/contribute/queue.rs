@@ -3,17 +3,17 @@
 use std::cell::OnceCell;
 use std::collections::VecDeque;
 
-use diode_api::MAX_UPLOAD_BYTES;
 use diode_api::upload_check::{Contents, too_large};
+use diode_api::{MAX_UPLOAD_BYTES, Receipt, TERMS_HEADER};
 use leptos::prelude::*;
+use wasm_bindgen::JsValue;
 use web_sys::File;
 
-use super::Stage;
-use super::check::{Found, check};
-use super::send::{Upload, send};
-use crate::turns::put_off;
+use crate::files::Transfer;
+use crate::pages::contribute::Stage;
+use crate::scheduler::defer;
 use crate::worker::Worker;
-use crate::{cache, format};
+use crate::{api, cache, format};
 
 /// A file in the page's list.
 #[derive(Clone)]
@@ -41,7 +41,7 @@ pub(super) struct Queue {
     waiting: StoredValue<VecDeque<Waiting>, LocalStorage>,
     /// The check and the upload under way.
     check: StoredValue<Option<Worker>, LocalStorage>,
-    upload: StoredValue<Option<Upload>, LocalStorage>,
+    upload: StoredValue<Option<Transfer>, LocalStorage>,
     is_busy: StoredValue<bool>,
     added: StoredValue<usize>,
 }
@@ -111,7 +111,7 @@ impl Queue {
             move |found| {
                 let next = next.clone();
                 // Postponed, because this drops the worker, which is still reporting.
-                put_off(move || self.send_if_good(&next, found));
+                defer(move || self.send_if_good(&next, found));
             }
         };
         match check(&next.file, checked) {
@@ -150,7 +150,7 @@ impl Queue {
         if is_over {
             self.is_busy.set_value(false);
             // Postponed, because the next upload drops this one, which is still reporting.
-            put_off(move || self.check_next());
+            defer(move || self.check_next());
         }
     }
 }
@@ -163,4 +163,78 @@ fn of_app<T>(make: impl FnOnce() -> T) -> T {
         owner = parent;
     }
     owner.with(make)
+}
+
+/// The contents of a file, or why the server would refuse it. `None` if only the server can tell.
+type Found = Option<Result<Vec<Contents>, String>>;
+
+/// Starts the check and reports its result. Dropping the worker ends the check. Fails, and reports nothing, if the
+/// browser has no workers.
+fn check(file: &File, report: impl Fn(Found) + 'static) -> Result<Worker, JsValue> {
+    let worker = Worker::start("checker", move |said| {
+        report(said.and_then(|json| serde_json::from_str(&json).ok()).flatten());
+    })?;
+    worker.tell(file)?;
+    Ok(worker)
+}
+
+/// Starts an upload and reports every stage. Returns `None` if the browser refuses; this is reported, too.
+///
+/// `agreed` is the version of the terms that the visitor agrees to.
+fn send(file: &File, agreed: Option<u32>, report: impl Fn(Stage) + Copy + 'static) -> Option<Transfer> {
+    match start(file, agreed, report) {
+        Ok(upload) => {
+            report(Stage::Sending(0.0));
+            Some(upload)
+        }
+        Err(error) => {
+            report(Stage::Refused(format!("the browser could not send it: {error:?}")));
+            None
+        }
+    }
+}
+
+fn start(
+    file: &File,
+    agreed: Option<u32>,
+    report: impl Fn(Stage) + Copy + 'static,
+) -> Result<Transfer, JsValue> {
+    let mut transfer = Transfer::new("POST", &api::url("/uploads"))?;
+    let request = transfer.request.clone();
+    request.set_request_header("content-type", "application/octet-stream")?;
+    if let Some(version) = agreed {
+        request.set_request_header(TERMS_HEADER, &version.to_string())?;
+    }
+    let upload = request.upload()?;
+    transfer.on(
+        |_, progress| upload.set_onprogress(progress),
+        move |event| {
+            if event.total() > 0.0 {
+                report(Stage::Sending(event.loaded() / event.total()));
+            }
+        },
+    );
+    transfer.on(|_, sent| upload.set_onload(sent), move |_| report(Stage::Storing));
+    let ended = request.clone();
+    transfer.on(|request, end| request.set_onloadend(end), move |_| report(outcome(&ended)));
+    request.send_with_opt_blob(Some(file))?;
+    Ok(transfer)
+}
+
+/// The stage that follows from the server's answer.
+fn outcome(request: &web_sys::XmlHttpRequest) -> Stage {
+    let status = request.status().unwrap_or(0);
+    let body = request.response_text().ok().flatten().unwrap_or_default();
+    match status {
+        0 => unanswered("the connection broke before the server had answered"),
+        200..=299 => match serde_json::from_str::<Receipt>(&body) {
+            Ok(receipt) => Stage::Stored(Box::new(receipt)),
+            Err(error) => unanswered(&format!("the server's receipt could not be read: {error}")),
+        },
+        _ => Stage::Refused(api::refusal(status, &body).to_string()),
+    }
+}
+
+fn unanswered(why: &str) -> Stage {
+    Stage::Unanswered(format!("{why}; send it again: a file that is stored already is not stored twice"))
 }

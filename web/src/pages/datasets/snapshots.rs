@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use diode_api::{SnapshotDetail, SnapshotFile, SnapshotState, SnapshotSummary};
 use diode_core::ids::HardwareSlug;
-use js_sys::Reflect;
 use leptos::prelude::*;
 
 use crate::api;
-use crate::components::{Download, Empty, Loaded, Snippet};
+use crate::components::{Download, Loaded, Snippet, empty, head, is_open, num, table};
 use crate::format;
 use crate::query::link;
 use crate::remote::remote;
@@ -45,8 +44,7 @@ pub(super) fn Snapshots(hardware: HardwareSlug) -> impl IntoView {
 
 fn list(listed: &[SnapshotSummary]) -> AnyView {
     if listed.is_empty() {
-        return view! { <Empty heading="No snapshot yet">"An administrator of this server makes them."</Empty> }
-            .into_any();
+        return empty("No snapshot yet", "An administrator of this server makes them.");
     }
     let all = RwSignal::new(listed.len() <= FIRST);
     let rest = listed.len().saturating_sub(FIRST) as u64;
@@ -70,13 +68,9 @@ fn Snapshot(summary: SnapshotSummary) -> impl IntoView {
     let SnapshotSummary {
         name, created_at, problems, timings, bytes, state, reason, withdrawn_uploads, ..
     } = summary;
-    let is_open = RwSignal::new(false);
-    let toggle = move |event: leptos::ev::Event| {
-        let open = event.target().and_then(|target| Reflect::get(&target, &"open".into()).ok());
-        is_open.set(open.and_then(|open| open.as_bool()).unwrap_or_default());
-    };
+    let opened = RwSignal::new(false);
     let path = format!("/snapshots/{name}");
-    let detail = remote::<SnapshotDetail>(move || is_open.get().then(|| path.clone()));
+    let detail = remote::<SnapshotDetail>(move || opened.get().then(|| path.clone()));
     let figures = format!(
         "{}, {}, {}",
         format::counted(problems, "problem"),
@@ -91,12 +85,12 @@ fn Snapshot(summary: SnapshotSummary) -> impl IntoView {
         view! { <p class="note">{format!("Its files were removed: {reason}.")}</p> }
     });
     let shown = move || {
-        is_open
+        opened
             .get()
-            .then(|| view! { <Loaded remote=detail height="26rem" children=|detail| files(&detail) /> })
+            .then(|| view! { <Loaded remote=detail height="26rem" children=|detail| files_of(&detail) /> })
     };
     view! {
-        <details class="card" on:toggle=toggle data-snapshot=name.to_string()>
+        <details class="card" on:toggle=move |event| opened.set(is_open(&event)) data-snapshot=name.to_string()>
             <summary>
                 <code>{name.to_string()}</code> " "
                 <span class="hint">{format!("{}, {figures}", format::minute(&created_at))}</span>
@@ -106,21 +100,19 @@ fn Snapshot(summary: SnapshotSummary) -> impl IntoView {
     }
 }
 
-fn files(detail: &Arc<SnapshotDetail>) -> impl IntoView + use<> {
+fn files_of(detail: &Arc<SnapshotDetail>) -> impl IntoView + use<> {
     let name = detail.summary.name.to_string();
     let rows = detail.files.iter().map(|file| row(&name, file)).collect_view();
     let server = window().location().origin().unwrap_or_default();
     let digest = detail.summary.digest.to_string();
     let take = (!detail.files.is_empty()).then(|| {
         // Parquet, because most programs can read it.
-        let command = format!("diode datasets pull {name} --format parquet --digest {digest} --server {server}");
+        let command =
+            format!("diode datasets pull {name} --format parquet --digest {digest} --server {server}");
         view! {
-            <div class="table-box" tabindex="0">
-                <table data-testid="snapshot-files">
-                    <thead><tr><th>"File"</th><th class="num">"Size"</th><th>"What it is"</th><th>"SHA-256"</th></tr></thead>
-                    <tbody>{rows}</tbody>
-                </table>
-            </div>
+            {table([
+                head("File"), num("Size"), head("What it is"), head("SHA-256"),
+            ]).testid("snapshot-files").rows(rows)}
             <span class="hint">"From the command line, which compares every file with its checksum:"</span>
             <Snippet text=command />
         }

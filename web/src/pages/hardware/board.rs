@@ -1,21 +1,23 @@
 //! The leaderboard. More rows are loaded on demand.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use diode_api::{HardwareSummary, Kernels, Leaderboard};
+use diode_api::{
+    HardwareSummary, KernelResult, Kernels, Leaderboard, LeaderboardRow, LeaderboardSort, MAX_PICKED, Pick,
+    Picks, SortOrder,
+};
+use diode_core::Comparison;
+use diode_core::ids::ProblemId;
 use leptos::prelude::*;
 use leptos::task::spawn_local;
 use leptos_router::hooks::use_query_map;
 
-use super::columns::Columns;
-use super::filters::filter_parameters;
-use super::kernels::{self, asked_for, chosen};
-use super::picks::{self, PicksByProblem};
-use super::ranges::any_fault;
-use super::row::row;
-use super::verdict::verdict;
-use crate::components::{Empty, Loaded, due};
-use crate::query::link;
+use crate::components::{Explained, Loaded, RatioCell, due, empty};
+use crate::pages::hardware::filters::{
+    KERNELS, any_fault, asked_for, chosen, filter_parameters, other, shown, subject,
+};
+use crate::query::{History, link, parameter, use_set_parameters};
 use crate::remote::remote;
 use crate::{api, cache, format};
 
@@ -30,7 +32,7 @@ pub(super) fn Board(summary: Arc<HardwareSummary>) -> impl IntoView {
         Memo::new(move |_| {
             let value = |key: &'static str| (key, map.with(|map| map.get(key).unwrap_or_default()));
             let mut given = map.with(|map| filter_parameters(&summary, map));
-            given.push((kernels::KEY, asked_for(value(kernels::KEY).1)));
+            given.push((KERNELS, asked_for(value(KERNELS).1)));
             given.extend(["sort", "order"].map(value));
             link(&format!("/hardware/{slug}/leaderboard"), given)
         })
@@ -39,8 +41,7 @@ pub(super) fn Board(summary: Arc<HardwareSummary>) -> impl IntoView {
     let first = remote::<Leaderboard>(move || (!any_fault.get()).then(|| path.get()));
     let table = move || {
         if any_fault.get() {
-            return view! { <Empty heading="No problems to show">"Correct the sizes above first."</Empty> }
-                .into_any();
+            return empty("No problems to show", "Correct the sizes above first.");
         }
         let slug = slug.clone();
         let rows = move |first: Arc<Leaderboard>| {
@@ -85,8 +86,7 @@ fn Rows(
     with_picks: bool,
 ) -> impl IntoView {
     if first.items.is_empty() {
-        return view! { <Empty heading="No problem matches these filters">"Clear a filter to see more."</Empty> }
-            .into_any();
+        return empty("No problem matches these filters", "Clear a filter to see more.");
     }
     let total = first.total;
     let pages = cache::pages_from(&path, first);
@@ -96,7 +96,7 @@ fn Rows(
         let slug = slug.clone();
         move |page: &Leaderboard| {
             if let Some(picks) = picks {
-                picks::fetch(&slug, &page.items, picks);
+                fetch(&slug, &page.items, picks);
             }
         }
     };
@@ -164,4 +164,181 @@ fn Rows(
         </div>
     }
     .into_any()
+}
+
+/// `picks` is `None` if the hardware has no model.
+pub(super) fn row(
+    row: &LeaderboardRow,
+    slug: &str,
+    kernels: Kernels,
+    picks: Option<PicksByProblem>,
+) -> impl IntoView + use<> {
+    let parameters = [("hardware", slug.to_owned()), ("method", row.method.to_string())];
+    let href = link(&format!("/problems/{}", row.problem_id), parameters);
+    let dtype = row.problem.a_dtype.to_string();
+    let shown = shown(row, kernels);
+    // If the problem has a single contributor, there is no mark. Hardware with one contributor
+    // would have it in every row.
+    let is_alone =
+        row.unconfirmed && row.contributors > 1 && shown.is_some_and(|shown| shown.config == row.best);
+    let mark = is_alone.then(
+        || view! { " " <Explained text="unconfirmed" why="One contributor alone has timed this config" /> },
+    );
+    let ties = shown.filter(|shown| !shown.config.is_library()).map(|_| format::count(row.triton_ties));
+    let pick = picks.map(|picks| cell(row.problem_id.clone(), picks));
+    view! {
+        <tr>
+            <td><a href=href>{row.problem.dims()}</a></td>
+            <td class="roomy">{row.problem.op.to_string()}</td>
+            <td class="roomy">{dtype}</td>
+            <td class="mono">{format::or_dash(shown.map(|shown| format::config(&shown.config, &row.problem)))}{mark}</td>
+            <td class="num">{format::or_dash(shown.map(|shown| format::time(shown.us)))}</td>
+            <td class="num dim roomy">{format::or_dash(shown.and_then(spread))}</td>
+            <td class="num dim roomy">{format::or_dash(ties)}</td>
+            <td class="num">{format::or_dash(shown.and_then(|shown| shown.tflops).map(format::three_digits))}</td>
+            <td class="num">{format::or_dash(shown.and_then(|shown| shown.roofline_share).map(format::percent))}</td>
+            <td class="num">{format::or_dash(shown.and_then(|shown| shown.gain_over_defaults).map(format::factor))}</td>
+            <td class="num">{format::or_dash(other(row, kernels).map(|other| format::time(other.us)))}</td>
+            <RatioCell ratio=row.triton_over_library />
+            {pick}
+        </tr>
+    }
+}
+
+fn spread(shown: &KernelResult) -> Option<String> {
+    Some(format!("±{}", format::percent(shown.spread? / 2.0)))
+}
+
+/// The column by which the server sorts if a request names none.
+const DEFAULT: LeaderboardSort = LeaderboardSort::Tflops;
+
+#[component]
+pub(super) fn Columns(kernels: Kernels, with_picks: bool) -> impl IntoView {
+    let of = subject(kernels);
+    let (config, other) = match kernels {
+        Kernels::Triton => ("Best Triton config", "Library"),
+        Kernels::Library => ("Kernel", "Triton"),
+        Kernels::Everything => ("Best config", "Library"),
+    };
+    let other_subject = if kernels == Kernels::Library { "best Triton config" } else { "library kernel" };
+    let picks = with_picks.then(|| {
+        let why = "Best time of everything / measured time of the model's first pick. The model may have been trained on the problem";
+        view! { <th class="num"><Explained text="Pick" why /></th> }
+    });
+    view! {
+        <tr>
+            <Sortable text="M×N×K" by=LeaderboardSort::Flops why="Sorted by the number of operations".to_owned() />
+            <th class="roomy">"Op"</th>
+            <th class="roomy">"Dtype"</th>
+            <th>{config}</th>
+            <Sortable text="Time" by=LeaderboardSort::Time why=format!("Time of the {of}") number=true />
+            <th class="num roomy"><Explained text="Spread" why="Half the interquartile range of the repeats / time" /></th>
+            <th class="num roomy"><Explained text="Ties" why="Other Triton configs that are as fast to 1 %" /></th>
+            <Sortable text="TFLOP/s" by=LeaderboardSort::Tflops why=format!("Rate of the {of}") number=true />
+            <Sortable text="Roofline" by=LeaderboardSort::Roofline why=format!("Roofline time / time of the {of}") number=true />
+            <Sortable
+                text="÷ defaults"
+                by=LeaderboardSort::Gain
+                why=format!("Speed relative to Inductor's default configs: time of the best of them / time of the {of}")
+                number=true
+            />
+            <th class="num"><Explained text=other why=format!("Time of the {other_subject}") /></th>
+            <Sortable
+                text="Triton ÷ library"
+                by=LeaderboardSort::Ratio
+                why="Speed of the best Triton config relative to the library: library time / Triton time. The bar goes right where Triton is faster".to_owned()
+                number=true
+            />
+            {picks}
+        </tr>
+    }
+}
+
+/// The server's default order for a column: short times first, but high values of everything else.
+fn best_first(by: LeaderboardSort) -> SortOrder {
+    if by == LeaderboardSort::Time { SortOrder::Ascending } else { SortOrder::Descending }
+}
+
+/// The head of a column by which the leaderboard can be sorted.
+#[component]
+fn Sortable(
+    text: &'static str,
+    by: LeaderboardSort,
+    why: String,
+    #[prop(optional)] number: bool,
+) -> impl IntoView {
+    let (sort, order) = (parameter("sort"), parameter("order"));
+    let direction = Memo::new(move |_| {
+        let sorted = sort.with(|sort| if sort.is_empty() { by == DEFAULT } else { sort == by.as_str() });
+        sorted.then(|| order.get().parse().unwrap_or(best_first(by)))
+    });
+    let set = use_set_parameters();
+    let flip = move |_| {
+        let order = match direction.get_untracked() {
+            Some(SortOrder::Descending) => SortOrder::Ascending,
+            Some(SortOrder::Ascending) => SortOrder::Descending,
+            None => best_first(by),
+        };
+        set(&[("sort", by.to_string()), ("order", order.to_string())], History::Push);
+    };
+    let aria_sort = move || {
+        direction.get().map(|order| match order {
+            SortOrder::Descending => "descending",
+            SortOrder::Ascending => "ascending",
+        })
+    };
+    view! {
+        <th class:num=number aria-sort=aria_sort>
+            <button type="button" class="sort" on:click=flip>{text}</button>
+            <Explained text="?" why about=format!("What is {text}?") />
+        </th>
+    }
+}
+
+/// The picks that have arrived, by problem.
+pub(super) type PicksByProblem = RwSignal<HashMap<ProblemId, Pick>>;
+
+/// Fetches the picks for some rows. If no answer comes, their cells stay empty.
+pub(super) fn fetch(slug: &str, rows: &[LeaderboardRow], into: PicksByProblem) {
+    let Some(first) = rows.first() else { return };
+    for chunk in rows.chunks(MAX_PICKED) {
+        let problems: Vec<&str> = chunk.iter().map(|row| row.problem_id.as_str()).collect();
+        let parameters = [("method", first.method.to_string()), ("problems", problems.join(","))];
+        let path = link(&format!("/hardware/{slug}/picks"), parameters);
+        spawn_local(async move {
+            if let Ok(picks) = api::get::<Picks>(&path).await {
+                // The table may have left the page by now.
+                into.try_update(|known| {
+                    known.extend(picks.items.into_iter().map(|pick| (pick.problem_id.clone(), pick)));
+                });
+            }
+        });
+    }
+}
+
+/// The cell with the pick for one problem.
+pub(super) fn cell(problem: ProblemId, picks: PicksByProblem) -> impl IntoView {
+    let pick = Memo::new(move |_| picks.with(|picks| picks.get(&problem).cloned()));
+    let shown = move || {
+        let Some(Pick { config, share_of_best, .. }) = pick.get() else { return "–".into_any() };
+        let text = share_of_best.map_or_else(|| "not timed".to_owned(), format::percent);
+        view! { <Explained text why=format!("The model picks {}", config.label()) /> }.into_any()
+    };
+    view! { <td class="num" data-testid="pick">{shown}</td> }
+}
+
+/// `None` if the library was timed on no problem.
+pub(super) fn verdict(comparison: &Comparison) -> Option<impl IntoView + use<>> {
+    let Comparison { problems, wins, ties, ratio } = *comparison;
+    let speed = format!(
+        " The times of {} differ by 1 % at most. On the geometric mean Triton runs at {} the library's speed.",
+        format::count(ties),
+        format::factor(ratio?),
+    );
+    let wins = format!("Triton wins {} of {}", format::count(wins), format::counted(problems, "problem"));
+    Some(view! {
+        <p class="verdict" data-testid="verdict">
+            <strong>{wins}</strong> " where the library was timed, too." <span class="hint">{speed}</span>
+        </p>
+    })
 }

@@ -8,10 +8,10 @@ use leptos::prelude::*;
 use leptos_router::hooks::use_query_map;
 
 use super::filters::{Filter, any_of, filter_parameters};
-use super::ranges::any_fault;
 use crate::charts::{Column, Columns};
-use crate::components::{BarCell, Chips, Empty, Explained, Loaded, Snippet};
+use crate::components::{BarCell, Chips, Loaded, Snippet, empty, head, num, table, unnamed};
 use crate::format;
+use crate::pages::hardware::filters::any_fault;
 use crate::query::{History, link, parameter, use_set_parameters};
 use crate::remote::remote;
 
@@ -32,7 +32,7 @@ pub(super) fn ConfigBoard(summary: Arc<HardwareSummary>) -> impl IntoView {
     // A kernel is written for one operator, so the list is also for one operator.
     let usual = summary.ops.iter().find(|op| **op == Op::Mm).or(summary.ops.first());
     let usual_op = usual.map(ToString::to_string).unwrap_or_default();
-    let ops = summary.ops.iter().map(|op| (op.to_string(), op.to_string())).collect();
+    let ops = unnamed(&summary.ops);
     let (dtypes, default) = (any_of(&summary.dtypes), usual_op.clone());
     let (named_op, op) = (parameter(OP), usual_op.clone());
     let op =
@@ -48,12 +48,10 @@ pub(super) fn ConfigBoard(summary: Arc<HardwareSummary>) -> impl IntoView {
     });
     let board = move || {
         if !is_measured {
-            return view! { <Empty heading="Nothing has been measured yet">"There is nothing to choose configs by."</Empty> }
-                .into_any();
+            return empty("Nothing has been measured yet", "There is nothing to choose configs by.");
         }
         if any_fault.get() {
-            return view! { <Empty heading="No configs to show">"Correct the sizes above first."</Empty> }
-                .into_any();
+            return empty("No configs to show", "Correct the sizes above first.");
         }
         view! { <Loaded remote=cover height="40rem" children=move |cover| view! { <List cover op=op.get_untracked() /> } /> }
             .into_any()
@@ -78,8 +76,7 @@ pub(super) fn ConfigBoard(summary: Arc<HardwareSummary>) -> impl IntoView {
 fn List(cover: Arc<ConfigCover>, op: String) -> impl IntoView {
     let ConfigCover { problems, sampled, ref steps, .. } = *cover;
     if steps.is_empty() {
-        return view! { <Empty heading="No problem matches these filters">"Clear a filter to see more."</Empty> }
-            .into_any();
+        return empty("No problem matches these filters", "Clear a filter to see more.");
     }
     let sample = (sampled < problems).then(|| {
         format!(" Computed from {} of {}, an even sample.", format::count(sampled), format::count(problems))
@@ -94,21 +91,12 @@ fn List(cover: Arc<ConfigCover>, op: String) -> impl IntoView {
         />
         <p class="hint">"Columns: share of the problems covered. Marks: share of the best, geometric mean."</p>
         <Written cover=Arc::clone(&cover) />
-        <div class="table-box" tabindex="0">
-            <table>
-                <thead>
-                    <tr>
-                        <th class="num">"Configs"</th>
-                        <th>"Added"</th>
-                        <th class="roomy">"Template"</th>
-                        <th class="num"><Explained text="Covered" why="Share of the problems where one of the first configs is within 5 % of the best" /></th>
-                        <th class="num"><Explained text="Of best" why="Geometric mean of best time / best time among the first configs, over the problems where one of them was timed" /></th>
-                        <th class="num"><Explained text="Timed" why="Problems where one of the first configs was timed" /></th>
-                    </tr>
-                </thead>
-                <tbody>{rows}</tbody>
-            </table>
-        </div>
+        {table([
+            num("Configs"), head("Added"), head("Template").roomy(),
+            num("Covered").why("Share of the problems where one of the first configs is within 5 % of the best"),
+            num("Of best").why("Geometric mean of best time / best time among the first configs, over the problems where one of them was timed"),
+            num("Timed").why("Problems where one of the first configs was timed"),
+        ]).rows(rows)}
     }
     .into_any()
 }
@@ -185,7 +173,7 @@ fn Written(cover: Arc<ConfigCover>) -> impl IntoView {
         [1, 4, 8, 16, 32, goal, all].into_iter().filter(|size| *size <= all).collect();
     sizes.sort_unstable();
     sizes.dedup();
-    let choices = sizes.iter().map(|size| (size.to_string(), size.to_string())).collect();
+    let choices = unnamed(sizes);
     let number = Memo::new(move |_| {
         taken.with(|taken| taken.parse().ok().filter(|number| (1..=all).contains(number)).unwrap_or(goal))
     });

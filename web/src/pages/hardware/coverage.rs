@@ -8,7 +8,7 @@ use diode_api::{
 use diode_core::{DType, Op};
 use leptos::prelude::*;
 
-use crate::components::{BarCell, Empty, Loaded, Stat, Stats};
+use crate::components::{BarCell, Loaded, Stat, Stats, empty, head, num, table};
 use crate::format;
 use crate::query::{History, link, parameter, use_set_parameters};
 use crate::remote::remote;
@@ -53,22 +53,10 @@ fn parts(whole: &Coverage) -> impl IntoView + use<> {
     ];
     view! {
         <Stats stats />
-        <div class="table-box">
-            <table>
-                <thead>
-                    <tr>
-                        <th>"Op"</th>
-                        <th>"Dtype"</th>
-                        <th class="num">"Covered"</th>
-                        <th class="num">"Kinds"</th>
-                        <th class="num">"Holes"</th>
-                        <th class="num">"Problems"</th>
-                        <th>"Map"</th>
-                    </tr>
-                </thead>
-                <tbody>{whole.parts.iter().map(|part| view! { <Part part=part.clone() /> }).collect_view()}</tbody>
-            </table>
-        </div>
+        {table([
+            head("Op"), head("Dtype"), num("Covered"), num("Kinds"), num("Holes"), num("Problems"),
+            head("Map"),
+        ]).rows(whole.parts.iter().map(|part| view! { <Part part=part.clone() /> }).collect_view())}
     }
 }
 
@@ -107,23 +95,21 @@ fn shown() -> (Memo<Op>, Memo<DType>) {
 fn mapped(map: &CoverageMap) -> impl IntoView + use<> {
     let heading = format!("Map of {} {}", map.op, map.dtype);
     let cells = if map.cells.is_empty() {
-        view! { <Empty heading="The plan has nothing of this type">"Agents are asked for bfloat16, float16 and float32. Others are measured by people who need them."</Empty> }
-            .into_any()
+        empty(
+            "The plan has nothing of this type",
+            "Agents are asked for bfloat16, float16 and float32. Others are measured by people who need them.",
+        )
     } else {
         cells(&map.cells).into_any()
     };
     let rows = map.next.iter().map(next_row).collect_view();
     let next = if map.next.is_empty() {
-        view! { <Empty heading="Nothing is planned">"No kind has a problem left that a device can measure."</Empty> }
-            .into_any()
+        empty("Nothing is planned", "No kind has a problem left that a device can measure.")
     } else {
         view! {
-            <div class="table-box" tabindex="0">
-                <table>
-                    <thead><tr><th>"M×N×K"</th><th>"Op"</th><th class="roomy">"Dtype"</th><th>"Why"</th><th class="num roomy">"Expected"</th></tr></thead>
-                    <tbody>{rows}</tbody>
-                </table>
-            </div>
+            {table([
+                head("M×N×K"), head("Op"), head("Dtype").roomy(), head("Why"), num("Expected").roomy(),
+            ]).rows(rows)}
         }
         .into_any()
     };

@@ -1,17 +1,17 @@
 //! The leaderboard's filters. They are in the page's address, so every view has a link and the back button
 //! works.
 
+use std::fmt::Display;
 use std::sync::Arc;
 
-use diode_api::HardwareSummary;
-use diode_core::{Layout, Method};
+use diode_api::{HardwareSummary, KernelResult, Kernels, LeaderboardRow};
+use diode_core::{Field, Invalid, Layout, Method};
 use leptos::prelude::*;
 use leptos_router::params::ParamsMap;
 
-use super::ranges::Ranges;
-use crate::components::{Chips, Choice};
+use crate::components::{Chips, Choice, unnamed};
 use crate::format;
-use crate::pages::predict::plain;
+use crate::pages::predict::{plain, size};
 use crate::query::{History, parameter, use_set_parameters};
 
 /// The parameters of the filters, as the API names them.
@@ -60,9 +60,9 @@ pub(super) fn Filters(summary: Arc<HardwareSummary>) -> impl IntoView {
     }
 }
 
-pub(crate) fn any_of<T: ToString>(values: &[T]) -> Vec<Choice> {
+pub(crate) fn any_of<T: Display>(values: &[T]) -> Vec<Choice> {
     let any = (values.len() > 1).then(|| (String::new(), "any".to_owned()));
-    any.into_iter().chain(values.iter().map(|value| (value.to_string(), value.to_string()))).collect()
+    any.into_iter().chain(unnamed(values)).collect()
 }
 
 /// Chips for one parameter. No chips if there is only one choice.
@@ -81,4 +81,164 @@ pub(crate) fn Filter(
         Memo::new(move |_| Some(current.get()).filter(|v| !v.is_empty()).unwrap_or_else(|| default.clone()));
     let choose = move |value| set(&[(key, value)], History::Push);
     (choices.len() > 1).then(|| view! { <Chips label choices current=shown choose /> })
+}
+
+/// The parameter of the page's address.
+pub(super) const KERNELS: &str = "kernels";
+
+/// Triton's configs are the main subject of the board, so they come first.
+const DEFAULT_KERNELS: Kernels = Kernels::Triton;
+
+/// The kernels that the address names. Unknown values fall back to the default here, because the server
+/// refuses them.
+pub(super) fn chosen() -> Memo<Kernels> {
+    let text = parameter(KERNELS);
+    Memo::new(move |_| text.with(|text| text.parse().unwrap_or(DEFAULT_KERNELS)))
+}
+
+/// The value of the API's parameter for a value in the address.
+pub(super) fn asked_for(in_address: String) -> String {
+    if in_address.is_empty() { DEFAULT_KERNELS.to_string() } else { in_address }
+}
+
+#[component]
+pub(crate) fn KernelSwitch(
+    /// The choice that applies if the address names none.
+    #[prop(default = DEFAULT_KERNELS)]
+    usual: Kernels,
+) -> impl IntoView {
+    let set = use_set_parameters();
+    let choices = Kernels::ALL.iter().map(|kernels| (kernels.to_string(), kernels_name(*kernels).to_owned()));
+    let named = parameter(KERNELS);
+    let current =
+        Signal::derive(move || named.with(|text| text.parse::<Kernels>().unwrap_or(usual).to_string()));
+    let choose = move |value: String| {
+        let value = if value == usual.as_str() { String::new() } else { value };
+        set(&[(KERNELS, value)], History::Push);
+    };
+    view! { <Chips label="Show the best of" choices=choices.collect() current choose /> }
+}
+
+fn kernels_name(kernels: Kernels) -> &'static str {
+    match kernels {
+        Kernels::Triton => "Triton",
+        Kernels::Library => "library",
+        Kernels::Everything => "everything",
+    }
+}
+
+/// Words for the kernels whose times, rates and gains the board shows.
+pub(super) fn subject(kernels: Kernels) -> &'static str {
+    match kernels {
+        Kernels::Triton => "best Triton config",
+        Kernels::Library => "library kernel",
+        Kernels::Everything => "best of Triton and library",
+    }
+}
+
+/// The fastest of the chosen kernels for a row's problem.
+pub(super) fn shown(row: &LeaderboardRow, kernels: Kernels) -> Option<&KernelResult> {
+    let (triton, library) = (row.triton.as_ref(), row.library.as_ref());
+    match kernels {
+        Kernels::Triton => triton,
+        Kernels::Library => library,
+        Kernels::Everything => {
+            [triton, library].into_iter().flatten().find(|result| result.config == row.best)
+        }
+    }
+}
+
+/// The kernel to compare with: the library, or Triton's best if the board ranks the library.
+pub(super) fn other(row: &LeaderboardRow, kernels: Kernels) -> Option<&KernelResult> {
+    if kernels == Kernels::Library { row.triton.as_ref() } else { row.library.as_ref() }
+}
+
+/// Each size, with the parameters for its lower and upper bound.
+const RANGES: [(Field, &str, &str); 3] =
+    [(Field::M, "min_m", "max_m"), (Field::N, "min_n", "max_n"), (Field::K, "min_k", "max_k")];
+
+/// Whether the address has invalid bounds.
+pub(crate) fn any_fault() -> Memo<bool> {
+    let ranges = RANGES.map(|(field, low, high)| (field, parameter(low), parameter(high)));
+    Memo::new(move |_| {
+        ranges.iter().any(|&(field, low, high)| fault(field, &low.get(), &high.get()).is_some())
+    })
+}
+
+/// Fields for all bounds.
+#[component]
+pub(crate) fn Ranges() -> impl IntoView {
+    RANGES.map(|(field, low, high)| view! { <Range field low high /> }).collect_view()
+}
+
+/// The fields for both bounds of one size, and what is wrong with them.
+#[component]
+fn Range(field: Field, low: &'static str, high: &'static str) -> impl IntoView {
+    let name = field.as_str();
+    let (from, to) = (parameter(low), parameter(high));
+    let fault = Memo::new(move |_| fault(field, &from.get(), &to.get()));
+    let wrong = Signal::derive(move || fault.with(Option::is_some));
+    view! {
+        <div class="field" role="group" aria-label=name>
+            <span class="label">{name}</span>
+            <div class="range">
+                <Bound key=low placeholder="from" name wrong /> "–" <Bound key=high placeholder="to" name wrong />
+            </div>
+            {move || fault.get().map(|fault| view! { <p class="error-text" role="alert">{fault.to_string()}</p> })}
+        </div>
+    }
+}
+
+#[component]
+fn Bound(
+    key: &'static str,
+    placeholder: &'static str,
+    name: &'static str,
+    wrong: Signal<bool>,
+) -> impl IntoView {
+    let value = parameter(key);
+    let set = use_set_parameters();
+    view! {
+        <input
+            type="text"
+            inputmode="numeric"
+            placeholder=placeholder
+            aria-label=format!("{name} {placeholder}")
+            aria-invalid=move || if wrong.get() { "true" } else { "false" }
+            prop:value=move || value.get()
+            on:change=move |event| set(&[(key, plain(&event_target_value(&event)))], History::Push)
+        />
+    }
+}
+
+/// What is wrong with two bounds. Either bound may be empty.
+fn fault(field: Field, low: &str, high: &str) -> Option<Invalid> {
+    let bound = |text: &str| if text.is_empty() { Ok(None) } else { size(field, text).map(Some) };
+    match (bound(low), bound(high)) {
+        (Err(fault), _) | (_, Err(fault)) => Some(fault),
+        (Ok(Some(low)), Ok(Some(high))) if low > high => {
+            Some(Invalid::new(field, format_args!("{low} to {high}"), "the smaller size first"))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod ranges_tests {
+    use super::*;
+
+    #[test]
+    fn bounds_are_sizes_in_order() {
+        let said = |low, high| fault(Field::M, low, high).map(|fault| fault.to_string());
+        for (low, high) in [("", ""), ("1", ""), ("", "2147483648"), ("64", "64")] {
+            assert_eq!(said(low, high), None, "{low} {high}");
+        }
+        assert_eq!(said("64", "32").as_deref(), Some("M: got 64 to 32, expected the smaller size first"));
+        for (low, high) in [("0", ""), ("", "2147483649"), ("x", "1"), ("1.5", ""), ("-1", "")] {
+            assert!(
+                said(low, high).is_some_and(|said| said.contains("from 1 to 2147483648")),
+                "{low} {high}"
+            );
+        }
+    }
 }

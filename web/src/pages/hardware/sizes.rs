@@ -7,11 +7,10 @@ use diode_api::{HardwareSummary, SizeCell, SizeMap, SizeRange};
 use leptos::prelude::*;
 use leptos_router::hooks::use_query_map;
 
-use super::filters::filter_parameters;
-use super::ranges::any_fault;
 use crate::charts::Tone;
-use crate::components::{Chips, Choice, Empty, Explained, Loaded};
+use crate::components::{Chips, Choice, Explained, Loaded, empty, named};
 use crate::format;
+use crate::pages::hardware::filters::{Filter, any_fault, filter_parameters};
 use crate::query::{History, link, parameter, use_set_parameters};
 use crate::remote::remote;
 
@@ -40,16 +39,14 @@ pub(super) fn SizeBoard(summary: Arc<HardwareSummary>) -> impl IntoView {
         (!any_fault.get()).then(|| link(&format!("/hardware/{}/sizes", summary.hardware.slug), given))
     });
     let shown = parameter(KEY);
-    let set = use_set_parameters();
-    let choices = [("", "Triton ÷ library"), (TILES, "winning tile")];
-    let choices: Vec<Choice> = choices.map(|(value, name)| (value.to_owned(), name.to_owned())).into();
+    let choices = named(&[("", "Triton ÷ library"), (TILES, "winning tile")]);
     view! {
         <section class="section" aria-labelledby="board-title" data-testid="sizes">
             <h2 id="board-title">"By size"</h2>
             <p class="hint">
                 "Problems whose M and N lie within a factor of √2 of the same powers of two share a cell."
             </p>
-            <Chips label="Cells" choices current=shown choose=move |value| set(&[(KEY, value)], History::Push) />
+            <Filter label="Cells" key=KEY choices />
             <div class="section" class:busy=move || sizes.busy()>
                 <Loaded
                     remote=sizes
@@ -65,8 +62,7 @@ pub(super) fn SizeBoard(summary: Arc<HardwareSummary>) -> impl IntoView {
 fn Sizes(sizes: Arc<SizeMap>, shown: Memo<String>, problems_of: ProblemsOf) -> impl IntoView {
     let depths = depths(&sizes);
     if sizes.cells.is_empty() {
-        return view! { {depths} <Empty heading="No problems to show">"None is left by the filters."</Empty> }
-            .into_any();
+        return view! { {depths} {empty("No problems to show", "None is left by the filters.")} }.into_any();
     }
     let table = move || heat(&sizes.cells, shown.get() == TILES, &problems_of);
     view! { {depths} {table} }.into_any()

@@ -2,7 +2,9 @@
 
 use diode_core::{Bias, DType, Field, Layout, Op, Problem};
 use diode_ranking::Line;
+use serde_json::Value;
 
+use crate::pages::list::log;
 use crate::pages::predict::{Defaults, ShapeWords, size};
 
 /// Reads a shape per line, or CSV. Skips empty lines and lines that begin with `#`.
@@ -126,6 +128,40 @@ fn plain(cell: &str) -> &str {
     cell.trim().trim_matches('"')
 }
 
+/// Reads a list in any of these forms.
+pub(super) fn parse(text: &str, defaults: Defaults) -> Vec<Line> {
+    // Spreadsheets begin a file with a byte-order mark, which is no part of the first cell.
+    let text = text.trim_start_matches('\u{feff}');
+    // The log is tried first, because a log may begin like JSON: `[rank0]: AUTOTUNE mm(…)`.
+    log::read(text, defaults).or_else(|| read_recorded(text)).unwrap_or_else(|| shapes(text, defaults))
+}
+
+/// Reads a list. `None` if the text is no JSON. The line's number is the problem's place in the list.
+pub(super) fn read_recorded(text: &str) -> Option<Vec<Line>> {
+    if !text.trim_start().starts_with(['[', '{']) {
+        return None;
+    }
+    let problems = match serde_json::from_str(text) {
+        Ok(Value::Array(problems)) => problems,
+        Ok(_) => {
+            return Some(refused(
+                1,
+                "got a JSON object, expected the list that save_problems() writes".to_owned(),
+            ));
+        }
+        Err(error) => return Some(refused(error.line(), format!("this JSON cannot be read: {error}"))),
+    };
+    let lines = (1..).zip(problems).map(|(number, fields)| {
+        let problem = serde_json::from_value::<Problem>(fields).map_err(|error| error.to_string());
+        Line::new(number, problem)
+    });
+    Some(lines.collect())
+}
+
+fn refused(number: usize, why: String) -> Vec<Line> {
+    vec![Line::new(number, Err(why))]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -204,5 +240,66 @@ mod tests {
             "got no shape, expected M×N×K or B×M×N×K, such as 4096x4096x4096"
         );
         assert!(read("mm,bfloat16")[0].is_err());
+    }
+}
+
+#[cfg(test)]
+mod parse_tests {
+    use diode_core::{Bias, DType, Layout, Op};
+
+    use super::*;
+
+    #[test]
+    fn a_log_may_begin_like_json() {
+        let defaults =
+            Defaults { op: Op::Mm, dtype: DType::BFloat16, b_layout: Layout::Row, bias: Bias::Matrix };
+        let read = |text| parse(text, defaults).remove(0).problem.map(|problem| problem.canonical());
+        assert_eq!(
+            read("{\"num_choices\": 2}\n[rank0]: AUTOTUNE mm(64x32, 32x128)").as_deref(),
+            Ok("mm;b=1;m=64;n=128;k=32;in=bfloat16,bfloat16;out=bfloat16;layout=row,row;bias=none")
+        );
+        assert!(read("[{\"op\": \"mm\"}]").is_err());
+    }
+
+    #[test]
+    fn a_byte_order_mark_hides_no_head() {
+        let defaults =
+            Defaults { op: Op::Mm, dtype: DType::BFloat16, b_layout: Layout::Row, bias: Bias::Matrix };
+        let lines = parse("\u{feff}k,m,n\r\n1,2,3\r\n", defaults);
+        let problems: Vec<_> =
+            lines.into_iter().map(|line| line.problem.map(|problem| problem.dims())).collect();
+        assert_eq!(problems, [Ok("2×3×1".to_owned())]);
+    }
+}
+
+#[cfg(test)]
+mod recorded_tests {
+    use super::*;
+
+    #[test]
+    fn a_recording_is_read_problem_by_problem() {
+        let text = r#"[
+ {"a_dtype": "bfloat16", "op": "addmm", "b": 1, "m": 16, "n": 64, "k": 32, "b_dtype": "bfloat16",
+  "out_dtype": "float32", "a_layout": "row", "b_layout": "column", "bias": "vector"},
+ {"a_dtype": "bfloat16", "op": "mm", "b": 1, "m": 0, "n": 64, "k": 32, "b_dtype": "bfloat16",
+  "out_dtype": "bfloat16", "a_layout": "row", "b_layout": "row", "bias": "none"}
+]"#;
+        let lines = read_recorded(text).unwrap();
+        let [first, second] = lines.as_slice() else { panic!("{lines:?}") };
+        assert_eq!(
+            first.problem.as_ref().map(Problem::canonical).as_deref(),
+            Ok("addmm;b=1;m=16;n=64;k=32;in=bfloat16,bfloat16;out=float32;layout=row,column;bias=vector")
+        );
+        assert_eq!(second.number, 2);
+        assert_eq!(second.problem.as_ref().unwrap_err(), "M: got 0, expected a size from 1 to 2147483648");
+    }
+
+    #[test]
+    fn other_json_says_what_is_expected() {
+        assert_eq!(read_recorded("4096x4096x4096"), None);
+        assert!(read_recorded("{}").unwrap()[0].problem.as_ref().unwrap_err().contains("save_problems()"));
+        let cut = read_recorded("[\n {\"op\": \"mm\",").unwrap();
+        assert_eq!(cut[0].number, 2);
+        assert!(cut[0].problem.as_ref().unwrap_err().starts_with("this JSON cannot be read: "));
     }
 }

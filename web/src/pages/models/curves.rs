@@ -8,9 +8,9 @@ use leptos::prelude::*;
 
 use crate::api::Failure;
 use crate::charts::{self, Curve};
-use crate::components::{Empty, Loaded};
-use crate::remote::remote_file;
-use crate::{format, models};
+use crate::components::{Loaded, empty, head, num, table};
+use crate::format;
+use crate::remote::{remote_file, remote_model};
 
 /// The name of the phase in which the network of the model's file is trained.
 const FINAL: &str = "final";
@@ -44,7 +44,7 @@ pub(super) fn Curves(
 
 #[component]
 fn LossesInFile(id: ModelId) -> impl IntoView {
-    let model = models::model(move || Some(id.to_string()));
+    let model = remote_model(move || Some(id.to_string()));
     view! { <Loaded remote=model height="30rem" children=|model| of_file(&model) /> }
 }
 
@@ -61,7 +61,7 @@ fn of_file(model: &Model) -> AnyView {
 }
 
 fn nothing(why: &'static str) -> AnyView {
-    view! { <Empty heading="No training curve">{why}</Empty> }.into_any()
+    empty("No training curve", why)
 }
 
 /// Reads the epochs from the server-sent events of a job that has ended.
@@ -125,15 +125,7 @@ fn drawn(curves: &[Curve], hint: String) -> AnyView {
     view! {
         <p class="hint">{hint}</p>
         {charts::training(curves)}
-        <details>
-            <summary>"The same as a table"</summary>
-            <div class="table-box" tabindex="0">
-                <table data-testid="losses">
-                    <thead><tr><th>"Network"</th><th class="num">"Epoch"</th><th class="num">"Loss"</th></tr></thead>
-                    <tbody>{rows}</tbody>
-                </table>
-            </div>
-        </details>
+        {table([head("Network"), num("Epoch"), num("Loss")]).testid("losses").below_chart(rows)}
     }
     .into_any()
 }

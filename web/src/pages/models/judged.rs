@@ -9,14 +9,12 @@ use diode_model::Model;
 use diode_ranking::{Line, Row};
 use leptos::prelude::*;
 
-use super::each_problem::{EachProblem, problem_head, problem_row};
-use crate::charts::{self, JudgedProblem};
-use crate::components::{Empty, Explained, Loaded};
+use crate::charts::{self, Agreement};
+use crate::components::{Head, Loaded, empty, head, num, table};
 use crate::format;
-use crate::models;
 use crate::query::link;
-use crate::ranking::rank_in_turns;
-use crate::remote::{Load, remote_list};
+use crate::remote::{Load, remote_list, remote_model};
+use crate::scheduler::rank_in_slices;
 
 /// If there are more problems than this, an even sample of them is predicted.
 const MOST: usize = 600;
@@ -26,7 +24,7 @@ const WORST: usize = 10;
 #[component]
 pub(super) fn Judged(summary: ModelSummary) -> impl IntoView {
     let id = summary.id.to_string();
-    let model = models::model(move || Some(id.clone()));
+    let model = remote_model(move || Some(id.clone()));
     let slug = summary.hardware.to_string();
     let path = format!("/hardware/{slug}/problems");
     let points = remote_list::<ProblemPoint>(move || {
@@ -39,11 +37,7 @@ pub(super) fn Judged(summary: ModelSummary) -> impl IntoView {
         let slug = slug.clone();
         model.value().map(|file| view! { <Predicted model=Arc::clone(&file.model) points slug /> })
     };
-    let missing = || {
-        view! {
-            <Empty heading="Nothing to compare with">"Nothing was measured on this hardware."</Empty>
-        }
-    };
+    let missing = || empty("Nothing to compare with", "Nothing was measured on this hardware.");
     let waits = move || !matches!(model.get(), Load::Failed(_));
     view! {
         <section class="card" data-testid="judged">
@@ -51,7 +45,7 @@ pub(super) fn Judged(summary: ModelSummary) -> impl IntoView {
             {move || if waits() {
                 view! { <Loaded remote=points height="40rem" missing children=shown.clone() /> }.into_any()
             } else {
-                view! { <Empty heading="Nothing to compare with">"The model could not be loaded."</Empty> }.into_any()
+                empty("Nothing to compare with", "The model could not be loaded.")
             }}
         </section>
     }
@@ -80,13 +74,15 @@ fn Predicted(model: Arc<Model>, points: Arc<Vec<ProblemPoint>>, slug: String) ->
     // Only the sample is copied.
     let chosen: Arc<Vec<ProblemPoint>> = Arc::new(sample(comparable, MOST).into_iter().cloned().collect());
     if chosen.is_empty() {
-        return view! { <Empty heading="Nothing to compare with">"No problem of this hardware was measured by the model's method."</Empty> }
-            .into_any();
+        return empty(
+            "Nothing to compare with",
+            "No problem of this hardware was measured by the model's method.",
+        );
     }
     let lines = (1..).zip(chosen.iter());
     let lines = lines.map(|(number, point)| Line::new(number, Ok(point.problem.clone()))).collect();
     let rows = RwSignal::new(Vec::<Row>::new());
-    rank_in_turns(model, lines, false, Epilogue::None, move |more| {
+    rank_in_slices(model, lines, false, Epilogue::None, move |more| {
         rows.try_update(|rows| rows.extend(more)).is_some()
     });
     let total = chosen.len();
@@ -132,7 +128,7 @@ fn without_a_model(points: &[ProblemPoint]) -> Option<String> {
 
 /// One problem, with the group and the size class that it counts for.
 struct Judgement {
-    shown: JudgedProblem,
+    shown: Agreement,
     group: ProblemGroup,
     kind: String,
     size: &'static str,
@@ -161,7 +157,7 @@ fn judged(rows: &[Row], points: &[ProblemPoint], slug: &str) -> Vec<Judgement> {
         let problem = &point.problem;
         let size = SIZES.iter().find(|(bound, _)| problem.flops() < *bound).map_or("", |(_, name)| name);
         Some(Judgement {
-            shown: JudgedProblem {
+            shown: Agreement {
                 name: format!("{} {} {}", point.dims, problem.op, problem.a_dtype),
                 measured: point.triton_us?,
                 predicted,
@@ -204,27 +200,25 @@ fn Outcome(judged: Vec<Judgement>, known: usize, total: usize) -> impl IntoView 
     let said = format!(
         "{sample}Best Triton config of each. The model may have been trained on these problems; what it does on others stands above."
     );
-    let problems: Arc<Vec<JudgedProblem>> = Arc::new(judged.into_iter().map(|one| one.shown).collect());
+    let problems: Arc<Vec<Agreement>> = Arc::new(judged.into_iter().map(|one| one.shown).collect());
+    let chart = charts::of_problems(&problems);
+    // Few readers open the table of all problems, and hundreds of rows block a slow computer.
+    let is_open = RwSignal::new(false);
+    let all = move || is_open.get().then(|| problems.iter().map(problem_row).collect_view());
     view! {
         <p class="hint">{said}</p>
-        {charts::judged(Arc::clone(&problems))}
-        <EachProblem problems />
+        {chart}
+        <details on:toggle=move |_| is_open.set(true)>
+            <summary>"The same as a table"</summary>
+            {table(problem_heads()).boxed("table-box long").testid("each-problem").rows(all)}
+        </details>
         <div class="split even">
             <div class="section">
                 <h3>"Error by size and group"</h3>
-                <div class="table-box" tabindex="0">
-                    <table data-testid="errors">
-                        <thead>
-                            <tr>
-                                <th>"Problems"</th>
-                                <th class="num">"Count"</th>
-                                <th class="num"><Explained text="Factor" why="Geometric mean of predicted / measured time" /></th>
-                                <th class="num"><Explained text="Median error" why="Median of the factor between predicted and measured time, as a share" /></th>
-                            </tr>
-                        </thead>
-                        {bodies}
-                    </table>
-                </div>
+                {table([
+                    head("Problems"), num("Count"), num("Factor").why("Geometric mean of predicted / measured time"),
+                    num("Median error").why("Median of the factor between predicted and measured time, as a share"),
+                ]).testid("errors").bodies(bodies)}
             </div>
             <div class="section">
                 <h3>"Where it is most wrong"</h3>
@@ -232,12 +226,7 @@ fn Outcome(judged: Vec<Judgement>, known: usize, total: usize) -> impl IntoView 
                     "By the predicted time, among problems that it may have learnt, so it does no better on others. A "
                     "problem's own page predicts by a network that has not learnt it, where there is one."
                 </p>
-                <div class="table-box" tabindex="0">
-                    <table data-testid="worst">
-                        {problem_head()}
-                        <tbody>{worst}</tbody>
-                    </table>
-                </div>
+                {table(problem_heads()).testid("worst").rows(worst)}
             </div>
         </div>
     }
@@ -269,6 +258,22 @@ fn error_row(name: String, log_ratios: &[f64]) -> impl IntoView + use<> {
             <td class="num">{format::count(log_ratios.len() as u64)}</td>
             <td class="num">{format::factor(mean)}</td>
             <td class="num">{format::percent(median)}</td>
+        </tr>
+    }
+}
+
+fn problem_heads() -> [Head; 4] {
+    [head("Problem"), num("Measured"), num("Predicted"), num("Factor").why("Predicted / measured time")]
+}
+
+fn problem_row(problem: &Agreement) -> impl IntoView + use<> {
+    let Agreement { name, measured, predicted, href } = problem;
+    view! {
+        <tr>
+            <td><a href=href.clone()>{name.clone()}</a></td>
+            <td class="num">{format::time(*measured)}</td>
+            <td class="num">{format::time(*predicted)}</td>
+            <td class="num">{format::factor(predicted / measured)}</td>
         </tr>
     }
 }

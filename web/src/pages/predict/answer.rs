@@ -6,17 +6,16 @@ use diode_api::ModelSummary;
 use diode_core::hardware::{TooLarge, fits, roofline};
 use diode_core::{Epilogue, Micros, Problem, Tflops};
 use diode_model::epilogue::{Verdict, Weighed, uncounted};
-use diode_model::{Model, ModelError, RankedSpace, Ranker};
+use diode_model::{GroupConfidence, Model, ModelError, RankedSpace, Ranker};
 use diode_ranking::{followed, shortlist};
 use leptos::prelude::*;
 
-use super::address::{flags, shape_of};
-use super::confidence::Confidence;
-use super::fields::Fields;
-use crate::components::{BarCell, Empty, Explained, Later, Snippet};
+use crate::components::{Bar, BarCell, Deferred, Explained, Snippet, empty};
 use crate::format;
+use crate::pages::predict::fields::Fields;
+use crate::pages::predict::fields::{flags, shape_of};
 use crate::query::link;
-use crate::turns::put_off;
+use crate::scheduler::defer;
 
 /// The number of candidates that are shown.
 const TOP: usize = 10;
@@ -41,7 +40,7 @@ pub(super) fn Answer(fields: Fields, summary: ModelSummary, model: Arc<Model>) -
     });
     // The first ranking prepares the configs. On a slow computer this takes long, so it gets a turn of its
     // own.
-    put_off(move || {
+    defer(move || {
         let wanted = problem.try_get_untracked().flatten().zip(asked.try_get_untracked().flatten());
         let Some((problem, asked)) = wanted else { return };
         ranker.try_update_value(|ranker| {
@@ -51,8 +50,7 @@ pub(super) fn Answer(fields: Fields, summary: ModelSummary, model: Arc<Model>) -
     });
     let answer = move || {
         let Some((problem, asked)) = problem.get().zip(asked.get()) else {
-            return view! { <Empty heading="Nothing to rank yet">"Correct the shape first."</Empty> }
-                .into_any();
+            return empty("Nothing to rank yet", "Correct the shape first.");
         };
         if let Err(error) = fits(&model.metadata().hardware, &problem) {
             return too_large(&error).into_any();
@@ -61,7 +59,7 @@ pub(super) fn Answer(fields: Fields, summary: ModelSummary, model: Arc<Model>) -
     };
     view! {
         <div class="section">
-            <Later height="48rem">{answer.clone()}</Later>
+            <Deferred height="48rem">{answer.clone()}</Deferred>
         </div>
     }
 }
@@ -239,5 +237,28 @@ fn onward(problem: &Problem, summary: &ModelSummary, asked: Asked, rounds: bool)
             <a href=measured>"What was measured for this problem"</a>
             <a href=format!("/models/{}", summary.id)>"About this model"</a>
         </p>
+    }
+}
+
+/// Shows for how many of the group's unseen problems the best of k picks was within 5 % of the best config.
+#[component]
+pub(super) fn Confidence(known: GroupConfidence) -> impl IntoView {
+    let rows = known.within_5_percent.iter().map(|&(picks, share)| {
+        let picks = if picks == 1 { "only the first".to_owned() } else { format!("the first {picks}") };
+        view! { <span>{picks}</span> <Bar share /> <span>{format::percent(share)}</span> }
+    });
+    let hint = format!(
+        "share of {} unseen {} within 5 % of the best, the library's kernel among them, if you time",
+        format::count(known.problems),
+        known.group.in_words()
+    );
+    view! {
+        <section class="card" data-testid="within-5-percent">
+            <div class="card-head">
+                <h2>"How sure is that?"</h2>
+                <span class="hint">{hint}</span>
+            </div>
+            <div class="confidence">{rows.collect_view()}</div>
+        </section>
     }
 }

@@ -2,18 +2,19 @@
 
 use std::sync::Arc;
 
-use diode_api::ModelSummary;
-use diode_core::{Bias, DType, Epilogue, Field, Invalid, Layout, Op};
-use js_sys::Reflect;
+use diode_api::{ModelSummary, NearestProblem};
+use diode_core::{Bias, DType, Epilogue, Field, Invalid, Layout, Op, Problem, ProblemFields};
 use leptos::ev::Event;
 use leptos::prelude::*;
+use leptos_router::hooks::use_query_map;
 
-use super::examples::Examples;
-use super::fields::{DTYPES, Fields};
-use super::shape_words::ShapeWords;
-use super::sizes::{plain, whole};
-use crate::components::{Chips, Choice, Later, Select};
+use crate::components::{Choice, Deferred, Select, chips, is_pasted, named, nearest_path, select, unnamed};
 use crate::format;
+use crate::pages::predict::fields::SHAPE;
+use crate::pages::predict::fields::{DTYPES, Fields};
+use crate::pages::predict::shape_words::ShapeWords;
+use crate::pages::predict::shape_words::{plain, whole};
+use crate::remote::remote;
 
 /// The field for one size. The overview has it, too.
 #[component]
@@ -27,10 +28,8 @@ pub(crate) fn SizeField(
     let id = format!("size-{key}");
     let input = move |event: Event| {
         let text = event_target_value(&event);
-        // While the reader types, a shape may be incomplete. Only a pasted one is complete.
-        let pasted = Reflect::get(&event, &"inputType".into()).is_ok_and(|kind| kind == "insertFromPaste");
         match shape(&text) {
-            Some(shape) if pasted => take.run(shape),
+            Some(shape) if is_pasted(&event) => take.run(shape),
             _ => value.set(text),
         }
     };
@@ -89,21 +88,16 @@ pub(super) fn Form(
     };
     let current_model =
         move || choice.with(|c| c.as_ref().map(|model| model.id.to_string()).unwrap_or_default());
-    let own =
-        |values: Vec<String>| values.into_iter().map(|value| (value.clone(), value)).collect::<Vec<_>>();
     let dtypes = {
         // If the address names another type, the form offers it, too.
         let given = fields.dtype.get_untracked().parse::<DType>().ok();
         let extra = given.filter(|dtype| !DTYPES.contains(dtype));
-        own(DTYPES.into_iter().chain(extra).map(|dtype| dtype.to_string()).collect())
+        unnamed(DTYPES.into_iter().chain(extra))
     };
-    let ops = own(Op::ALL.iter().map(ToString::to_string).collect());
-    let layouts = own(Layout::ALL.iter().map(ToString::to_string).collect());
     let hardware = Signal::derive(move || match (is_there.get(), choice.get()) {
         (true, Ok(model)) => model.hardware.to_string(),
         _ => String::new(),
     });
-    let biases = own([Bias::Vector, Bias::Matrix].iter().map(ToString::to_string).collect());
     let is_op = move |has: fn(Op) -> bool| fields.op.with(|op| op.parse().is_ok_and(has));
     let (batched, biased) =
         (Memo::new(move |_| is_op(Op::is_batched)), Memo::new(move |_| is_op(Op::has_bias)));
@@ -119,43 +113,14 @@ pub(super) fn Form(
             <p class="error-text" id="problem-error" role="alert" class:hidden=move || refusal.with(Option::is_none)>
                 {move || refusal.get().map(|refusal| refusal.to_string())}
             </p>
-            <Chips label="Op" choices=ops current=fields.op choose=move |value| fields.op.set(value) />
+            {chips("Op", unnamed(Op::ALL), fields.op)}
             {move || batched.get().then(|| view! { <SizeField key="b" value=fields.b wrong=wrong(Field::B) take /> })}
-            {move || biased.get().then(|| view! {
-                <Chips
-                    label="Bias"
-                    choices=biases.clone()
-                    current=fields.bias
-                    choose=move |value| fields.bias.set(value)
-                />
-            })}
-            <Chips label="Dtype" choices=dtypes current=fields.dtype choose=move |value| fields.dtype.set(value) />
-            {move || is_float32.get().then(|| view! {
-                <Chips
-                    label="Float32 is computed"
-                    choices=float32()
-                    current=fields.tf32
-                    choose=move |value| fields.tf32.set(value)
-                />
-            })}
-            <Chips
-                label="Layout of A"
-                choices=layouts.clone()
-                current=fields.a_layout
-                choose=move |value| fields.a_layout.set(value)
-            />
-            <Chips
-                label="Layout of B"
-                choices=layouts
-                current=fields.b_layout
-                choose=move |value| fields.b_layout.set(value)
-            />
-            <Select
-                label="Epilogue"
-                choices=epilogues()
-                current=fields.epilogue
-                choose=move |value| fields.epilogue.set(value)
-            />
+            {move || biased.get().then(|| chips("Bias", unnamed([Bias::Vector, Bias::Matrix]), fields.bias))}
+            {chips("Dtype", dtypes, fields.dtype)}
+            {move || is_float32.get().then(|| chips("Float32 is computed", float32(), fields.tf32))}
+            {chips("Layout of A", unnamed(Layout::ALL), fields.a_layout)}
+            {chips("Layout of B", unnamed(Layout::ALL), fields.b_layout)}
+            {select("Epilogue", epilogues(), fields.epilogue)}
             <Select
                 label="Model"
                 placeholder="Choose a model"
@@ -163,14 +128,14 @@ pub(super) fn Form(
                 current=current_model
                 choose=choose_model
             />
-            <Later><Examples fields hardware /></Later>
+            <Deferred><Examples fields hardware /></Deferred>
         </form>
     }
 }
 
 /// Full float32 or TF32. In torch, `set_float32_matmul_precision` decides between them.
 pub(crate) fn float32() -> Vec<Choice> {
-    [("", "in full"), ("1", "as TF32")].map(|(value, text)| (value.to_owned(), text.to_owned())).into()
+    named(&[("", "in full"), ("1", "as TF32")])
 }
 
 /// The epilogues that may follow a multiplication.
@@ -192,4 +157,94 @@ pub(crate) fn epilogues() -> Vec<Choice> {
 pub(crate) fn model_choice(model: &ModelSummary) -> Choice {
     let problems = format::counted(model.training_problems, "problem");
     (model.id.to_string(), format!("{}, {problems}, {}", model.hardware, format::day(&model.created_at)))
+}
+
+/// Common shapes. The first is the form's default.
+const COMMON: [(&str, [u64; 3]); 5] = [
+    ("square", [4096, 4096, 4096]),
+    ("Llama 8B, MLP up", [2048, 14336, 4096]),
+    ("Llama 8B, MLP down", [2048, 4096, 14336]),
+    ("decode, 16 tokens", [16, 4096, 4096]),
+    ("small", [256, 512, 256]),
+];
+
+/// This many nearest problems are searched for one that differs from the form's defaults only in its sizes.
+const LOOKED_AT: u32 = 20;
+
+#[component]
+pub(super) fn Examples(
+    fields: Fields,
+    /// The slug of the model's hardware. Empty while there is no model.
+    #[prop(into)]
+    hardware: Signal<String>,
+) -> impl IntoView {
+    let names_a_shape =
+        use_query_map().with_untracked(|map| SHAPE.iter().any(|key| map.get(key.name).is_some()));
+    let found = COMMON.map(|(name, sizes)| (name, measured(hardware, sizes)));
+    let default = found[0].1;
+    let chosen = move || {
+        let Fields { op, b, m, n, k, dtype, a_layout, b_layout, .. } = fields;
+        [op, b, m, n, k, dtype, a_layout, b_layout].map(|signal| signal.get_untracked())
+    };
+    let first = chosen();
+    Effect::new(move |done: Option<bool>| {
+        let Some(problem) = default.get().filter(|_| done != Some(true)) else {
+            return done.unwrap_or(false);
+        };
+        if !names_a_shape && chosen() == first {
+            fill(fields, &problem);
+        }
+        true
+    });
+    let chips = found.map(|(name, problem)| {
+        move || {
+            problem.get().map(|problem| {
+                let dims = problem.dims();
+                view! {
+                    <button type="button" class="chip" data-shape=dims.clone() on:click=move |_| fill(fields, &problem)>
+                        {format!("{name} {dims}")}
+                    </button>
+                }
+            })
+        }
+    });
+    view! {
+        <div class="field" role="group" aria-label="Measured examples">
+            <span class="label">"Measured examples"</span>
+            <div class="chips">{chips.collect_view()}</div>
+        </div>
+    }
+}
+
+/// The measured problem nearest to a shape, once the server has answered.
+fn measured(hardware: Signal<String>, [m, n, k]: [u64; 3]) -> Memo<Option<Problem>> {
+    let common = Problem::new(ProblemFields::plain(Op::Mm, 1, m, n, k, DType::BFloat16)).ok();
+    let near = remote::<Vec<NearestProblem>>(move || {
+        let hardware = Some(hardware.get()).filter(|hardware| !hardware.is_empty())?;
+        Some(nearest_path(&hardware, common.as_ref()?, LOOKED_AT))
+    });
+    let usual = |near: &&NearestProblem| near.problem.op == Op::Mm && near.problem.a_layout == Layout::Row;
+    Memo::new(move |_| {
+        let near: Arc<Vec<NearestProblem>> = near.value()?;
+        near.iter().find(usual).map(|near| near.problem.clone())
+    })
+}
+
+fn fill(fields: Fields, problem: &Problem) {
+    let p = problem;
+    if p.op.has_bias() {
+        fields.bias.set(p.bias.to_string());
+    }
+    for (signal, value) in [
+        (fields.op, p.op.to_string()),
+        (fields.b, p.b.to_string()),
+        (fields.m, p.m.to_string()),
+        (fields.n, p.n.to_string()),
+        (fields.k, p.k.to_string()),
+        (fields.dtype, p.a_dtype.to_string()),
+        (fields.a_layout, p.a_layout.to_string()),
+        (fields.b_layout, p.b_layout.to_string()),
+    ] {
+        signal.set(value);
+    }
 }

@@ -11,7 +11,7 @@ use leptos::prelude::*;
 
 use crate::charts::{self, Agreement};
 use crate::format;
-use crate::turns::pass;
+use crate::scheduler::yield_to_browser;
 
 /// The predictions, or why there are none.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -111,17 +111,17 @@ pub(super) async fn predicted(
     }
 }
 
-/// Works in several turns, because each ranking takes long on a slow computer.
+/// Works in several slices, because each ranking takes long on a slow computer.
 async fn times(model: &Model, detail: &ProblemDetail) -> Result<Vec<Option<f64>>, ModelError> {
-    pass().await;
+    yield_to_browser().await;
     let configs = detail.configs.iter().map(|result| result.config);
     let tiled = configs.clone().filter(|config| config.tile().is_some()).collect();
     let ranked = rank(model, &detail.problem, &Space::List(tiled))?;
     let times: HashMap<Config, f64> = ranked.configs.iter().map(|(config, time)| (*config, time.0)).collect();
-    pass().await;
+    yield_to_browser().await;
     // A model predicts the library's time relative to the best config of the model's own space.
     let library = Ranker::new(model).shortlist(&detail.problem, &model.space())?.library.map(|time| time.0);
-    pass().await;
+    yield_to_browser().await;
     let time = |config| if config == Config::Library { library } else { times.get(&config).copied() };
     Ok(configs.map(time).collect())
 }
@@ -150,12 +150,13 @@ pub(super) fn chart(detail: &ProblemDetail, predictions: &Predictions) -> impl I
                 .enumerate()
                 .filter_map(|(rank, result)| {
                     let predicted = predictions.of(rank)?;
-                    Some(Agreement { label: result.config.label(), measured: result.us, predicted })
+                    let name = result.config.label();
+                    Some(Agreement { name, measured: result.us, predicted, href: String::new() })
                 })
                 .collect();
             // The ring marks the fastest config. If that config has no prediction, there is no ring.
             let ring = predictions.of(0).map(|_| 0);
-            (charts::agreement(agreements, ring).into_any(), origin_note(made).into_any())
+            (charts::of_configs(agreements, ring).into_any(), origin_note(made).into_any())
         }
     };
     view! {

@@ -9,7 +9,7 @@ use super::predictions::Predictions;
 use crate::components::{BarCell, Explained};
 use crate::format;
 use crate::query::{History, parameter, use_set_parameters};
-use crate::turns::put_off;
+use crate::scheduler::defer;
 
 /// The number of rows until the reader wants all. More rows would take a moment to lay out.
 const FIRST_ROWS: usize = 100;
@@ -97,7 +97,7 @@ fn some_rows(
     let shown = RwSignal::new((Vec::new(), Predictions::default()));
     Effect::new(move |_| {
         let wanted = (ranks.get(), predictions.get());
-        put_off(move || {
+        defer(move || {
             shown.try_set(wanted);
         });
     });

@@ -1,0 +1,110 @@
+//! Tables in boxes, which scroll if the window is too narrow, and lists of facts and tags.
+
+use leptos::prelude::*;
+
+use crate::components::Explained;
+
+/// The head of a column.
+pub(crate) struct Head {
+    text: String,
+    why: Option<String>,
+    class: String,
+}
+
+/// The head of a column of texts.
+pub(crate) fn head(text: impl Into<String>) -> Head {
+    Head { text: text.into(), why: None, class: String::new() }
+}
+
+/// The head of a column of numbers.
+pub(crate) fn num(text: impl Into<String>) -> Head {
+    head(text).class("num")
+}
+
+impl Head {
+    /// Adds an explanation, which is shown when the head is pressed.
+    pub(crate) fn why(self, why: impl Into<String>) -> Self {
+        Self { why: Some(why.into()), ..self }
+    }
+
+    /// Leaves the column out of narrow windows.
+    pub(crate) fn roomy(self) -> Self {
+        self.class("roomy")
+    }
+
+    pub(crate) fn class(mut self, class: &str) -> Self {
+        if !self.class.is_empty() {
+            self.class.push(' ');
+        }
+        self.class.push_str(class);
+        self
+    }
+
+    fn cell(self) -> impl IntoView {
+        let Self { text, why, class } = self;
+        let text = match why {
+            Some(why) => view! { <Explained text why /> }.into_any(),
+            None => text.into_any(),
+        };
+        view! { <th class=Some(class).filter(|class| !class.is_empty())>{text}</th> }
+    }
+}
+
+/// A table without its rows.
+pub(crate) struct Table {
+    heads: Vec<Head>,
+    boxed: &'static str,
+    testid: Option<&'static str>,
+}
+
+pub(crate) fn table(heads: impl Into<Vec<Head>>) -> Table {
+    Table { heads: heads.into(), boxed: "table-box", testid: None }
+}
+
+impl Table {
+    /// The class of the box around the table, in place of the usual one.
+    pub(crate) fn boxed(self, class: &'static str) -> Self {
+        Self { boxed: class, ..self }
+    }
+
+    /// The name by which tests find the table.
+    pub(crate) fn testid(self, name: &'static str) -> Self {
+        Self { testid: Some(name), ..self }
+    }
+
+    pub(crate) fn rows(self, rows: impl IntoView) -> AnyView {
+        let rows = rows.into_any();
+        self.bodies(view! { <tbody>{rows}</tbody> })
+    }
+
+    /// The whole table, whose rows are in groups.
+    pub(crate) fn bodies(self, bodies: impl IntoView) -> AnyView {
+        let heads = self.heads.into_iter().map(Head::cell).collect_view();
+        view! {
+            <div class=self.boxed tabindex="0">
+                <table data-testid=self.testid>
+                    <thead><tr>{heads}</tr></thead>
+                    {bodies.into_any()}
+                </table>
+            </div>
+        }
+        .into_any()
+    }
+
+    /// The table below a chart that shows the same.
+    pub(crate) fn below_chart(self, rows: impl IntoView) -> AnyView {
+        view! { <details><summary>"The same as a table"</summary>{self.rows(rows)}</details> }.into_any()
+    }
+}
+
+/// Facts with their names.
+pub(crate) fn facts(rows: impl IntoIterator<Item = (&'static str, String)>) -> AnyView {
+    let rows = rows.into_iter().map(|(name, value)| view! { <dt>{name}</dt><dd>{value}</dd> });
+    view! { <dl class="facts">{rows.collect_view()}</dl> }.into_any()
+}
+
+/// Short facts that need no names.
+pub(crate) fn tag_row(tags: impl IntoIterator<Item = String>) -> AnyView {
+    let tags = tags.into_iter().map(|tag| view! { <span class="tag">{tag}</span> });
+    view! { <div class="tags">{tags.collect_view()}</div> }.into_any()
+}
