@@ -1,6 +1,6 @@
 """Measures the same kernels' configs with Inductor and with diode, and compares.
 
-    python collector/scripts/compare_with_inductor.py --diode target/release/diode --kernels h200.pack
+    python lab/timing/compare_with_inductor.py --diode target/release/diode --kernels h200.pack
 
 needs torch 2.11 and a GPU. For each problem, diode times the whole space. About a
 hundred configs, the best of that ranking and others evenly over the rest of it, are

@@ -2,7 +2,7 @@
 
     diode convert first.msgpack.zst first.csv --lossy
     diode convert second.msgpack.zst second.csv --lossy
-    python collector/scripts/compare_collections.py first.csv second.csv
+    python lab/timing/compare_collections.py first.csv second.csv
 
 Near-best configs are those that either collection timed within 5 % of its best. Where
 the best configs of the two collections differ, that is a tie if in each collection the

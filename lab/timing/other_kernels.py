@@ -1,6 +1,6 @@
 """What Inductor's other kernels add to the best of the plain tile kernel and cuBLAS.
 
-    python collector/scripts/other_kernels.py --diode target/release/diode \\
+    python lab/timing/other_kernels.py --diode target/release/diode \\
         --timings trained_models/matmul/nvidia-h100/data/validation/h100-mm-bf16-nn.msgpack.zst
 
 needs torch 2.11, Triton 3.6 and a Hopper GPU. The timings name the problems (mm, bf16, row-major) and the best plain
@@ -91,7 +91,7 @@ def add_parts(parts, C, SIZE, SPLITS: tl.constexpr, BLOCK: tl.constexpr):
 
 def plain_kernel():
     """The kernel that packs hold, from its own file."""
-    path = pathlib.Path(__file__).parent.parent / "kernels" / "matmul.py"
+    path = pathlib.Path(__file__).parents[2] / "collector" / "kernels" / "matmul.py"
     spec = importlib.util.spec_from_file_location("matmul", path)
     if spec is None or spec.loader is None:
         raise SystemExit(f"{path} cannot be loaded; expected the kernels of the packs")

@@ -1,8 +1,8 @@
 """How long Inductor's kernels take, which know their sizes, beside those of packs, which do not.
 
-    python collector/scripts/known_sizes.py build FOLDER --diode DIODE --model MODEL
-    python collector/scripts/known_sizes.py measure FOLDER --diode DIODE
-    python collector/scripts/known_sizes.py report FOLDER
+    python lab/timing/known_sizes.py build FOLDER --diode DIODE --model MODEL
+    python lab/timing/known_sizes.py measure FOLDER --diode DIODE
+    python lab/timing/known_sizes.py report FOLDER
 
 `build` needs Triton (as `diode kernels build` does) and no GPU: for each kind of problem it takes the tiles that the model
 ranks first, and compiles them for all sizes and for the exact sizes of each problem. `measure` times both on a GPU.

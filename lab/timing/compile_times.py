@@ -1,6 +1,6 @@
 """How long `ptxas` takes for kernels whose sizes are part of their code, as in Inductor's kernels.
 
-    python collector/scripts/compile_times.py --seconds 600 > times.csv
+    python lab/timing/compile_times.py --seconds 600 > times.csv
 
 needs Triton, and no GPU. Each line is a linear layer or an `mm` with random tile, K and type, and the seconds of processor time
 that `ptxas` took. fp32 is rounded to TF32. If K is short enough, `ptxas` unrolls the loop over K, which takes long for kernels
@@ -17,7 +17,7 @@ import tempfile
 import time
 
 os.environ["TRITON_DISABLE_LINE_INFO"] = "1"
-sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "kernels"))
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "collector" / "kernels"))
 
 import triton
 from triton.backends.nvidia.compiler import CUDABackend

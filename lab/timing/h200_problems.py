@@ -1,6 +1,6 @@
 """Draws the problems of the H200 dataset, as lists for `diode collect --problems`.
 
-    python collector/scripts/h200_problems.py --shapeset operation_shapeset.json --known data.json --out FOLDER
+    python lab/timing/h200_problems.py --shapeset operation_shapeset.json --known data.json --out FOLDER
 
 Four kinds in about equal parts: sizes from log-normal distributions, prefill and
 decode of transformers, shapes of real models (from an operation shape set), and
