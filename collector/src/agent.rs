@@ -1,7 +1,7 @@
 //! An agent: devices that measure what a server asks for, until they are told to stop.
 //!
 //! Each device has a [`Worker`], a loop that measures in the same way as collections. A result is on disk in
-//! the [`outbox`] before it is sent. It leaves the outbox once the server has acknowledged it.
+//! the outbox before it is sent. It leaves the outbox once the server has acknowledged it.
 
 mod ability;
 mod home;
@@ -24,36 +24,26 @@ use diode_core::ids::LeaseId;
 
 use crate::agent::ability::ConfigChooser;
 use crate::agent::home::{DeviceState, Outbox};
-use crate::agent::service::{Identity, Trouble, patiently};
+use crate::agent::service::{Identity, patiently};
 use crate::collect::add_libraries;
 use crate::collect::collection::dataset_of;
 use crate::devices::{Meter, Outcome};
 use crate::failure::one_line;
+use crate::interrupt::Interrupt;
 use crate::output::{count, log};
+use crate::server::Trouble;
 
 pub(crate) use crate::agent::ability::{Allowed, ability, ability_with, gpu_bytes};
 pub(crate) use crate::agent::home::{Health, Home};
-pub(crate) use crate::agent::kernels::{Kernels, Places};
-pub(crate) use crate::agent::limits::{Limits, Stop};
+pub(crate) use crate::agent::kernels::Kernels;
+pub(crate) use crate::agent::limits::Limits;
 pub(crate) use crate::agent::service::Service;
 
 /// One device that measures what the server asks for.
 pub(crate) struct Worker<'a> {
-    service: &'a Service,
-    stop: &'a Stop,
-    health: &'a Health,
-    limits: &'a Limits,
-    meter: Box<dyn Meter>,
-    hardware: Hardware,
+    shared: Shared<'a>,
+    device: Device,
     configs: ConfigChooser,
-    provenance: Provenance,
-    /// Whether the vendor's library is there, so that its kernel is timed too.
-    library: bool,
-    registration: Registration,
-    kernels: Option<&'a Kernels>,
-    server_packs: bool,
-    /// The packs that the device launches kernels from.
-    packs: Vec<PathBuf>,
     outbox: Arc<Outbox>,
     tally: Tally,
     /// How long the last problem took. Zero once the device has rested for it.
@@ -68,7 +58,7 @@ pub(crate) struct Worker<'a> {
 #[derive(Clone, Copy)]
 pub(crate) struct Shared<'a> {
     pub(crate) service: &'a Service,
-    pub(crate) stop: &'a Stop,
+    pub(crate) interrupt: &'a Interrupt,
     pub(crate) health: &'a Health,
     pub(crate) limits: &'a Limits,
     /// `None` if the devices need no kernels.
@@ -92,37 +82,25 @@ pub(crate) struct Tally {
 }
 
 /// A worker's device and what is known of it.
-pub(crate) struct DeviceFacts {
+pub(crate) struct Device {
     pub(crate) meter: Box<dyn Meter>,
     pub(crate) hardware: Hardware,
     pub(crate) provenance: Provenance,
+    /// Whether the vendor's library is there, so that its kernel is timed too.
     pub(crate) library: bool,
     pub(crate) registration: Registration,
-    /// The packs that the device was started with.
+    /// The packs that the device launches kernels from.
     pub(crate) packs: Vec<PathBuf>,
 }
 
 impl<'a> Worker<'a> {
-    pub(crate) fn new(shared: Shared<'a>, device: DeviceFacts, outbox: &Path) -> anyhow::Result<Self> {
-        let DeviceFacts { meter, hardware, provenance, library, registration, packs } = device;
-        let Shared { service, stop, health, limits, kernels, server_packs } = shared;
-        limits.check(meter.surroundings())?;
-        let outbox = Arc::new(Outbox::open(outbox)?);
+    pub(crate) fn new(shared: Shared<'a>, device: Device, outbox: &Path) -> anyhow::Result<Self> {
+        shared.limits.check(device.meter.surroundings())?;
         Ok(Self {
-            service,
-            stop,
-            health,
-            limits,
-            meter,
-            configs: ConfigChooser::new(hardware.clone()),
-            hardware,
-            provenance,
-            library,
-            registration,
-            kernels,
-            server_packs,
-            packs,
-            outbox,
+            shared,
+            configs: ConfigChooser::new(device.hardware.clone()),
+            device,
+            outbox: Arc::new(Outbox::open(outbox)?),
             tally: Tally::default(),
             worked: Duration::ZERO,
             gives_back: false,
@@ -133,60 +111,55 @@ impl<'a> Worker<'a> {
     /// Works until the agent is to stop, or with `once` until one lease has ended. Each lease is to take about
     /// `seconds`.
     pub(crate) fn run(&mut self, seconds: f64, once: bool) -> anyhow::Result<Tally> {
-        log::on_device(&self.registration.name);
+        log::on_device(&self.device.registration.name);
         let Some(mut agent) = self.register()? else { return Ok(self.tally()) };
         self.say_what_it_is();
-        let seconds = self.limits.work_within(seconds);
-        while !self.stop.requested() {
+        let seconds = self.shared.limits.work_within(seconds);
+        while !self.shared.interrupt.requested() {
             // Results that an earlier process measured, or that could not be sent before.
-            if self.outbox.len() > 0 {
-                self.note("sending results");
-                if !self.send_patiently(&mut agent)? {
-                    break;
-                }
+            if self.outbox.len() > 0 && !self.send_patiently(&mut agent)? {
+                break;
             }
             if !self.wait_until_allowed()? {
                 break;
             }
-            if self.has_other_kernels()? {
-                match self.register()? {
-                    Some(known) => agent = known,
-                    None => break,
-                }
+            if self.has_other_kernels()? && !self.register_again(&mut agent)? {
+                break;
             }
             self.note("asking for work");
-            let Some(answer) = patiently(self.stop, || self.service.lease(&agent, seconds)) else { break };
-            match answer {
-                Ok(answer) => match answer.lease {
-                    Some(lease) => {
-                        match self.work_on(&agent, lease) {
-                            Err(error) if !once => self.take_again_after(error)?,
-                            ended => ended?,
-                        }
-                        self.tally.leases += 1;
-                        if once {
-                            break;
-                        }
-                        self.wait_for_kernels();
+            let ask = || self.shared.service.lease(&agent, seconds);
+            let answer = match patiently(self.shared.interrupt, ask) {
+                None => break,
+                Some(Err(Trouble::Unknown(_))) => match self.register_again(&mut agent)? {
+                    true => continue,
+                    false => break,
+                },
+                Some(answered) => answered?,
+            };
+            match answer.lease {
+                Some(lease) => {
+                    match self.work_on(&agent, lease) {
+                        Err(error) if !once => self.take_again_after(error)?,
+                        ended => ended?,
                     }
-                    None if once => {
-                        say!("the server has no work for this device");
+                    self.tally.leases += 1;
+                    if once {
                         break;
                     }
-                    None => {
-                        self.note("waiting for work");
-                        self.stop.sleep(Duration::from_secs(answer.ask_again.max(1)));
-                    }
-                },
-                Err(Trouble::Unknown) => match self.register()? {
-                    Some(known) => agent = known,
-                    None => break,
-                },
-                Err(trouble) => return Err(trouble.into()),
+                    self.wait_for_kernels();
+                }
+                None if once => {
+                    say!("the server has no work for this device");
+                    break;
+                }
+                None => {
+                    self.note("waiting for work");
+                    self.shared.interrupt.sleep(Duration::from_secs(answer.ask_again.max(1)));
+                }
             }
         }
         // Tries once more to send the results that are left, but does not wait for a server that is away.
-        let sent = self.outbox.send(self.service, &agent)?;
+        let sent = self.outbox.send(self.shared.service, &agent)?;
         if let Err(Trouble::Fatal(error)) = sent {
             return Err(error);
         }
@@ -211,51 +184,60 @@ impl<'a> Worker<'a> {
         let (kernel_seconds, measuring_seconds) = (kernels.as_secs_f64(), measuring.as_secs_f64());
         let unsent = self.outbox.len();
         let device = DeviceState { doing, measured, unsent, kernel_seconds, measuring_seconds };
-        self.health.note(&self.registration.name, device);
+        self.shared.health.note(&self.device.registration.name, device);
     }
 
     /// `None` if the agent is to stop before the server answers.
     fn register(&self) -> anyhow::Result<Option<Identity>> {
         self.note("registering");
-        match patiently(self.stop, || self.service.register(&self.registration)) {
+        match patiently(self.shared.interrupt, || self.shared.service.register(&self.device.registration)) {
             None => Ok(None),
             Some(Ok(agent)) => Ok(Some(agent)),
-            Some(Err(Trouble::Unknown)) => {
+            Some(Err(Trouble::Unknown(_))) => {
                 bail!("the server knows no agents; it is older than this program, or no Diode server")
             }
             Some(Err(trouble)) => Err(trouble.into()),
         }
     }
 
+    /// Registers with a server that does not know the agent as it is now. `false` if the agent is to stop before the
+    /// server answers.
+    fn register_again(&self, agent: &mut Identity) -> anyhow::Result<bool> {
+        let known = self.register()?;
+        let is_known = known.is_some();
+        if let Some(known) = known {
+            *agent = known;
+        }
+        Ok(is_known)
+    }
+
     /// Sends the waiting results. `false` if the agent is to stop before that is done.
     fn send_patiently(&self, agent: &mut Identity) -> anyhow::Result<bool> {
+        self.note("sending results");
         loop {
-            let (outbox, mut failed) = (&self.outbox, None);
-            let sent = patiently(self.stop, || match outbox.send(self.service, agent) {
-                Ok(answered) => answered,
-                Err(error) => {
+            let mut failed = None;
+            let sent = patiently(self.shared.interrupt, || {
+                let sent = self.outbox.send(self.shared.service, agent);
+                sent.unwrap_or_else(|error| {
                     failed = Some(error);
                     Ok(())
-                }
+                })
             });
             if let Some(error) = failed {
                 return Err(error);
             }
             match sent {
                 None => return Ok(false),
-                Some(Ok(())) => return Ok(true),
-                Some(Err(Trouble::Unknown)) => match self.register()? {
-                    Some(known) => *agent = known,
-                    None => return Ok(false),
-                },
-                Some(Err(trouble)) => return Err(trouble.into()),
+                Some(Err(Trouble::Unknown(_))) if self.register_again(agent)? => {}
+                Some(Err(Trouble::Unknown(_))) => return Ok(false),
+                Some(sent) => return Ok(sent.map(|()| true)?),
             }
         }
     }
 
     /// Measures the problems of a lease, and gives back the problems that it did not measure.
     fn work_on(&mut self, agent: &Identity, lease: Lease) -> anyhow::Result<()> {
-        let (service, lost, before) = (self.service, AtomicBool::new(false), self.tally);
+        let (service, lost, before) = (self.shared.service, AtomicBool::new(false), self.tally);
         self.gives_back = false;
         let (began, expected) = (Instant::now(), lease.work.iter().map(|work| work.seconds).sum::<f64>());
         tell!(
@@ -267,7 +249,8 @@ impl<'a> Worker<'a> {
         );
         let measured = thread::scope(|scope| {
             let renewal = Renewal::start(scope, (service, agent, &lease.id), lease.expires_in, &lost);
-            let sending = Sending::start(scope, (service, agent), &self.outbox, &self.registration.name);
+            let sending =
+                Sending::start(scope, (service, agent), &self.outbox, &self.device.registration.name);
             let refused = self.measure_all(&lease, &renewal, &sending);
             sending.finish().and(refused)
         });
@@ -276,15 +259,16 @@ impl<'a> Worker<'a> {
             // The device has failed. The lease goes back all the same.
             Err(error) => (Vec::new(), Some(error)),
         };
-        if self.outbox.len() == 0 || self.stop.requested() || self.gives_back || failure.is_some() {
+        if self.outbox.len() == 0 || self.shared.interrupt.requested() || self.gives_back || failure.is_some()
+        {
             // The results have arrived, or can be sent after the lease has ended. If all problems are done, the
             // server has ended the lease already and this request changes nothing.
-            match self.service.end(agent, &lease.id, refused) {
+            match self.shared.service.end(agent, &lease.id, refused) {
                 Err(Trouble::Away(error, _)) => {
                     tell!(Warning, {}, "the lease could not be given back: {error:#}");
                 }
                 Err(Trouble::Fatal(error)) => return Err(error),
-                Ok(_) | Err(Trouble::Ended | Trouble::Unknown | Trouble::Refused(_)) => {}
+                Ok(_) | Err(Trouble::Ended(_) | Trouble::Unknown(_) | Trouble::Refused(_)) => {}
             }
         }
         let (measured, refused) =
@@ -312,7 +296,11 @@ impl<'a> Worker<'a> {
             return Ok(refused);
         }
         for work in &lease.work {
-            if self.stop.requested() || renewal.is_lost() || sending.has_failed() || !self.may_go_on() {
+            if self.shared.interrupt.requested()
+                || renewal.is_lost()
+                || sending.has_failed()
+                || !self.may_go_on()
+            {
                 break;
             }
             self.note("measuring");
@@ -323,7 +311,7 @@ impl<'a> Worker<'a> {
             if let Some((reason, reach)) = refusal {
                 let problem = format!("{} {}", work.problem.op, work.problem.dims());
                 tell!(Warning, { "problem": problem, "reason": reason }, "cannot measure {problem}: {reason}");
-                if let (Reach::Agent, Some(kernels)) = (reach, self.kernels) {
+                if let (Reach::Agent, Some(kernels)) = (reach, self.shared.kernels) {
                     kernels.note_lack();
                 }
                 refused.push(RefusedWork { problem: work.problem.id(), reason, reach });
@@ -341,11 +329,12 @@ impl<'a> Worker<'a> {
             Ok(configs) => configs,
             Err(reason) => return Ok(Some((reason.to_string(), Reach::Hardware))),
         };
-        if self.library {
+        if self.device.library {
             add_libraries(&mut configs, &work.problem);
         }
         let began = Instant::now();
-        let outcome = self.meter.measure(&work.problem, &configs, &|| self.stop.insisted())?;
+        let outcome =
+            self.device.meter.measure(&work.problem, &configs, &|| self.shared.interrupt.insisted())?;
         self.tally.measuring += began.elapsed();
         match outcome {
             Outcome::Measured { measured, .. } if measured.timed.is_empty() && measured.failed.is_empty() => {
@@ -353,8 +342,8 @@ impl<'a> Worker<'a> {
             }
             Outcome::Measured { measured, quality } => {
                 self.tally.kernels += Duration::from_nanos(quality.busy_ns);
-                let method = self.meter.method();
-                let (hardware, provenance) = (self.hardware.clone(), self.provenance.clone());
+                let method = self.device.meter.method();
+                let (hardware, provenance) = (self.device.hardware.clone(), self.device.provenance.clone());
                 let result = dataset_of((hardware, provenance), work.problem.clone(), method, measured)?;
                 self.outbox.add(&lease.id, result)?;
                 self.tally.measured += 1;
@@ -390,7 +379,7 @@ impl<'a> Renewal<'a> {
         scope.spawn(move || {
             while ended.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
                 // If the server is away, the lease goes on. What is measured meanwhile is sent later.
-                if let Err(Trouble::Ended | Trouble::Unknown) = service.renew(agent, lease) {
+                if let Err(Trouble::Ended(_) | Trouble::Unknown(_)) = service.renew(agent, lease) {
                     lost.store(true, Ordering::Relaxed);
                     return;
                 }
@@ -459,7 +448,7 @@ fn send_all(
         while news.try_recv().is_ok() {}
         match outbox.send(service, agent)? {
             // If the server is away, the result is sent with the next one.
-            Ok(()) | Err(Trouble::Away(..) | Trouble::Unknown | Trouble::Ended) => {}
+            Ok(()) | Err(Trouble::Away(..) | Trouble::Unknown(_) | Trouble::Ended(_)) => {}
             Err(trouble) => return Err(trouble.into()),
         }
     }

@@ -24,8 +24,27 @@ pub(crate) struct Cli {
     command: Command,
 }
 
-#[derive(Debug, Subcommand)]
-enum Command {
+/// Declares the commands that do their work without a look at the command line.
+macro_rules! commands {
+    ($($(#[$hidden:meta])? $name:ident($command:path),)*) => {
+        #[derive(Debug, Subcommand)]
+        enum Command {
+            $($(#[$hidden])? $name($command),)*
+            Completions(commands::completions::Completions),
+        }
+
+        impl Cli {
+            pub(crate) fn run(self) -> anyhow::Result<()> {
+                match self.command {
+                    $(Command::$name(command) => command.run(),)*
+                    Command::Completions(completions) => completions.run(&command()),
+                }
+            }
+        }
+    };
+}
+
+commands! {
     Detect(commands::detect::Detect),
     Kernels(commands::kernels::Kernels),
     Shapes(commands::shapes::Shapes),
@@ -49,7 +68,6 @@ enum Command {
     ValidateModel(predecessor::validate_model::ValidateModel),
     ValidateMaxAutotune(predecessor::validate_max_autotune::ValidateMaxAutotune),
     Predict(commands::predict::Predict),
-    Completions(commands::completions::Completions),
     #[command(hide = true)]
     MeasureWorker(commands::measure::MeasureCpu),
     #[command(hide = true)]
@@ -127,37 +145,6 @@ impl Cli {
             say!("note: {note}");
         }
         Ok(cli)
-    }
-
-    pub(crate) fn run(self) -> anyhow::Result<()> {
-        match self.command {
-            Command::Detect(command) => command.run(),
-            Command::Kernels(command) => command.run(),
-            Command::Shapes(command) => command.run(),
-            Command::Collect(command) => command.run(),
-            Command::CollectShapeset(command) => command.run(),
-            Command::CreateValidation(command) => command.run(),
-            Command::CollectAndTrain(command) => command.run(),
-            Command::Agent(command) => command.run(),
-            Command::Want(command) => command.run(),
-            Command::Login(command) => command.run(),
-            Command::Logout(command) => command.run(),
-            Command::Upload(command) => command.run(),
-            Command::Datasets(command) => command.run(),
-            Command::Models(command) => command.run(),
-            Command::Convert(command) => command.run(),
-            Command::ConvertJsonToMsgpack(command) => command.run(),
-            Command::Stats(command) => command.run(),
-            Command::Table(command) => command.run(),
-            Command::Train(command) => command.run(),
-            Command::Evaluate(command) => command.run(),
-            Command::ValidateModel(command) => command.run(),
-            Command::ValidateMaxAutotune(command) => command.run(),
-            Command::Predict(command) => command.run(),
-            Command::Completions(completions) => completions.run(&command()),
-            Command::MeasureWorker(command) => command.run(),
-            Command::MeasureGpu(command) => command.run(),
-        }
     }
 }
 

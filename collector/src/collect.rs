@@ -14,10 +14,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use diode_core::hardware::{Hardware, roofline};
+use diode_core::hardware::Hardware;
 use diode_core::space::{Space, SpaceName};
 use diode_core::stats::upper_median;
-use diode_core::{Config, Dataset, Method, Problem, Solution, Tflops};
+use diode_core::{Config, Method, Problem};
 use diode_model::AnyModel;
 
 use crate::collect::bench::DeviceArgs;
@@ -27,12 +27,12 @@ use crate::devices::{Meter, Outcome};
 use crate::input::arguments::{SpaceArg, at_least_one};
 use crate::input::models::read_model;
 use crate::interrupt::Interrupt;
-use crate::kernels::{Wanted, find};
+use crate::kernels::{WantedKernels, find_packs};
 use crate::output::log::Progress;
 use crate::output::{count, rate};
 use crate::predecessor::datasets::told_apart;
 use crate::server::PackServerArgs;
-use crate::statistics::{library_ratio, spreads_within_5_percent};
+use crate::statistics::{BestTime, Library, library_ratio, spreads_within_5_percent};
 
 /// What a collection measures with, and where it writes to.
 pub(crate) struct Collecting {
@@ -63,9 +63,9 @@ impl Collecting {
         let mut bench = devices.bench(seed, interrupt)?;
         if let Some(gpu) = bench.gpu.as_ref().filter(|gpu| gpu.packs.is_empty()) {
             let hardware = bench.hardware.clone();
-            let configs = |problem: &Problem| choice.of(&hardware, problem);
-            let wanted = Wanted { arch: &gpu.arch, problems, configs: &configs };
-            let packs = find(&wanted, &pack_server, interrupt)?;
+            let configs = |problem: &Problem| choice.configs(&hardware, problem);
+            let wanted = WantedKernels { arch: &gpu.arch, problems, configs: &configs };
+            let packs = find_packs(&wanted, &pack_server, interrupt)?;
             for meter in &mut bench.meters {
                 bench.provenance.node = meter.use_packs(&packs, &|| interrupt.requested())?;
             }
@@ -76,7 +76,7 @@ impl Collecting {
         say!("{} with {} on {}", count(problems.len(), "problem"), configs.in_words(), hardware.name);
         choice.mention_other_hardware(&hardware)?;
         let configs_of = |problem: &Problem| {
-            let mut configs = choice.of(&hardware, problem)?;
+            let mut configs = choice.configs(&hardware, problem)?;
             if bench.library {
                 add_libraries(&mut configs, problem);
             }
@@ -177,7 +177,7 @@ impl ConfigChoice {
     }
 
     /// The configs to time on a problem, apart from the library kernel.
-    fn of(&self, hardware: &Hardware, problem: &Problem) -> anyhow::Result<Vec<Config>> {
+    fn configs(&self, hardware: &Hardware, problem: &Problem) -> anyhow::Result<Vec<Config>> {
         let Some(model) = &self.model else { return Ok(self.space.configs(hardware, problem)?) };
         let mut configs = match &self.space {
             Space::Named(_) => Space::Named(SpaceName::Default).configs(hardware, problem)?,
@@ -190,7 +190,7 @@ impl ConfigChoice {
     }
 }
 
-/// What is to be measured, and when to stop.
+/// Measures problems on devices side by side. Each device takes the next problem when it is free.
 struct Runner<'a> {
     pub(crate) problems: &'a [Problem],
     /// The configs to time on a problem.
@@ -373,12 +373,14 @@ fn print_summary(collection: &Collection, tally: &Tally) {
             .iter()
             .flat_map(|chunk| chunk.dataset.solutions.iter().map(move |s| (&chunk.dataset, s)))
     };
-    if let Some(best) =
-        solutions().filter_map(|(dataset, solution)| Fastest::of(dataset, solution)).max_by(Fastest::order)
-    {
+    let best = solutions()
+        .filter_map(|(dataset, solution)| Some((solution, BestTime::from_solution(dataset, solution)?)));
+    if let Some((solution, best)) = best.max_by(|(_, a), (_, b)| a.tflops.total_cmp(&b.tflops)) {
+        let problem = &solution.problem;
         let share =
             best.roofline_share.map_or(String::new(), |s| format!(", {:.0} % of its roofline", s * 100.0));
-        say!("best: {} on {}{share}", rate(best.tflops), best.problem);
+        let (op, dims, dtype) = (problem.op, problem.dims(), problem.a_dtype);
+        say!("best: {} on {op} {dims} {dtype}{share}", rate(best.tflops));
     }
     let mut spreads: Vec<f64> =
         solutions().flat_map(|(_, solution)| spreads_within_5_percent(solution)).collect();
@@ -390,12 +392,10 @@ fn print_summary(collection: &Collection, tally: &Tally) {
     }
     let duels: Vec<f64> =
         solutions().filter_map(|(dataset, solution)| library_ratio(dataset, solution)).collect();
-    if !duels.is_empty() {
-        let wins = duels.iter().filter(|&&ratio| ratio < 1.0).count();
-        let mean = (duels.iter().map(|ratio| ratio.ln()).sum::<f64>() / duels.len() as f64).exp();
+    if let Some(Library { problems, library_wins, time_ratio }) = Library::from_ratios(&duels) {
         say!(
-            "the library is faster than the best Triton config on {wins} of {}, and takes {mean:.2} times as long on average",
-            count(duels.len(), "problem")
+            "the library is faster than the best Triton config on {library_wins} of {}, and takes {time_ratio:.2} times as long on average",
+            count(problems, "problem")
         );
     }
     if collection.problems() == 0 {
@@ -404,31 +404,5 @@ fn print_summary(collection: &Collection, tally: &Tally) {
     for chunk in collection.chunks() {
         let (problems, timings) = (chunk.dataset.solutions.len(), chunk.dataset.timings());
         say!("{}: {}, {}", chunk.path.display(), count(problems, "problem"), count(timings, "timing"));
-    }
-}
-
-/// A problem and the rate of its fastest config.
-struct Fastest {
-    problem: String,
-    tflops: f64,
-    roofline_share: Option<f64>,
-}
-
-impl Fastest {
-    fn of(dataset: &Dataset, solution: &Solution) -> Option<Self> {
-        let row = solution.times.fastest()?;
-        let time = solution.times.nanos(row).micros();
-        let problem = &solution.problem;
-        let tf32 = dataset.configs.get(solution.configs[row]).rounds_to_tf32();
-        let facts = dataset.hardware.facts.as_ref();
-        Some(Self {
-            problem: format!("{} {} {}", problem.op, problem.dims(), problem.a_dtype),
-            tflops: Tflops::from_work(problem.flops(), time).0,
-            roofline_share: facts.and_then(|f| roofline(f, problem, tf32)).map(|least| least.0 / time.0),
-        })
-    }
-
-    fn order(a: &Self, b: &Self) -> std::cmp::Ordering {
-        a.tflops.total_cmp(&b.tflops)
     }
 }

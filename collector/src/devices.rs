@@ -6,7 +6,7 @@
 
 pub(crate) mod cpu;
 pub(crate) mod gpu;
-mod measuring_process;
+pub(crate) mod measuring_process;
 pub(crate) mod simulated;
 
 use std::collections::BTreeMap;
@@ -15,6 +15,7 @@ use std::path::PathBuf;
 use anyhow::bail;
 use diode_core::stats::integer_quantile;
 use diode_core::{Config, FailureReason, Method, Problem};
+use serde::{Deserialize, Serialize};
 
 /// One device, with a measuring process of its own.
 pub(crate) trait Meter: Send {
@@ -79,13 +80,14 @@ pub(crate) enum Outcome {
 }
 
 /// How well the device could measure a problem.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Quality {
     /// Whether the best configs had to be measured again and still disagreed the last time.
     pub(crate) disturbed: bool,
-    /// Nanoseconds that the GPU spent in kernels (`busy_ns`), and that measuring took in all
-    /// (`wall_ns`).
+    /// Nanoseconds that the GPU spent in kernels. These are the timed kernels, and kernels that flush its
+    /// cache, make the inputs and compare results.
     pub(crate) busy_ns: u64,
+    /// Nanoseconds from the request to the last result.
     pub(crate) wall_ns: u64,
     /// How often a launch may have come too late and kept the GPU waiting. Such a launch is timed
     /// again, a few times at most.

@@ -181,7 +181,7 @@ pub(crate) struct Contender {
 }
 
 impl Contender {
-    pub(crate) fn of(
+    pub(crate) fn judge(
         path: &Path,
         model: &AnyModel,
         set: &TrainingSet,
@@ -262,7 +262,7 @@ pub(crate) struct Worst {
 }
 
 impl Worst {
-    pub(crate) fn of(row: &ProblemRow) -> Self {
+    pub(crate) fn from_row(row: &ProblemRow) -> Self {
         Self {
             problem: row.problem.clone(),
             kind: row.kind,

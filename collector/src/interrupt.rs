@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -51,6 +52,16 @@ impl Interrupt {
         requested
     }
 
+    /// Sleeps for this time, or until a request to stop is made if that is sooner.
+    pub(crate) fn sleep(&self, time: Duration) {
+        /// How often a sleep looks for a request.
+        const STEP: Duration = Duration::from_millis(100);
+        let until = Instant::now() + time;
+        while !self.requested() && Instant::now() < until {
+            thread::sleep(STEP.min(until.saturating_duration_since(Instant::now())));
+        }
+    }
+
     /// Whether a second request was made, or the first is too long ago. The problem in hand is to
     /// be dropped.
     pub(crate) fn insisted(&self) -> bool {
@@ -63,6 +74,13 @@ impl Interrupt {
 mod tests {
     use super::*;
 
+    /// Waits for the clock to go on.
+    fn until_insisted(interrupt: &Interrupt) {
+        while !interrupt.insisted() {
+            thread::yield_now();
+        }
+    }
+
     #[test]
     fn an_interrupt_requests_when_its_time_is_over() {
         let interrupt = Interrupt::default();
@@ -70,8 +88,7 @@ mod tests {
         assert!(!interrupt.after(Some(Duration::from_secs(100))).requested());
         let over = interrupt.after(Some(Duration::ZERO)).with_grace(Duration::ZERO);
         assert!(over.requested());
-        std::thread::sleep(Duration::from_millis(1));
-        assert!(over.insisted());
+        until_insisted(&over);
     }
 
     #[test]
@@ -83,8 +100,7 @@ mod tests {
         interrupt.requests.fetch_add(1, Ordering::Relaxed);
         assert!(patient.requested() && !patient.insisted() && !interrupt.insisted());
         assert!(hasty.requested());
-        std::thread::sleep(Duration::from_millis(1));
-        assert!(hasty.insisted());
+        until_insisted(&hasty);
         interrupt.requests.fetch_add(1, Ordering::Relaxed);
         assert!(patient.insisted());
     }

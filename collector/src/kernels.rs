@@ -8,7 +8,7 @@ pub(crate) mod support;
 pub(crate) mod variant;
 
 pub(crate) use build::{Build, Summary, build, build_here};
-pub(crate) use packs::{NoPack, PackCache, Wanted, find, packs, pull};
+pub(crate) use packs::{PackCache, WantedKernels, find_packs, packs, pull};
 pub(crate) use plan::{Held, Plan, hardware_of, held};
 pub(crate) use variant::{problems_of, tile_of};
 

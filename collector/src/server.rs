@@ -13,9 +13,12 @@ use anyhow::{Context, bail};
 use clap::Args;
 
 use crate::failure::Usage;
+use crate::output::files;
 
-pub(crate) use crate::server::client::{Answer, Client, judge, refusal, retry_after, send, wait_for};
-pub(crate) use crate::server::download::Download;
+pub(crate) use crate::server::client::{
+    Answer, Answered, Client, Trouble, document, judge, refusal, send, successful, wait_for,
+};
+pub(crate) use crate::server::download::{Arriving, Download};
 pub(crate) use crate::server::terms::{Consent, TermsArgs, terms_of};
 
 /// Which server, and how to reach it.
@@ -134,9 +137,8 @@ type Tokens = BTreeMap<String, String>;
 impl TokenFile {
     /// The user's file. `None` if the system names no folder for a user's settings.
     pub(crate) fn find() -> Option<Self> {
-        let given = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        let base = given("XDG_CONFIG_HOME").or_else(|| given("HOME").map(|home| home.join(".config")));
-        base.map(|base| Self(base.join("diode").join("tokens.json")))
+        let base = files::user_folder("XDG_CONFIG_HOME", ".config")?;
+        Some(Self(base.join("diode").join("tokens.json")))
     }
 
     /// The user's file, for commands that need it.

@@ -30,10 +30,10 @@ struct Fastest {
 
 impl Report {
     /// The report on datasets that were read in these formats, with the `top` fastest problems.
-    pub(crate) fn of(format: String, datasets: &[Dataset], top: usize) -> Self {
+    pub(crate) fn new(format: String, datasets: &[Dataset], top: usize) -> Self {
         let mut fastest: Vec<Fastest> = datasets
             .iter()
-            .flat_map(|dataset| dataset.solutions.iter().filter_map(|s| Fastest::of(dataset, s)))
+            .flat_map(|dataset| dataset.solutions.iter().filter_map(|s| Fastest::from_solution(dataset, s)))
             .collect();
         fastest.sort_by(|a, b| b.tflops.total_cmp(&a.tflops));
         fastest.truncate(top);
@@ -41,21 +41,63 @@ impl Report {
     }
 
     pub(crate) fn in_words(&self) -> String {
-        report(self)
+        let groups: Vec<Vec<String>> = self.groups.iter().map(group).collect();
+        let rows: Vec<Vec<String>> = self.fastest.iter().map(fastest).collect();
+        let header = [
+            "hardware",
+            "op",
+            "dtype",
+            "method",
+            "problems",
+            "timings",
+            "failures",
+            "best rate",
+            "of roofline",
+            "noise",
+        ];
+        let summary = output::table(&header, &groups, 4);
+        let details: String = self.groups.iter().map(details).collect();
+        let mut text = format!("Format: {}\n\n{summary}{details}", self.format);
+        if !rows.is_empty() {
+            let header = ["hardware", "op", "dtype", "best config", "M×N×K", "time", "rate"];
+            text.push('\n');
+            text.push_str(&output::table(&header, &rows, 4));
+        }
+        text
     }
 }
 
 impl Fastest {
     /// `None` if every config of the problem failed.
-    fn of(dataset: &Dataset, solution: &Solution) -> Option<Self> {
+    fn from_solution(dataset: &Dataset, solution: &Solution) -> Option<Self> {
+        let BestTime { config, time_us, tflops, .. } = BestTime::from_solution(dataset, solution)?;
+        let (hardware, problem) = (dataset.hardware.slug.to_string(), solution.problem.clone());
+        Some(Self { hardware, problem, config, time_us, tflops })
+    }
+}
+
+/// The best time of a problem.
+pub(crate) struct BestTime {
+    config: Config,
+    time_us: f64,
+    pub(crate) tflops: f64,
+    /// The roofline's time / the time. `None` if the hardware's peaks are not known.
+    pub(crate) roofline_share: Option<f64>,
+}
+
+impl BestTime {
+    /// `None` if every config of the problem failed.
+    pub(crate) fn from_solution(dataset: &Dataset, solution: &Solution) -> Option<Self> {
         let row = solution.times.fastest()?;
         let time = solution.times.nanos(row).micros();
+        let config = *dataset.configs.get(solution.configs[row]);
+        let (facts, problem) = (dataset.hardware.facts.as_ref(), &solution.problem);
+        let least = facts.and_then(|facts| roofline(facts, problem, config.rounds_to_tf32()));
         Some(Self {
-            hardware: dataset.hardware.slug.to_string(),
-            problem: solution.problem.clone(),
-            config: *dataset.configs.get(solution.configs[row]),
+            config,
             time_us: time.0,
-            tflops: Tflops::from_work(solution.problem.flops(), time).0,
+            tflops: Tflops::from_work(problem.flops(), time).0,
+            roofline_share: least.map(|least| least.0 / time.0),
         })
     }
 }
@@ -83,12 +125,24 @@ struct SolutionGroup {
 
 /// The library compared with the best Triton config of each problem.
 #[derive(Serialize)]
-struct Library {
+pub(crate) struct Library {
     /// Problems with both times.
     pub(crate) problems: usize,
     pub(crate) library_wins: usize,
     /// The geometric mean of the library's time / the best Triton time.
     pub(crate) time_ratio: f64,
+}
+
+impl Library {
+    /// `None` if there are no ratios. See [`library_ratio`].
+    pub(crate) fn from_ratios(ratios: &[f64]) -> Option<Self> {
+        let logarithms: f64 = ratios.iter().map(|ratio| ratio.ln()).sum();
+        (!ratios.is_empty()).then(|| Self {
+            problems: ratios.len(),
+            library_wins: ratios.iter().filter(|&&ratio| ratio < 1.0).count(),
+            time_ratio: (logarithms / ratios.len() as f64).exp(),
+        })
+    }
 }
 
 /// The counts of a group so far.
@@ -125,13 +179,10 @@ impl Tally {
         for failure in &solution.failures {
             *self.reasons.entry(failure.reason).or_default() += 1;
         }
-        if let Some(row) = solution.times.fastest() {
-            let time = solution.times.nanos(row).micros();
-            raise(&mut self.best_tflops, Tflops::from_work(solution.problem.flops(), time).0);
-            let tf32 = dataset.configs.get(solution.configs[row]).rounds_to_tf32();
-            let facts = dataset.hardware.facts.as_ref();
-            if let Some(bound) = facts.and_then(|facts| roofline(facts, &solution.problem, tf32)) {
-                raise(&mut self.best_share, bound.0 / time.0);
+        if let Some(best) = BestTime::from_solution(dataset, solution) {
+            raise(&mut self.best_tflops, best.tflops);
+            if let Some(share) = best.roofline_share {
+                raise(&mut self.best_share, share);
             }
         }
         self.spreads.extend(spreads_within_5_percent(solution));
@@ -151,22 +202,13 @@ impl Tally {
             best_tflops: self.best_tflops,
             best_roofline_share: self.best_share,
             noise: upper_median(&mut self.spreads),
-            library: library(&self.library_ratios),
+            library: Library::from_ratios(&self.library_ratios),
         }
     }
 }
 
 fn raise(best: &mut Option<f64>, value: f64) {
     *best = Some(best.map_or(value, |best| best.max(value)));
-}
-
-fn library(ratios: &[f64]) -> Option<Library> {
-    let logarithms: f64 = ratios.iter().map(|ratio| ratio.ln()).sum();
-    (!ratios.is_empty()).then(|| Library {
-        problems: ratios.len(),
-        library_wins: ratios.iter().filter(|&&ratio| ratio < 1.0).count(),
-        time_ratio: (logarithms / ratios.len() as f64).exp(),
-    })
 }
 
 /// A config within this factor of its problem's best counts as near-best.
@@ -199,32 +241,6 @@ pub(crate) fn library_ratio(dataset: &Dataset, solution: &Solution) -> Option<f6
     let library = Config::library(config.rounds(&solution.problem));
     let (_, time) = rows().find(|(config, _)| **config == library)?;
     Some(time / best)
-}
-
-fn report(report: &Report) -> String {
-    let groups: Vec<Vec<String>> = report.groups.iter().map(group).collect();
-    let rows: Vec<Vec<String>> = report.fastest.iter().map(fastest).collect();
-    let header = [
-        "hardware",
-        "op",
-        "dtype",
-        "method",
-        "problems",
-        "timings",
-        "failures",
-        "best rate",
-        "of roofline",
-        "noise",
-    ];
-    let summary = output::table(&header, &groups, 4);
-    let details: String = report.groups.iter().map(details).collect();
-    let mut text = format!("Format: {}\n\n{summary}{details}", report.format);
-    if !rows.is_empty() {
-        let header = ["hardware", "op", "dtype", "best config", "M×N×K", "time", "rate"];
-        text.push('\n');
-        text.push_str(&output::table(&header, &rows, 4));
-    }
-    text
 }
 
 fn group(g: &SolutionGroup) -> Vec<String> {

@@ -1,3 +1,5 @@
+//! What a device can measure, and which configs it times on a problem.
+
 use std::collections::HashSet;
 
 use diode_api::{Ability, Breadth, LeasedProblem};
@@ -70,7 +72,7 @@ pub(crate) struct Allowed {
 
 impl Allowed {
     /// The variants of a pack that these lists allow.
-    pub(super) fn of(&self, held: Vec<Held>) -> Vec<Held> {
+    pub(super) fn keep(&self, held: Vec<Held>) -> Vec<Held> {
         let admits = |Held { variant, .. }: &Held| {
             (self.ops.is_empty() || self.ops.contains(&variant.op()))
                 && (self.dtypes.is_empty() || self.dtypes.contains(&variant.dtype))

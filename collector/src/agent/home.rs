@@ -1,3 +1,5 @@
+//! What an agent keeps on disk: its key, the results that the server does not have yet, and a file for supervisors.
+
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
 use std::io::ErrorKind;
@@ -12,9 +14,11 @@ use diode_core::ids::{Digest, LeaseId};
 use diode_formats::Format;
 use serde::Serialize;
 
-use crate::agent::service::{Answered, Identity, Service, Trouble};
+use crate::agent::service::{Identity, Service};
 use crate::collect::journal::Journal;
 use crate::failure::Usage;
+use crate::output::files::user_folder;
+use crate::server::{Answered, Trouble};
 
 /// The folder for what outlives an agent's process: the key that identifies it, and its unsent results.
 pub(crate) struct Home {
@@ -48,9 +52,7 @@ impl Home {
 }
 
 fn usual() -> anyhow::Result<PathBuf> {
-    let given = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let base = given("XDG_STATE_HOME").or_else(|| given("HOME").map(|home| home.join(".local/state")));
-    let base = base.ok_or_else(|| {
+    let base = user_folder("XDG_STATE_HOME", ".local/state").ok_or_else(|| {
         Usage::new(
             "neither XDG_STATE_HOME nor HOME is set; say with --home where the agent may keep its results",
         )
@@ -132,7 +134,7 @@ impl Outbox {
             let mut answer = service.deliver(agent, lease.as_ref().unwrap_or(&unknown), &bytes);
             // If this device took the lease before it signed in, the server now knows it as another agent.
             // The lease still belongs to the old one.
-            if matches!(answer, Err(Trouble::Ended)) {
+            if matches!(answer, Err(Trouble::Ended(_))) {
                 answer = service.deliver(agent, &unknown, &bytes);
             }
             match answer {

@@ -1,3 +1,5 @@
+//! The packs that an agent's devices launch kernels from: named ones, the server's, or one that it builds.
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,13 +13,13 @@ use diode_formats::pack::Pack;
 
 use crate::agent::Worker;
 use crate::agent::ability::{Allowed, ConfigChooser, ability_with};
-use crate::agent::limits::Stop;
-use crate::agent::service::{Answered, Service, Trouble, patiently};
+use crate::agent::service::{Service, patiently};
 use crate::failure::Interrupted;
 use crate::interrupt::Interrupt;
 use crate::kernels::variant::{Variant, tile_of};
 use crate::kernels::{Held, PackCache, build_here, held};
 use crate::output::count;
+use crate::server::{Answered, Trouble};
 
 /// How often packs are listed again, to find newly published ones.
 const LIST_EVERY: Duration = Duration::from_secs(3600);
@@ -40,15 +42,6 @@ struct Known {
     lacking: bool,
 }
 
-/// Where an agent may look for kernels if the user named no packs.
-#[derive(Clone, Copy)]
-pub(crate) struct Places<'a> {
-    /// `None` if packs of the server may not run.
-    pub(crate) service: Option<&'a Service>,
-    pub(crate) stop: &'a Stop,
-    pub(crate) interrupt: &'a Interrupt,
-}
-
 impl Kernels {
     /// The kernels of packs that the user named.
     pub(crate) fn given(arch: &str, packs: &[PathBuf], allowed: Allowed) -> anyhow::Result<Self> {
@@ -64,24 +57,23 @@ impl Kernels {
     }
 
     /// The kernels of the server's packs and of packs built on this node. If there are none, a pack is
-    /// built now. `None` if the agent is to stop before the pack is built.
-    pub(crate) fn found(arch: &str, allowed: Allowed, places: Places<'_>) -> anyhow::Result<Option<Self>> {
+    /// built now. `None` if the agent is to stop before the pack is built. Without a service, packs of the server may
+    /// not run.
+    pub(crate) fn found(
+        arch: &str,
+        allowed: Allowed,
+        service: Option<&Service>,
+        interrupt: &Interrupt,
+    ) -> anyhow::Result<Option<Self>> {
         let cache = PackCache::open()?;
-        let listed = match places.service {
-            None => Vec::new(),
-            Some(service) => match patiently(places.stop, || service.packs(arch)) {
-                None => return Ok(None),
-                Some(listed) => listed.map_err(anyhow::Error::from)?,
-            },
-        };
+        let Some(listed) = listed(arch, service, interrupt)? else { return Ok(None) };
         let mut offers = offered(arch, listed, &cache, &allowed)?;
         if offers.is_empty() {
-            let Some(path) = build_here(&cache, arch, &allowed.plan(arch).kernels()?, places.interrupt)?
-            else {
+            let Some(path) = build_here(&cache, arch, &allowed.plan(arch).kernels()?, interrupt)? else {
                 bail!(
                     "no kernels for {arch}: {}, and this node has no Python with Triton to build them; an administrator \
                      publishes packs with `diode kernels publish`, and --kernels names one of this node",
-                    if places.service.is_some() {
+                    if service.is_some() {
                         "the server has none"
                     } else {
                         "packs of the server are not to be run"
@@ -101,18 +93,12 @@ impl Kernels {
     }
 
     /// Looks for packs again if it is time. The server's packs are considered only if there is a service.
-    pub(super) fn refresh(&self, service: Option<&Service>, stop: &Stop) -> anyhow::Result<()> {
+    pub(super) fn refresh(&self, service: Option<&Service>, interrupt: &Interrupt) -> anyhow::Result<()> {
         let Some(cache) = &self.cache else { return Ok(()) };
         if !self.known().is_due() {
             return Ok(());
         }
-        let listed = match service {
-            None => Vec::new(),
-            Some(service) => match patiently(stop, || service.packs(&self.arch)) {
-                None => return Ok(()),
-                Some(listed) => listed.map_err(anyhow::Error::from)?,
-            },
-        };
+        let Some(listed) = listed(&self.arch, service, interrupt)? else { return Ok(()) };
         let offers = offered(&self.arch, listed, cache, &self.allowed)?;
         if offers.is_empty() {
             bail!("no kernels for {} are left: their packs were withdrawn or removed", self.arch);
@@ -176,6 +162,16 @@ fn is_due(age: Duration, lacking: bool) -> bool {
     age >= if lacking { LIST_AGAIN } else { LIST_EVERY }
 }
 
+/// The packs that the server lists for an architecture. `None` if the agent is to stop before the server answers.
+fn listed(
+    arch: &str,
+    service: Option<&Service>,
+    interrupt: &Interrupt,
+) -> anyhow::Result<Option<Vec<PackSummary>>> {
+    let Some(service) = service else { return Ok(Some(Vec::new())) };
+    Ok(patiently(interrupt, || service.packs(arch)).transpose()?)
+}
+
 /// The offers from packs that the server lists and from packs that were built on this node. Prints how
 /// many packs these are.
 fn offered(
@@ -187,7 +183,7 @@ fn offered(
     let mut offers = Vec::new();
     for pack in listed {
         let counted = pack.variants.iter().map(|held| (held.variant, held.kernels));
-        let held = allowed.of(held(arch, counted)?);
+        let held = allowed.keep(held(arch, counted)?);
         offers.push(Offer { held, bytes: pack.bytes, source: Source::Server(Box::new(pack)) });
     }
     offers.retain(|offer| !offer.held.is_empty());
@@ -206,7 +202,7 @@ fn offered(
 fn here(packs: Vec<(PathBuf, Pack)>, allowed: &Allowed) -> anyhow::Result<Vec<Offer>> {
     let mut offers = Vec::new();
     for (path, pack) in packs.into_iter().filter(|(_, pack)| !pack.is_exact()) {
-        let held: Vec<Held> = allowed.of(held(pack.arch(), pack.variants())?);
+        let held: Vec<Held> = allowed.keep(held(pack.arch(), pack.variants())?);
         let bytes = fs::metadata(&path).map_or(0, |file| file.len());
         offers.push(Offer { held, bytes, source: Source::Here(path) });
     }
@@ -235,7 +231,8 @@ pub(super) type Needed = BTreeMap<KernelVariant, BTreeSet<String>>;
 pub(super) fn needed(chooser: &mut ConfigChooser, work: &[LeasedProblem]) -> Needed {
     let mut needed = Needed::new();
     for work in work {
-        let (Ok(general), Ok(variant)) = (KernelVariant::of(&work.problem), Variant::of(&work.problem))
+        let (Ok(general), Ok(variant)) =
+            (KernelVariant::of(&work.problem), Variant::for_problem(&work.problem))
         else {
             continue;
         };
@@ -292,15 +289,15 @@ impl Offer {
 impl Worker<'_> {
     /// Prints which device this is, and its driver.
     pub(crate) fn say_what_it_is(&self) {
-        let (name, node) = (&self.hardware.name, &self.provenance.node);
+        let (name, node) = (&self.device.hardware.name, &self.device.provenance.node);
         let driver = node.get("driver");
         let words = driver.map_or(String::new(), |driver| format!(", driver {driver}"));
         tell!(
             Info,
-            { "hardware": self.hardware.slug, "driver": driver, "backend": node.get("backend") },
+            { "hardware": self.device.hardware.slug, "driver": driver, "backend": node.get("backend") },
             "{name}{words}"
         );
-        if !self.packs.is_empty() {
+        if !self.device.packs.is_empty() {
             self.say_packs();
         }
     }
@@ -308,10 +305,11 @@ impl Worker<'_> {
     /// Looks for new packs when that is due. Returns whether the kernels now serve other problems than the server
     /// was told.
     pub(crate) fn has_other_kernels(&mut self) -> anyhow::Result<bool> {
-        let Some(kernels) = self.kernels else { return Ok(false) };
-        kernels.refresh(Some(self.service).filter(|_| self.server_packs), self.stop)?;
+        let Some(kernels) = self.shared.kernels else { return Ok(false) };
+        kernels
+            .refresh(Some(self.shared.service).filter(|_| self.shared.server_packs), self.shared.interrupt)?;
         let variants = kernels.variants();
-        let ability = &mut self.registration.ability;
+        let ability = &mut self.device.registration.ability;
         if ability.variants.as_ref() == Some(&variants) {
             return Ok(false);
         }
@@ -322,13 +320,15 @@ impl Worker<'_> {
     /// Lets the device use the packs that a lease needs. `false` if the lease cannot go on: the agent is to stop, or
     /// a pack was withdrawn.
     pub(crate) fn get_kernels(&mut self, lease: &Lease) -> anyhow::Result<bool> {
-        let Some(kernels) = self.kernels else { return Ok(true) };
+        let Some(kernels) = self.shared.kernels else { return Ok(true) };
         self.note("getting kernels");
         let needed = needed(&mut self.configs, &lease.work);
-        let Some(found) = patiently(self.stop, || kernels.packs_for(self.service, &needed)) else {
+        let Some(found) =
+            patiently(self.shared.interrupt, || kernels.packs_for(self.shared.service, &needed))
+        else {
             return Ok(false);
         };
-        if matches!(found, Err(Trouble::Unknown)) {
+        if matches!(found, Err(Trouble::Unknown(_))) {
             say!("a pack that the lease needs was withdrawn; what is left of the lease goes back");
             kernels.note_lack();
             self.gives_back = true;
@@ -337,21 +337,21 @@ impl Worker<'_> {
         }
         // A pack may have been withdrawn since, or the cache may have removed it to make room.
         let stays = |path: &PathBuf| kernels.offers(path) && path.exists();
-        let mut packs: Vec<PathBuf> = self.packs.iter().filter(|path| stays(path)).cloned().collect();
+        let mut packs: Vec<PathBuf> = self.device.packs.iter().filter(|path| stays(path)).cloned().collect();
         for path in found.map_err(anyhow::Error::from)? {
             if !packs.contains(&path) {
                 packs.push(path);
             }
         }
-        if packs == self.packs {
+        if packs == self.device.packs {
             return Ok(true);
         }
-        match self.meter.use_packs(&packs, &|| self.stop.insisted()) {
-            Ok(node) => self.provenance.node = node,
+        match self.device.meter.use_packs(&packs, &|| self.shared.interrupt.insisted()) {
+            Ok(node) => self.device.provenance.node = node,
             Err(error) if error.is::<Interrupted>() => return Ok(false),
             Err(error) => return Err(error),
         }
-        self.packs = packs;
+        self.device.packs = packs;
         self.say_packs();
         Ok(true)
     }
@@ -361,12 +361,12 @@ impl Worker<'_> {
     pub(crate) fn wait_for_kernels(&mut self) {
         if std::mem::take(&mut self.waits_for_kernels) {
             self.note("waiting for kernels");
-            self.stop.sleep(LIST_AGAIN);
+            self.shared.interrupt.sleep(LIST_AGAIN);
         }
     }
 
     fn say_packs(&self) {
-        let node = &self.provenance.node;
+        let node = &self.device.provenance.node;
         let digests: Vec<&String> = node
             .iter()
             .filter(|(name, _)| name.starts_with("kernel_pack"))

@@ -1,8 +1,8 @@
+//! When an agent leaves a device to others: hours, heat, other processes, and its share of the time.
+
 use std::fmt::{self, Display};
 use std::str::FromStr;
-use std::sync::OnceLock;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::Args;
 use jiff::civil::Time;
@@ -10,7 +10,6 @@ use jiff::civil::Time;
 use crate::agent::Worker;
 use crate::devices::{NotReady, Surroundings};
 use crate::failure::{Usage, one_line};
-use crate::interrupt::Interrupt;
 
 /// A GPU that was too hot must cool down by this many degrees, or it would be too hot again at once.
 const COOLER_BY: u32 = 10;
@@ -177,46 +176,6 @@ impl Display for Hours {
     }
 }
 
-/// When an agent is to end.
-pub(crate) struct Stop {
-    interrupt: Interrupt,
-    /// How long the problem in hand may still take.
-    grace: Duration,
-    since: OnceLock<Instant>,
-}
-
-impl Stop {
-    pub(crate) fn new(interrupt: Interrupt, grace: Duration) -> Self {
-        Self { interrupt, grace, since: OnceLock::new() }
-    }
-
-    /// Whether the agent is to end. If so, nothing new is begun.
-    pub(crate) fn requested(&self) -> bool {
-        let requested = self.interrupt.requested();
-        if requested {
-            self.since.get_or_init(Instant::now);
-        }
-        requested
-    }
-
-    /// Whether the agent is to end now. If so, the problem in hand is dropped.
-    pub(crate) fn insisted(&self) -> bool {
-        self.requested()
-            && (self.interrupt.insisted()
-                || self.since.get().is_some_and(|since| since.elapsed() > self.grace))
-    }
-
-    /// Sleeps for this time, or until the agent is to end if that is sooner.
-    pub(crate) fn sleep(&self, time: Duration) {
-        /// How often a sleep looks for a signal.
-        const STEP: Duration = Duration::from_millis(100);
-        let until = Instant::now() + time;
-        while !self.requested() && Instant::now() < until {
-            thread::sleep(STEP.min(until.saturating_duration_since(Instant::now())));
-        }
-    }
-}
-
 /// How often to try to take a device that is not ready. With the pauses below, all attempts take about an hour.
 const TRIES: u32 = 15;
 /// The pause before the second attempt. Each further pause is twice as long.
@@ -232,7 +191,7 @@ impl Worker<'_> {
     pub(crate) fn wait_until_allowed(&mut self) -> anyhow::Result<bool> {
         self.rest();
         let mut waits_for: Option<Hindrance> = None;
-        while !self.stop.requested() {
+        while !self.shared.interrupt.requested() {
             let cooling = waits_for.is_some_and(Hindrance::is_heat);
             let Some(hindrance) = self.hindrance(cooling) else {
                 if waits_for.is_none() {
@@ -243,11 +202,11 @@ impl Worker<'_> {
             };
             if waits_for.is_none_or(|before| before.doing() != hindrance.doing()) {
                 tell!(Info, { "doing": hindrance.doing() }, "{hindrance}");
-                self.meter.let_go();
+                self.device.meter.let_go();
             }
             waits_for = Some(hindrance);
             self.note(hindrance.doing());
-            self.stop.sleep(LOOK_EVERY);
+            self.shared.interrupt.sleep(LOOK_EVERY);
         }
         Ok(false)
     }
@@ -257,17 +216,19 @@ impl Worker<'_> {
     fn take_again(&mut self) -> anyhow::Result<bool> {
         let mut pause = FIRST_PAUSE;
         for attempt in 1.. {
-            if self.stop.requested() {
+            if self.shared.interrupt.requested() {
                 break;
             }
-            let Err(error) = self.meter.take_again(&|| self.stop.insisted()) else { return Ok(true) };
+            let Err(error) = self.device.meter.take_again(&|| self.shared.interrupt.insisted()) else {
+                return Ok(true);
+            };
             if attempt >= TRIES || !error.is::<NotReady>() {
                 return Err(error);
             }
             let (seconds, why) = (pause.as_secs(), one_line(&error));
             tell!(Warning, { "seconds": seconds }, "{why}; the device is tried again in {seconds} s");
             self.note("waiting for the device");
-            self.stop.sleep(pause);
+            self.shared.interrupt.sleep(pause);
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
         Ok(false)
@@ -286,7 +247,7 @@ impl Worker<'_> {
     /// Whether the next problem may be begun. If not, the rest of the lease goes back.
     pub(crate) fn may_go_on(&mut self) -> bool {
         self.rest();
-        if self.stop.requested() {
+        if self.shared.interrupt.requested() {
             return false;
         }
         let Some(hindrance) = self.hindrance(false) else { return true };
@@ -297,16 +258,16 @@ impl Worker<'_> {
 
     /// Rests after the last problem. The agent's share of the time says for how long.
     fn rest(&mut self) {
-        let rest = self.limits.rest_after(std::mem::take(&mut self.worked));
+        let rest = self.shared.limits.rest_after(std::mem::take(&mut self.worked));
         if !rest.is_zero() {
             self.note("resting");
-            self.stop.sleep(rest);
+            self.shared.interrupt.sleep(rest);
         }
     }
 
     fn hindrance(&self, cooling: bool) -> Option<Hindrance> {
         let now = jiff::Zoned::now().time();
-        self.limits.hindrance(self.meter.surroundings(), now, cooling)
+        self.shared.limits.hindrance(self.device.meter.surroundings(), now, cooling)
     }
 }
 

@@ -115,6 +115,19 @@ pub(crate) struct Bench {
     pub(crate) gpu: Option<GpuNode>,
 }
 
+impl Bench {
+    fn without_gpu(
+        meter: impl Meter + 'static,
+        hardware: Hardware,
+        provenance: Provenance,
+        library: bool,
+    ) -> Self {
+        let (meters, places, broken): (Vec<Box<dyn Meter>>, _, _) =
+            (vec![Box::new(meter)], vec![0], Vec::new());
+        Self { meters, places, broken, hardware, provenance, library, gpu: None }
+    }
+}
+
 /// The GPUs of a bench.
 pub(crate) struct GpuNode {
     /// The architecture, such as `sm_90`.
@@ -138,40 +151,26 @@ impl DeviceArgs {
         if let Some(vendor) = self.vendor()? {
             return self.gpus(vendor, seed, interrupt);
         }
-        if !self.kernels.is_empty() {
-            let words = "--kernels: packs are for GPUs; leave out --backend cpu or simulated";
-            return Err(Usage::new(words).into());
-        }
-        if self.device.is_some() {
-            return Err(
-                Usage::new("--device: it chooses among GPUs; leave it out, or name a kernel pack").into()
-            );
-        }
-        if self.library.is_some() {
-            return Err(Usage::new(
+        let for_gpus = [
+            (!self.kernels.is_empty(), "--kernels: packs are for GPUs; leave out --backend cpu or simulated"),
+            (self.device.is_some(), "--device: it chooses among GPUs; leave it out, or name a kernel pack"),
+            (
+                self.library.is_some(),
                 "--library: the vendors' libraries are for GPUs; leave it out, or name a kernel pack",
-            )
-            .into());
-        }
-        if self.gpu_patience.is_some() {
-            return Err(
-                Usage::new("--gpu-patience: it is for GPUs; leave it out, or name a kernel pack").into()
-            );
+            ),
+            (
+                self.gpu_patience.is_some(),
+                "--gpu-patience: it is for GPUs; leave it out, or name a kernel pack",
+            ),
+        ];
+        if let Some((_, words)) = for_gpus.into_iter().find(|(is_given, _)| *is_given) {
+            return Err(Usage::new(words).into());
         }
         if self.backend == Backend::Simulated {
             return simulated(self.simulate.as_deref(), seed, self.odd.unwrap_or_default());
         }
         let node = Node::read();
-        let meter: Box<dyn Meter> = Box::new(CpuMeter::new(seed)?);
-        Ok(Bench {
-            meters: vec![meter],
-            places: vec![0],
-            broken: Vec::new(),
-            hardware: node.hardware()?,
-            provenance: node.provenance()?,
-            library: false,
-            gpu: None,
-        })
+        Ok(Bench::without_gpu(CpuMeter::new(seed)?, node.hardware()?, node.provenance()?, false))
     }
 
     fn gpus(&self, vendor: GpuVendor, seed: u64, interrupt: &Interrupt) -> anyhow::Result<Bench> {
@@ -304,15 +303,8 @@ fn simulated(name: Option<&str>, seed: u64, oddities: Oddities) -> anyhow::Resul
     let hardware = listed.simulated()?;
     let facts = [("backend", "simulated".to_owned()), ("seed", seed.to_string())];
     let facts = facts.map(|(name, value)| (name.to_owned(), value)).into();
-    Ok(Bench {
-        meters: vec![Box::new(SimulatedMeter::new(hardware.clone(), seed, oddities))],
-        places: vec![0],
-        broken: Vec::new(),
-        hardware,
-        provenance: node::provenance_of(facts)?,
-        library: true,
-        gpu: None,
-    })
+    let meter = SimulatedMeter::new(hardware.clone(), seed, oddities);
+    Ok(Bench::without_gpu(meter, hardware, node::provenance_of(facts)?, true))
 }
 
 #[cfg(test)]

@@ -8,8 +8,8 @@ use diode_api::{LeaseRequest, Registration};
 use diode_core::{DType, Op};
 
 use crate::agent::{
-    Allowed, DeviceFacts, Health, Home, Kernels, Limits, Places, Service, Shared, Stop, Tally, Worker,
-    ability, ability_with, gpu_bytes,
+    Allowed, Device, Health, Home, Kernels, Limits, Service, Shared, Tally, Worker, ability, ability_with,
+    gpu_bytes,
 };
 use crate::collect::bench::{Bench, DeviceArgs, GpuNode};
 use crate::failure::{Interrupted, Usage, one_line};
@@ -118,14 +118,13 @@ impl Agent {
         let seconds = self.lease.as_secs_f64().clamp(1.0, LeaseRequest::MAX_SECONDS);
         let home = Home::open(self.home.as_deref())?;
         self.devices.for_agent = true;
-        let interrupt = &interrupt.after(self.max_hours);
+        let interrupt = &interrupt.after(self.max_hours).with_grace(self.grace);
         let mut bench = self.devices.bench(self.seed.into(), interrupt)?;
         let mut failures = std::mem::take(&mut bench.broken);
-        let stop = Stop::new(interrupt.clone(), self.grace);
         let health = Health::new(self.health.clone());
         let kernels = match &bench.gpu {
             None => None,
-            Some(gpu) => match self.kernels(gpu, service, &stop, interrupt)? {
+            Some(gpu) => match self.kernels(gpu, service, interrupt)? {
                 Some(kernels) => Some(kernels),
                 // The agent was told to stop meanwhile.
                 None => return Ok(()),
@@ -133,7 +132,7 @@ impl Agent {
         };
         let shared = Shared {
             service,
-            stop: &stop,
+            interrupt,
             health: &health,
             limits: &self.limits,
             kernels: kernels.as_ref(),
@@ -176,15 +175,13 @@ impl Agent {
         &self,
         gpu: &GpuNode,
         service: &Service,
-        stop: &Stop,
         interrupt: &Interrupt,
     ) -> anyhow::Result<Option<Kernels>> {
         if !gpu.packs.is_empty() {
             return Kernels::given(&gpu.arch, &gpu.packs, self.allowed()).map(Some);
         }
         let service = Some(service).filter(|_| !self.no_server_packs);
-        let places = Places { service, stop, interrupt: &interrupt.with_grace(self.grace) };
-        Kernels::found(&gpu.arch, self.allowed(), places)
+        Kernels::found(&gpu.arch, self.allowed(), service, interrupt)
     }
 
     fn allowed(&self) -> Allowed {
@@ -198,7 +195,7 @@ impl Agent {
         broken: usize,
         kernels: Option<&Kernels>,
         home: &Home,
-    ) -> Vec<(usize, DeviceFacts)> {
+    ) -> Vec<(usize, Device)> {
         let Bench { meters, places, hardware, provenance, library, gpu, .. } = bench;
         let ability = match (kernels, &gpu) {
             (Some(kernels), Some(gpu)) => ability_with(kernels.variants(), gpu_bytes(gpu.memory_bytes)),
@@ -207,7 +204,7 @@ impl Agent {
         let packs = gpu.map(|gpu| gpu.packs).unwrap_or_default();
         let name = self.name.clone().unwrap_or_else(|| hardware.slug.to_string());
         let (several, tool) = (meters.len() + broken > 1, provenance.tool.clone().unwrap_or_default());
-        let facts = |number, meter| DeviceFacts {
+        let facts = |number, meter| Device {
             meter,
             hardware: hardware.clone(),
             provenance: provenance.clone(),

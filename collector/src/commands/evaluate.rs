@@ -97,17 +97,17 @@ impl Evaluate {
         }
         say!("judging the model's own weights");
         evaluation::warn_if_trained_on(&first.1, &set);
-        let (main, judged) = Contender::of(first.0, &first.1, &set)?;
+        let (main, judged) = Contender::judge(first.0, &first.1, &set)?;
         let mut compared = Contender::fed_otherwise(first.0, &first.1, &set)?;
         for (path, model) in others {
             evaluation::warn_if_trained_on(model, &set);
-            compared.push(Contender::of(path, model, &set)?.0);
+            compared.push(Contender::judge(path, model, &set)?.0);
             compared.extend(Contender::fed_otherwise(path, model, &set)?);
         }
         let document = Document {
             baselines: self.baselines(&first.1, &set, &judged)?,
             max_autotune: self.against_solution(&judged)?,
-            worst: main.evaluation.worst(self.worst).into_iter().map(Worst::of).collect(),
+            worst: main.evaluation.worst(self.worst).into_iter().map(Worst::from_row).collect(),
             main,
             judged: "model",
             compared,

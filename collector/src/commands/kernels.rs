@@ -113,7 +113,7 @@ struct BuildArgs {
 
 impl BuildArgs {
     fn run(self) -> anyhow::Result<()> {
-        let hardware = hardware_of(&self.arch)?;
+        hardware_of(&self.arch)?;
         if self.tf32 && !self.dtypes.contains(&DType::Float32) {
             say!("note: --tf32 adds nothing without float32 among --dtypes");
         }
@@ -152,7 +152,6 @@ impl BuildArgs {
             output: &self.out,
             python: self.python.as_deref(),
             processes,
-            shared_limit: hardware.facts.map_or(u32::MAX, |facts| facts.smem_per_block),
             space: if self.problems.is_some() { "as needed" } else { named },
         };
         let interrupt = Interrupt::install()?;
@@ -431,7 +430,7 @@ impl Pull {
         };
         let client = self.server.client()?;
         let cache = PackCache::open()?;
-        let listed = packs(&client, Some(&arch))?;
+        let listed = packs(&client, &arch)?;
         if listed.is_empty() {
             anyhow::bail!("{} has no kernel packs for {arch}", client.address());
         }

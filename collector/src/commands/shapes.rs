@@ -27,7 +27,7 @@ fn cells(row: &ShortProblem) -> Vec<String> {
 impl Shapes {
     pub(crate) fn run(self) -> anyhow::Result<()> {
         let problems = self.generator.problems()?;
-        let rows: Option<Vec<ShortProblem>> = problems.iter().map(ShortProblem::of).collect();
+        let rows: Option<Vec<ShortProblem>> = problems.iter().map(ShortProblem::shorten).collect();
         let rows = rows.context("a problem was drawn that the short form cannot say")?;
         if self.json {
             return output::json(&rows);

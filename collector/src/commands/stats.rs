@@ -37,7 +37,7 @@ impl Stats {
             datasets.extend(decoded.datasets);
         }
         let format = formats.into_iter().collect::<Vec<_>>().join(", ");
-        let report = Report::of(format, &datasets, self.top);
+        let report = Report::new(format, &datasets, self.top);
         if self.json { output::json(&report) } else { output::text_out(&report.in_words()) }
     }
 }

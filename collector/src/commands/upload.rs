@@ -53,15 +53,9 @@ impl Upload {
             .filter_map(|path| checked(path).err())
             .map(|error| format!("{error:#}"))
             .collect();
-        match (&faults[..], self.files.len()) {
-            ([], _) => {}
-            ([fault], 1) => bail!("{fault}"),
-            (_, all) => bail!(
-                "{} of {all} files cannot be sent, so nothing was sent:\n  {}",
-                faults.len(),
-                faults.join("\n  ")
-            ),
-        }
+        let all = self.files.len();
+        let nothing = || format!("{} of {all} files cannot be sent, so nothing was sent", faults.len());
+        of_all(&faults, all == 1, nothing)?;
         let client = self.terms.contribute(self.server.client()?)?;
         let (mut receipts, mut faults) = (Vec::new(), Vec::new());
         for path in &self.files {
@@ -79,12 +73,7 @@ impl Upload {
         if self.json {
             output::json(&receipts)?;
         }
-        let (sent, all) = (receipts.len(), self.files.len());
-        match &faults[..] {
-            [] => Ok(()),
-            [fault] if all == 1 => bail!("{fault}"),
-            _ => bail!("{sent} of {all} files are stored:\n  {}", faults.join("\n  ")),
-        }
+        of_all(&faults, all == 1, || format!("{} of {all} files are stored", receipts.len()))
     }
 
     fn send(&self, client: &Client, path: &Path) -> anyhow::Result<Receipt> {
@@ -113,13 +102,16 @@ impl Upload {
         } else {
             output::text_out(&dry_runs(&rehearsed))?;
         }
-        match &faults[..] {
-            [] => Ok(()),
-            [fault] => bail!("{fault}"),
-            all => {
-                bail!("{} of {} files cannot be sent:\n  {}", all.len(), self.files.len(), all.join("\n  "))
-            }
-        }
+        of_all(&faults, true, || format!("{} of {} files cannot be sent", faults.len(), self.files.len()))
+    }
+}
+
+/// Fails if there are faults. Several stand below `summary`; one may stand alone.
+fn of_all(faults: &[String], alone: bool, summary: impl FnOnce() -> String) -> anyhow::Result<()> {
+    match faults {
+        [] => Ok(()),
+        [fault] if alone => bail!("{fault}"),
+        _ => bail!("{}:\n  {}", summary(), faults.join("\n  ")),
     }
 }
 

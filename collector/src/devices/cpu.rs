@@ -1,6 +1,6 @@
 //! Measuring on this node's CPU: a blocked matrix multiplication in a process of its own.
 //!
-//! `worker`, `timing` and `matmul` run in the measuring process, the other modules in its parent.
+//! `worker` and `matmul` run in the measuring process, this module and `process` in its parent.
 
 mod matmul;
 mod process;
@@ -189,6 +189,10 @@ fn one_launch_is_enough(best: Option<u64>) -> u64 {
 }
 
 /// How many repeats to add now. 0 if the config is settled.
+///
+/// Most configs of a space are far from the best, and one look is enough to see that. The times of
+/// configs near the best differ by less than their noise, so these configs are repeated until the
+/// spread is small.
 fn more_repeats(samples: &Samples, best: u64) -> u32 {
     let Some(median) = samples.median() else { return 0 };
     let (count, ratio) = (samples.count(), median as f64 / best.max(1) as f64);
@@ -231,8 +235,8 @@ fn seconds(value: f64) -> Duration {
     Duration::try_from_secs_f64(value).unwrap_or(Duration::MAX / 2)
 }
 
-#[cfg(test)]
 #[cfg(unix)]
+#[cfg(test)]
 mod procedure_tests {
     use std::process::Command;
 

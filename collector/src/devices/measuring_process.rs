@@ -1,7 +1,7 @@
 //! A measuring process, seen from its parent. The two exchange lines of JSON, and the parent can end the
 //! process at any time.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
@@ -23,13 +23,53 @@ pub(crate) enum Lost {
 /// Owns a measuring process, which starts when it is first needed.
 pub(crate) struct MeasuringProcess {
     command: Box<dyn Fn() -> anyhow::Result<Command> + Send>,
-    running: Option<Running>,
+    running: Option<LineProcess>,
 }
 
-struct Running {
+/// A child process that answers lines with lines. It is ended when this value is dropped, whatever it is doing.
+pub(crate) struct LineProcess {
     process: Child,
     requests: ChildStdin,
     replies: Receiver<String>,
+}
+
+impl LineProcess {
+    /// Starts a process that no Ctrl-C reaches: its parent lets the work in hand finish.
+    pub(crate) fn start(mut command: Command) -> io::Result<Self> {
+        #[cfg(unix)]
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let no_pipe = || io::Error::other("it has no pipe");
+        let requests = process.stdin.take().ok_or_else(no_pipe)?;
+        let output = process.stdout.take().ok_or_else(no_pipe)?;
+        let (sender, replies) = channel();
+        // The thread ends with the process, or when nobody wants its lines any more.
+        thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        Ok(Self { process, requests, replies })
+    }
+
+    pub(crate) fn send(&mut self, line: &str) -> io::Result<()> {
+        writeln!(self.requests, "{line}").and_then(|()| self.requests.flush())
+    }
+
+    /// Waits this long for the next line.
+    pub(crate) fn reply(&self, wait: Duration) -> Result<String, RecvTimeoutError> {
+        self.replies.recv_timeout(wait)
+    }
+}
+
+impl Drop for LineProcess {
+    fn drop(&mut self) {
+        // Either call fails only if the process has already ended.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
 }
 
 impl MeasuringProcess {
@@ -44,7 +84,12 @@ impl MeasuringProcess {
     /// Starts the process if none is running.
     pub(crate) fn start(&mut self) -> anyhow::Result<()> {
         if self.running.is_none() {
-            self.running = Some(start((self.command)()?)?);
+            let command = (self.command)()?;
+            let program = command.get_program().to_owned();
+            let started = LineProcess::start(command);
+            let started =
+                started.with_context(|| format!("cannot start the measuring process {program:?}"))?;
+            self.running = Some(started);
         }
         Ok(())
     }
@@ -55,7 +100,7 @@ impl MeasuringProcess {
         let line = serde_json::to_string(request).context("cannot encode a request")?;
         if let Some(running) = &mut self.running {
             // A failed write means that the process is gone. Waiting for the reply reports that.
-            let _ = writeln!(running.requests, "{line}").and_then(|()| running.requests.flush());
+            let _ = running.send(&line);
         }
         Ok(())
     }
@@ -78,7 +123,7 @@ impl MeasuringProcess {
         wait: Duration,
     ) -> anyhow::Result<Option<Result<T, Lost>>> {
         let Some(running) = &self.running else { return Ok(Some(Err(Lost::Died))) };
-        match running.replies.recv_timeout(wait) {
+        match running.reply(wait) {
             Ok(reply) => {
                 let reply = serde_json::from_str(&reply)
                     .with_context(|| format!("the measuring process answered `{reply:.200}`"))?;
@@ -94,39 +139,6 @@ impl MeasuringProcess {
 
     /// Ends the process at once, whatever it is doing.
     pub(crate) fn end(&mut self) {
-        if let Some(mut running) = self.running.take() {
-            // Either call fails only if the process has already ended.
-            let _ = running.process.kill();
-            let _ = running.process.wait();
-        }
+        self.running = None;
     }
-}
-
-impl Drop for MeasuringProcess {
-    fn drop(&mut self) {
-        self.end();
-    }
-}
-
-fn start(mut command: Command) -> anyhow::Result<Running> {
-    // A Ctrl-C is not for this process: its parent lets the problem in hand finish.
-    #[cfg(unix)]
-    std::os::unix::process::CommandExt::process_group(&mut command, 0);
-    let mut process = command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .with_context(|| format!("cannot start the measuring process {:?}", command.get_program()))?;
-    let requests = process.stdin.take().context("the measuring process has no stdin")?;
-    let output = process.stdout.take().context("the measuring process has no stdout")?;
-    let (sender, replies) = channel();
-    // The thread ends with the process, or when nobody wants its lines any more.
-    thread::spawn(move || {
-        for line in BufReader::new(output).lines().map_while(Result::ok) {
-            if sender.send(line).is_err() {
-                break;
-            }
-        }
-    });
-    Ok(Running { process, requests, replies })
 }

@@ -259,7 +259,8 @@ impl Axis {
     }
 }
 
-/// A plot with two axes.
+/// A plot with two axes, as SVG. Colours come from the page's style sheet, so that plots suit light and dark
+/// pages.
 pub(crate) struct Plot {
     x: Axis,
     y: Axis,

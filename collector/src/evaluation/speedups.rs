@@ -30,13 +30,14 @@ pub(crate) struct Speedups {
 }
 
 impl Speedups {
-    pub(crate) fn of(compared: &[Compared<'_>]) -> Self {
+    pub(crate) fn new(compared: &[Compared<'_>]) -> Self {
         let mut by_op: BTreeMap<Op, Vec<&Compared<'_>>> = BTreeMap::new();
         for one in compared {
             by_op.entry(one.judged.problem.op).or_default().push(one);
         }
-        let per_op = by_op.into_iter().map(|(op, compared)| (op, ByPicks::of(Some(op), &compared))).collect();
-        Self { per_op, overall: ByPicks::of(None, &compared.iter().collect::<Vec<_>>()) }
+        let per_op =
+            by_op.into_iter().map(|(op, compared)| (op, ByPicks::new(Some(op), &compared))).collect();
+        Self { per_op, overall: ByPicks::new(None, &compared.iter().collect::<Vec<_>>()) }
     }
 }
 
@@ -44,8 +45,8 @@ impl Speedups {
 pub(crate) struct ByPicks(pub(crate) Vec<Summary>);
 
 impl ByPicks {
-    fn of(op: Option<Op>, compared: &[&Compared<'_>]) -> Self {
-        Self(PICKS.iter().map(|&picks| Summary::of(op, picks, compared)).collect())
+    fn new(op: Option<Op>, compared: &[&Compared<'_>]) -> Self {
+        Self(PICKS.iter().map(|&picks| Summary::new(op, picks, compared)).collect())
     }
 }
 
@@ -131,9 +132,9 @@ struct ShapeDetail {
 }
 
 impl Summary {
-    fn of(op: Option<Op>, picks: usize, compared: &[&Compared<'_>]) -> Self {
+    fn new(op: Option<Op>, picks: usize, compared: &[&Compared<'_>]) -> Self {
         let details: Vec<ShapeDetail> =
-            compared.iter().map(|one| ShapeDetail::of(one, picks, op.is_none())).collect();
+            compared.iter().map(|one| ShapeDetail::new(one, picks, op.is_none())).collect();
         let mut ratios: Vec<f64> = details.iter().map(|detail| detail.speedup_ratio).collect();
         ratios.sort_unstable_by(f64::total_cmp);
         let total_model_time: f64 = details.iter().map(|detail| detail.model_time).sum();
@@ -151,7 +152,7 @@ impl Summary {
             op,
             top_n: picks,
             shapes_analyzed: details.len(),
-            performance_breakdown: Breakdown::of(&ratios),
+            performance_breakdown: Breakdown::new(&ratios),
             overall_metrics: Metrics {
                 avg_speedup_ratio: mean(ratios.iter().copied()),
                 median_speedup_ratio: percentile(&ratios, 0.5),
@@ -169,7 +170,7 @@ impl Summary {
 
 impl Breakdown {
     /// Counts and averages of ratios, which must be in ascending order.
-    fn of(ratios: &[f64]) -> Self {
+    fn new(ratios: &[f64]) -> Self {
         let slower = &ratios[..ratios.partition_point(|&ratio| ratio < 1.0)];
         let faster = &ratios[ratios.partition_point(|&ratio| ratio <= 1.0)..];
         let equal = ratios.len() - slower.len() - faster.len();
@@ -195,7 +196,7 @@ impl Breakdown {
 }
 
 impl ShapeDetail {
-    fn of(compared: &Compared<'_>, picks: usize, with_op: bool) -> Self {
+    fn new(compared: &Compared<'_>, picks: usize, with_op: bool) -> Self {
         let problem = &compared.judged.problem;
         let model_us = compared.judged.best_of(picks);
         let ratio = compared.reference_us / model_us;
@@ -268,16 +269,17 @@ pub(crate) fn compare(
                 .push(format!("{op}: {} of {all} problems have no timing of a reference config", all - with));
         }
     }
-    Ok(Comparison { speedups: Speedups::of(&compared), ops: ops.into_iter().collect(), notes })
+    Ok(Comparison { speedups: Speedups::new(&compared), ops: ops.into_iter().collect(), notes })
 }
 
 /// `None` if no reference config was timed on the problem.
 fn against<'a>(judged: &'a Judged, reference: &ReferenceConfigs) -> Option<Compared<'a>> {
-    let wanted: Vec<Key> = reference.for_problem(&judged.problem).iter().filter_map(Key::of).collect();
+    let wanted: Vec<Key> =
+        reference.for_problem(&judged.problem).iter().filter_map(Key::from_config).collect();
     judged
         .rows
         .iter()
-        .filter(|row| Key::of(&row.config).is_some_and(|key| wanted.contains(&key)))
+        .filter(|row| Key::from_config(&row.config).is_some_and(|key| wanted.contains(&key)))
         .map(|row| row.measured_us)
         .min_by(f64::total_cmp)
         .map(|reference_us| Compared { judged, reference_us })
@@ -289,7 +291,7 @@ fn against<'a>(judged: &'a Judged, reference: &ReferenceConfigs) -> Option<Compa
 struct Key([u32; 6]);
 
 impl Key {
-    fn of(config: &Config) -> Option<Self> {
+    fn from_config(config: &Config) -> Option<Self> {
         let &Tile { block_m, block_n, block_k, group_m, num_stages, num_warps, .. } = config.tile()?;
         Some(Self([block_m, block_n, block_k, group_m, num_stages, num_warps]))
     }
@@ -361,7 +363,7 @@ mod tests {
         // Ratios of the first picks: 0.5, 1, 0.8 and 2.
         let compared: Vec<Compared<'_>> =
             problems.iter().map(|judged| Compared { judged, reference_us: 10.0 }).collect();
-        let report: Value = serde_json::to_value(Speedups::of(&compared)).unwrap();
+        let report: Value = serde_json::to_value(Speedups::new(&compared)).unwrap();
         let mm = &report["per_op"]["mm"]["top_1"];
         assert_eq!((&mm["op"], &mm["shapes_analyzed"]), (&"mm".into(), &3.into()));
         let worse = &mm["performance_breakdown"]["model_worse"];

@@ -12,8 +12,10 @@ use serde::de::value::SeqAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 /// Parses a count, a size or a seed.
-pub(crate) fn whole<T: FromStr + Display + Bounded>(text: &str) -> Result<T, String> {
-    text.parse().map_err(|_| format!("expected a whole number from 0 to {}", T::MAX))
+pub(crate) fn whole<T: FromStr>(text: &str) -> Result<T, String> {
+    // The types in use have no sign.
+    let most = u64::MAX >> (64 - 8 * size_of::<T>());
+    text.parse().map_err(|_| format!("expected a whole number from 0 to {most}"))
 }
 
 /// Parses a count of at least one.
@@ -52,23 +54,6 @@ pub(crate) fn probability(text: &str) -> Result<f64, String> {
         Ok(share) if share > 0.0 && share < 1.0 => Ok(share),
         _ => Err("expected a number between 0 and 1, such as 0.95".to_owned()),
     }
-}
-
-/// A type of whole numbers, with its largest value.
-pub(crate) trait Bounded {
-    const MAX: Self;
-}
-
-impl Bounded for u32 {
-    const MAX: Self = Self::MAX;
-}
-
-impl Bounded for u64 {
-    const MAX: Self = Self::MAX;
-}
-
-impl Bounded for usize {
-    const MAX: Self = Self::MAX;
 }
 
 /// Parses a dtype: its name in torch, or the short name that people type.

@@ -56,6 +56,13 @@ pub(crate) struct AskedArgs {
     #[arg(long, default_value = "bfloat16", value_parser = dtype)]
     dtype: DType,
 
+    #[command(flatten)]
+    form: FormArgs,
+}
+
+/// What a problem has beside its op, sizes and type.
+#[derive(Debug, Args)]
+struct FormArgs {
     /// Order of A in memory: row or column
     #[arg(long, default_value = "row")]
     a_layout: Layout,
@@ -67,6 +74,16 @@ pub(crate) struct AskedArgs {
     /// Bias of addmm and baddbmm: matrix, or vector as in nn.Linear [default: matrix]
     #[arg(long)]
     bias: Option<Bias>,
+}
+
+impl FormArgs {
+    /// The problem with these layouts and this bias. An invalid problem counts as a mistake in the flags.
+    fn problem(&self, op: Op, [b, m, n, k]: [u64; 4], dtype: DType) -> Result<Problem, Usage> {
+        let plain = ProblemFields::plain(op, b, m, n, k, dtype);
+        let bias = self.bias.unwrap_or(plain.bias);
+        let fields = ProblemFields { a_layout: self.a_layout, b_layout: self.b_layout, bias, ..plain };
+        Problem::new(fields).map_err(Usage::new)
+    }
 }
 
 /// A size such as `16x4096x4096`.
@@ -118,10 +135,7 @@ impl AskedArgs {
     fn problem(&self, size: Size) -> Result<Problem, Usage> {
         let usual = if size.b.is_some_and(|b| b > 1) { Op::Bmm } else { Op::Mm };
         let op = self.op.unwrap_or(usual);
-        let plain = ProblemFields::plain(op, size.b.unwrap_or(1), size.m, size.n, size.k, self.dtype);
-        let bias = self.bias.unwrap_or(plain.bias);
-        let fields = ProblemFields { a_layout: self.a_layout, b_layout: self.b_layout, bias, ..plain };
-        Problem::new(fields).map_err(Usage::new)
+        self.form.problem(op, [size.b.unwrap_or(1), size.m, size.n, size.k], self.dtype)
     }
 }
 
@@ -176,26 +190,14 @@ pub(crate) struct ProblemArgs {
     #[arg(long, value_parser = dtype)]
     dtype: DType,
 
-    /// Order of A in memory: row or column
-    #[arg(long, default_value = "row")]
-    a_layout: Layout,
-
-    /// Order of B in memory: row, or column as in nn.Linear
-    #[arg(long, default_value = "row")]
-    b_layout: Layout,
-
-    /// Bias of addmm and baddbmm: matrix, or vector as in nn.Linear [default: matrix]
-    #[arg(long)]
-    bias: Option<Bias>,
+    #[command(flatten)]
+    form: FormArgs,
 }
 
 impl ProblemArgs {
     /// The problem. An invalid problem counts as a mistake in the flags.
     pub(crate) fn problem(&self) -> Result<Problem, Usage> {
-        let plain = ProblemFields::plain(self.op, self.b, self.m, self.n, self.k, self.dtype);
-        let bias = self.bias.unwrap_or(plain.bias);
-        let fields = ProblemFields { a_layout: self.a_layout, b_layout: self.b_layout, bias, ..plain };
-        Problem::new(fields).map_err(Usage::new)
+        self.form.problem(self.op, [self.b, self.m, self.n, self.k], self.dtype)
     }
 }
 
@@ -259,7 +261,8 @@ impl Visitor<'_> for ListedSizeVisitor {
     }
 }
 
-/// The distinct problems of a list, and how many were repeated.
+/// The distinct problems of a JSON list, and how many were repeated. Each is either a map with every field of a
+/// problem, or in the short form.
 pub(crate) fn read_problems(path: &Path) -> anyhow::Result<(Vec<Problem>, usize)> {
     let shown = path.display();
     let text = diode_formats::read_text(path, MAX_LIST_BYTES, EXPECTED)?;
@@ -313,7 +316,8 @@ impl ListedProblem {
     }
 }
 
-/// What `diode shapes --json` prints.
+/// The short form of a problem in lists, which `diode shapes --json` prints. Inputs and output have one type, A is
+/// row-major, and a bias has the size of the output.
 #[derive(Debug, Serialize)]
 pub(crate) struct ShortProblem {
     pub(crate) op: Op,
@@ -329,7 +333,7 @@ pub(crate) struct ShortProblem {
 
 impl ShortProblem {
     /// `None` if the short form cannot express all of the problem.
-    pub(crate) fn of(problem: &Problem) -> Option<Self> {
+    pub(crate) fn shorten(problem: &Problem) -> Option<Self> {
         let p = problem;
         let b_layout = Some(p.b_layout).filter(|layout| *layout != Layout::Row);
         let short = Self { op: p.op, b: p.b, m: p.m, n: p.n, k: p.k, dtype: p.a_dtype, b_layout };
@@ -391,7 +395,7 @@ mod short_tests {
             let text = format!(r#"{{"op":"addmm","b":1,"m":4,"n":8,"k":2,"dtype":"float16"{words}}}"#);
             let plain = ProblemFields::plain(Op::Addmm, 1, 4, 8, 2, DType::Float16);
             let problem = Problem::new(ProblemFields { b_layout, ..plain }).unwrap();
-            assert_eq!(serde_json::to_string(&ShortProblem::of(&problem).unwrap()).unwrap(), text);
+            assert_eq!(serde_json::to_string(&ShortProblem::shorten(&problem).unwrap()).unwrap(), text);
         }
     }
 
@@ -399,7 +403,7 @@ mod short_tests {
     fn a_problem_that_is_more_is_not_shortened() {
         let plain = ProblemFields::plain(Op::Addmm, 1, 4, 8, 2, DType::Float16);
         let vector = Problem::new(ProblemFields { bias: Bias::Vector, ..plain }).unwrap();
-        assert!(ShortProblem::of(&vector).is_none());
+        assert!(ShortProblem::shorten(&vector).is_none());
     }
 }
 

@@ -27,9 +27,8 @@ pub(crate) struct Build<'a> {
     pub(crate) arch: &'a str,
     pub(crate) output: &'a Path,
     pub(crate) python: Option<&'a Path>,
+    /// How many compilers run side by side.
     pub(crate) processes: usize,
-    /// The most dynamic shared memory that a block of the architecture may use.
-    pub(crate) shared_limit: u32,
     /// The name of the space that the configs come from.
     pub(crate) space: &'a str,
 }
@@ -103,6 +102,8 @@ fn pack(
         (ABI_KEY.to_owned(), ABI.to_owned()),
         ("space".to_owned(), build.space.to_owned()),
     ]);
+    // The most dynamic shared memory that a block of the architecture may use.
+    let shared_limit = hardware_of(build.arch)?.facts.map_or(u32::MAX, |facts| facts.smem_per_block);
     let mut writer = PackWriter::new(build.arch, toolchain);
     let mut summary = Summary::default();
     let (mut multiplications, mut why) = (0, None);
@@ -135,8 +136,8 @@ fn pack(
                 fail(&mut writer, FailureReason::Compile, message);
                 continue;
             }
-            Compiled::Built(launch) if launch.shared > build.shared_limit => {
-                let (needed, limit) = (launch.shared, build.shared_limit);
+            Compiled::Built(launch) if launch.shared > shared_limit => {
+                let (needed, limit) = (launch.shared, shared_limit);
                 let message = format!("{needed} bytes of shared memory, {limit} are there");
                 fail(&mut writer, FailureReason::OutOfResources, message);
                 continue;
@@ -348,6 +349,9 @@ struct Kernel {
 /// Checks the argument block of a kernel in a code object. The arguments must have these sizes,
 /// each at its natural alignment, and Triton's two scratch pointers must follow. Nothing else may
 /// be between them.
+///
+/// No AMD GPU is at hand to launch kernels on. So every code object is compared with the layout of
+/// arguments that the launcher will write.
 pub(crate) fn check_arguments(object: &[u8], symbol: &str, sizes: &[u64]) -> anyhow::Result<()> {
     let metadata: Metadata =
         rmp_serde::from_slice(note(object)?).context("unreadable metadata in the code object")?;
@@ -421,7 +425,6 @@ pub(crate) fn build_here(
         output: &path,
         python: Some(&python),
         processes: cores.min(kernels.len()),
-        shared_limit: hardware_of(arch)?.facts.map_or(u32::MAX, |facts| facts.smem_per_block),
         space: "as needed",
     };
     let built = build(&settings, kernels, interrupt).context("cannot build the kernels on this node")?;

@@ -1,11 +1,10 @@
-//! One compiler: a Python process that answers each line with a line.
+//! Compilers: Python processes that answer each line with a line, many side by side, and the Python that runs them.
 
 use std::collections::{HashMap, VecDeque};
-use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
@@ -15,10 +14,12 @@ use diode_formats::write_atomically;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::devices::measuring_process::LineProcess;
 use crate::failure::Interrupted;
 use crate::interrupt::Interrupt;
 use crate::kernels::build::Parts;
 use crate::kernels::plan::PlannedKernel;
+use crate::output::files;
 use crate::output::log::Progress;
 
 /// The slowest kernel that was seen took 20 seconds. A compiler that takes this long hangs.
@@ -62,9 +63,7 @@ pub(crate) struct Launch {
 
 /// A running compiler.
 pub(crate) struct Compiler {
-    process: Child,
-    requests: ChildStdin,
-    replies: Receiver<String>,
+    process: LineProcess,
     interrupt: Interrupt,
     pub(crate) triton: String,
 }
@@ -78,28 +77,10 @@ impl Compiler {
     /// Starts a compiler, whose scratch files go to `cache`. A second Ctrl-C ends the wait for it.
     pub(crate) fn start(python: &Python, cache: &Path, interrupt: Interrupt) -> anyhow::Result<Self> {
         let mut command = Command::new(&python.program);
-        command
-            .arg(&python.script)
-            .env("TRITON_CACHE_DIR", cache)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null());
-        // A Ctrl-C is not for the compiler. The current kernel is compiled and kept.
-        #[cfg(unix)]
-        std::os::unix::process::CommandExt::process_group(&mut command, 0);
-        let mut process =
-            command.spawn().with_context(|| format!("cannot start {}", python.program.display()))?;
-        let requests = process.stdin.take().context("the compiler has no stdin")?;
-        let output = process.stdout.take().context("the compiler has no stdout")?;
-        let (sender, replies) = channel();
-        thread::spawn(move || {
-            for line in BufReader::new(output).lines().map_while(Result::ok) {
-                if sender.send(line).is_err() {
-                    break;
-                }
-            }
-        });
-        let mut compiler = Self { process, requests, replies, interrupt, triton: String::new() };
+        command.arg(&python.script).env("TRITON_CACHE_DIR", cache).stderr(Stdio::null());
+        let process = LineProcess::start(command)
+            .with_context(|| format!("cannot start {}", python.program.display()))?;
+        let mut compiler = Self { process, interrupt, triton: String::new() };
         let hello = compiler.reply(START_PATIENCE)?;
         let Some(Ok(Hello { triton })) = hello.as_deref().map(serde_json::from_str) else {
             bail!("{}: cannot import triton; check with `-c 'import triton'`", python.program.display());
@@ -113,7 +94,7 @@ impl Compiler {
         const TURN: Duration = Duration::from_millis(200);
         let began = Instant::now();
         loop {
-            match self.replies.recv_timeout(TURN.min(patience)) {
+            match self.process.reply(TURN.min(patience)) {
                 Ok(line) => return Ok(Some(line)),
                 Err(RecvTimeoutError::Disconnected) => return Ok(None),
                 Err(RecvTimeoutError::Timeout) if self.interrupt.insisted() => {
@@ -129,7 +110,7 @@ impl Compiler {
     /// Compiles one kernel to a file. `None` if the process is gone or hangs.
     pub(crate) fn compile(&mut self, mut request: Value, file: &Path) -> anyhow::Result<Option<Compiled>> {
         request["file"] = file.to_string_lossy().into();
-        let sent = writeln!(self.requests, "{request}").and_then(|()| self.requests.flush());
+        let sent = self.process.send(&request.to_string());
         let Some(line) = sent.ok().map(|()| self.reply(PATIENCE)).transpose()?.flatten() else {
             return Ok(None);
         };
@@ -141,14 +122,6 @@ impl Compiler {
             }
             Err(_) => Ok(None),
         }
-    }
-}
-
-impl Drop for Compiler {
-    fn drop(&mut self) {
-        // Either call fails only if the process has already ended.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }
 
@@ -347,9 +320,7 @@ fn environment() -> anyhow::Result<PathBuf> {
 
 /// The user's folder for files that can be made or fetched again.
 pub(super) fn cache_folder() -> anyhow::Result<PathBuf> {
-    let given = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let base = given("XDG_CACHE_HOME").or_else(|| given("HOME").map(|home| home.join(".cache")));
-    let folder = base
+    let folder = files::user_folder("XDG_CACHE_HOME", ".cache")
         .context("neither XDG_CACHE_HOME nor HOME is set, so there is no place for packs and compilers")?
         .join("diode");
     fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;

@@ -1,10 +1,7 @@
 //! The packs on this node: pulled from servers, or built here.
 //!
-//! Pulls kernel packs of a server. Packs are code, so they are kept only if their digest is right, see
-//! [`PackCache`].
-//!
-//! Finds the packs for a collection that names none: first packs of this node, then the server's. If kernels
-//! are still lacking, a pack is built.
+//! Packs are code, so a pulled one is kept only if its digest is right. A collection that names no pack takes packs
+//! of this node first, then the server's. If kernels are still lacking, a pack is built.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -18,7 +15,6 @@ use diode_api::PackSummary;
 use diode_core::ids::Digest;
 use diode_core::{Config, KernelVariant, Problem};
 use diode_formats::pack::Pack;
-use ureq::Error;
 
 use crate::failure::Usage;
 use crate::interrupt::Interrupt;
@@ -28,7 +24,7 @@ use crate::kernels::plan::Plan;
 use crate::kernels::variant::{Variant, tile_of};
 use crate::kernels::{ABI, ABI_KEY};
 use crate::output::count;
-use crate::server::{Answer, Client, PackServerArgs, refusal, retry_after};
+use crate::server::{Answered, Arriving, Client, PackServerArgs, Trouble, document, successful};
 
 /// The usual limit of the cache: forty times what one GPU's packs of the usual types and layouts take.
 const USUAL_MEGABYTES: u64 = 4096;
@@ -46,7 +42,7 @@ pub(crate) struct PackCache {
 
 impl PackCache {
     pub(crate) fn open() -> anyhow::Result<Self> {
-        let cache = Self { folder: cache_folder()?.join("packs"), most_bytes: limit()? };
+        let cache = Self { folder: cache_folder()?.join("packs"), most_bytes: cache_limit()? };
         for folder in [cache.pulled_folder(), cache.built_folder()] {
             fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
         }
@@ -68,8 +64,8 @@ impl PackCache {
     /// Every pack for an architecture that this program can launch. The pack that was used last comes
     /// first.
     pub(crate) fn all(&self, arch: &str) -> Vec<(PathBuf, Pack)> {
-        let mut found: Vec<(SystemTime, PathBuf)> = files(&self.pulled_folder());
-        found.extend(files(&self.built_folder()));
+        let mut found: Vec<(SystemTime, PathBuf)> = packs_in(&self.pulled_folder());
+        found.extend(packs_in(&self.built_folder()));
         found.sort_by(|a, b| b.cmp(a));
         let open = |(_, path): (_, PathBuf)| Pack::open(&path).ok().map(|pack| (path, pack));
         let launches = |pack: &Pack| pack.toolchain().get(ABI_KEY).is_some_and(|stated| stated == ABI);
@@ -92,11 +88,12 @@ impl PackCache {
     /// is accepted.
     pub(crate) fn keep(&self, digest: &Digest, bytes: u64, content: impl Read) -> anyhow::Result<PathBuf> {
         let part = self.folder.join(format!("{digest}.{}.part", std::process::id()));
-        let kept = receive(&part, bytes, content).and_then(|()| check(&part, digest)).and_then(|()| {
-            let path = self.path_of(digest);
-            fs::rename(&part, &path).with_context(|| format!("cannot write {}", path.display()))?;
-            Ok(path)
-        });
+        let kept =
+            write_part(&part, bytes, content).and_then(|()| check_digest(&part, digest)).and_then(|()| {
+                let path = self.path_of(digest);
+                fs::rename(&part, &path).with_context(|| format!("cannot write {}", path.display()))?;
+                Ok(path)
+            });
         if kept.is_err() {
             // The incomplete file would never be used.
             let _ = fs::remove_file(&part);
@@ -109,7 +106,7 @@ impl PackCache {
     /// Removes pulled packs, beginning with the one that was used longest ago, until the cache is within
     /// its limit. The pack `stays` and packs that were used within the last hour are not removed.
     fn make_room(&self, stays: &Path) {
-        let mut found = files(&self.pulled_folder());
+        let mut found = packs_in(&self.pulled_folder());
         found.sort();
         let size = |path: &Path| fs::metadata(path).map_or(0, |file| file.len());
         let mut bytes: u64 = found.iter().map(|(_, path)| size(path)).sum();
@@ -147,7 +144,7 @@ pub(crate) fn used(path: PathBuf) -> PathBuf {
 }
 
 /// The packs of a folder, with the time when each was last used.
-fn files(folder: &Path) -> Vec<(SystemTime, PathBuf)> {
+fn packs_in(folder: &Path) -> Vec<(SystemTime, PathBuf)> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
     let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
     paths
@@ -156,7 +153,7 @@ fn files(folder: &Path) -> Vec<(SystemTime, PathBuf)> {
         .collect()
 }
 
-fn receive(part: &Path, bytes: u64, content: impl Read) -> anyhow::Result<()> {
+fn write_part(part: &Path, bytes: u64, content: impl Read) -> anyhow::Result<()> {
     let unwritable = || format!("cannot write {}", part.display());
     let mut file = File::create(part).with_context(unwritable)?;
     // One byte more is read than expected, so that a file that is too long is noticed.
@@ -164,7 +161,7 @@ fn receive(part: &Path, bytes: u64, content: impl Read) -> anyhow::Result<()> {
     file.sync_all().with_context(unwritable)
 }
 
-fn check(part: &Path, digest: &Digest) -> anyhow::Result<()> {
+fn check_digest(part: &Path, digest: &Digest) -> anyhow::Result<()> {
     let refuse = || format!("the server's pack {digest:.12} is refused: it is not what its digest names");
     let mut pack = Pack::open(part).with_context(refuse)?;
     if pack.digest() != digest {
@@ -173,7 +170,7 @@ fn check(part: &Path, digest: &Digest) -> anyhow::Result<()> {
     pack.check().with_context(refuse)
 }
 
-fn limit() -> anyhow::Result<u64> {
+fn cache_limit() -> anyhow::Result<u64> {
     let Some(given) = std::env::var_os(LIMIT) else { return Ok(USUAL_MEGABYTES * 1_000_000) };
     let given = given.to_string_lossy();
     let megabytes: u64 = given
@@ -186,42 +183,19 @@ fn limit() -> anyhow::Result<u64> {
 /// the same pack.
 static PULLING: Mutex<()> = Mutex::new(());
 
-/// Why a pack could not be pulled.
-pub(crate) enum NoPack {
-    /// The server cannot be reached or is busy. Trying again helps, after the given time if the server
-    /// named one.
-    Away(anyhow::Error, Option<Duration>),
-    /// The server does not have the pack, or no longer has it.
-    Gone(anyhow::Error),
-    /// Trying again does not help.
-    Refused(anyhow::Error),
-}
-
-impl From<NoPack> for anyhow::Error {
-    fn from(error: NoPack) -> Self {
-        match error {
-            NoPack::Away(error, _) | NoPack::Gone(error) | NoPack::Refused(error) => error,
-        }
-    }
-}
-
-/// The server's packs that this program can launch, newest first. The list is empty if the server is
-/// too old to have packs.
-pub(crate) fn packs(client: &Client, arch: Option<&str>) -> Result<Vec<PackSummary>, NoPack> {
-    let query = arch.map_or_else(String::new, |arch| format!("?architecture={arch}"));
-    let mut answer = judged(client.getting(&format!("/packs{query}")))?;
-    if answer.status().as_u16() == 404 {
-        return Ok(Vec::new());
-    }
-    if !answer.status().is_success() {
-        return Err(refused(&mut answer));
-    }
-    let listed: Vec<PackSummary> = answer.body_mut().read_json().map_err(not_understood)?;
+/// The server's packs for an architecture that this program can launch, newest first. The list is empty if the
+/// server is too old to have packs.
+pub(crate) fn packs(client: &Client, arch: &str) -> Answered<Vec<PackSummary>> {
+    let answer = match successful(client.getting(&format!("/packs?architecture={arch}"))) {
+        Err(Trouble::Unknown(_)) => return Ok(Vec::new()),
+        other => other?,
+    };
+    let listed: Vec<PackSummary> = document(answer)?;
     Ok(listed.into_iter().filter(|pack| pack.abi.as_deref() == Some(ABI)).collect())
 }
 
 /// The file of a pack: from the cache, or else pulled from the server.
-pub(crate) fn pull(client: &Client, cache: &PackCache, pack: &PackSummary) -> Result<PathBuf, NoPack> {
+pub(crate) fn pull(client: &Client, cache: &PackCache, pack: &PackSummary) -> Answered<PathBuf> {
     if let Some(path) = cache.pulled(&pack.digest) {
         return Ok(path);
     }
@@ -236,76 +210,27 @@ pub(crate) fn pull(client: &Client, cache: &PackCache, pack: &PackSummary) -> Re
         pack.bytes as f64 / f64::from(1 << 20),
         client.address()
     );
-    let mut answer = judged(client.getting_much(&format!("/packs/{}", pack.digest)))?;
-    if !answer.status().is_success() {
-        return Err(refused(&mut answer));
-    }
-    let mut body = Arriving { body: answer.body_mut().as_reader(), broke: false };
+    let mut answer = successful(client.getting_much(&format!("/packs/{}", pack.digest)))?;
+    let mut body = Arriving::new(answer.body_mut().as_reader());
     cache.keep(&pack.digest, pack.bytes, &mut body).map_err(|error| {
-        if body.broke {
-            NoPack::Away(anyhow::anyhow!("the pack did not arrive: {}", error.root_cause()), None)
+        if body.broke.is_some() {
+            Trouble::Away(anyhow::anyhow!("the pack did not arrive: {}", error.root_cause()), None)
         } else {
-            NoPack::Refused(error)
+            Trouble::Fatal(error)
         }
     })
 }
 
-/// The body of an answer. It notes whether the connection broke.
-struct Arriving<R> {
-    body: R,
-    broke: bool,
-}
-
-impl<R: Read> Read for Arriving<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.body.read(buffer);
-        self.broke |= read.as_ref().is_err_and(|error| error.kind() != io::ErrorKind::Interrupted);
-        read
-    }
-}
-
-fn judged(answer: Result<Answer, Error>) -> Result<Answer, NoPack> {
-    match answer {
-        Ok(answer) => Ok(answer),
-        Err(error @ Error::BadUri(_)) => Err(NoPack::Refused(error.into())),
-        Err(error) => {
-            Err(NoPack::Away(anyhow::Error::new(error).context("the server cannot be reached"), None))
-        }
-    }
-}
-
-/// Another attempt may help if the answer broke off. It does not help if the whole answer arrived and
-/// is of another form.
-fn not_understood(error: Error) -> NoPack {
-    let breaks_off = match &error {
-        Error::Io(_) | Error::Timeout(_) => true,
-        Error::Json(error) => error.is_io() || error.is_eof(),
-        _ => false,
-    };
-    let error = anyhow::Error::new(error).context("the answer is not understood; is it a Diode server?");
-    if breaks_off { NoPack::Away(error, None) } else { NoPack::Refused(error) }
-}
-
-fn refused(answer: &mut Answer) -> NoPack {
-    let (status, asked) = (answer.status().as_u16(), retry_after(answer));
-    let (_, words) = refusal(answer);
-    match status {
-        404 => NoPack::Gone(words),
-        408 | 429 | 500.. => NoPack::Away(words, asked),
-        _ => NoPack::Refused(words),
-    }
-}
-
 /// What a collection launches kernels for.
-pub(crate) struct Wanted<'a> {
+pub(crate) struct WantedKernels<'a> {
     pub(crate) arch: &'a str,
     pub(crate) problems: &'a [Problem],
     pub(crate) configs: &'a dyn Fn(&Problem) -> anyhow::Result<Vec<Config>>,
 }
 
 /// Packs that together have the wanted kernels, as far as there are such packs. Prints which packs they are.
-pub(crate) fn find(
-    wanted: &Wanted<'_>,
+pub(crate) fn find_packs(
+    wanted: &WantedKernels<'_>,
     server: &PackServerArgs,
     interrupt: &Interrupt,
 ) -> anyhow::Result<Vec<PathBuf>> {
@@ -314,7 +239,7 @@ pub(crate) fn find(
     let mut found = Vec::new();
     let here = if server.may_run() { cache.all(wanted.arch) } else { cache.built(wanted.arch) };
     for (path, pack) in here {
-        if take(&mut lacking, &pack) {
+        if remove_found(&mut lacking, &pack) {
             say!("kernels: pack {:.12}, cached on this node", pack.digest());
             found.push(used(path));
         }
@@ -329,7 +254,7 @@ pub(crate) fn find(
     if !lacking.is_empty()
         && let Some(path) = wanted.build(&cache, &lacking, interrupt)?
     {
-        take(&mut lacking, &Pack::open(&path)?);
+        remove_found(&mut lacking, &Pack::open(&path)?);
         say!("kernels: {}, built on this node", path.display());
         found.push(path);
     }
@@ -355,12 +280,12 @@ pub(crate) fn find(
 }
 
 fn of_server(
-    wanted: &Wanted<'_>,
+    wanted: &WantedKernels<'_>,
     client: &Client,
     cache: &PackCache,
     lacking: &mut BTreeSet<String>,
 ) -> anyhow::Result<Vec<PathBuf>> {
-    let listed = match packs(client, Some(wanted.arch)) {
+    let listed = match packs(client, wanted.arch) {
         Ok(listed) => listed,
         Err(error) => {
             say!("note: {:#}; packs of the server are not used", anyhow::Error::from(error));
@@ -375,7 +300,7 @@ fn of_server(
             continue;
         }
         let path = pull(client, cache, &pack)?;
-        if take(lacking, &Pack::open(&path)?) {
+        if remove_found(lacking, &Pack::open(&path)?) {
             say!("kernels: pack {:.12} of {}", pack.digest, client.address());
             found.push(path);
         }
@@ -384,7 +309,7 @@ fn of_server(
 }
 
 /// Removes the kernels of a pack from `lacking`. `false` if the pack has none of them.
-fn take(lacking: &mut BTreeSet<String>, pack: &Pack) -> bool {
+fn remove_found(lacking: &mut BTreeSet<String>, pack: &Pack) -> bool {
     let before = lacking.len();
     if !pack.is_exact() {
         lacking.retain(|kernel| pack.find(kernel).is_none());
@@ -392,13 +317,13 @@ fn take(lacking: &mut BTreeSet<String>, pack: &Pack) -> bool {
     lacking.len() < before
 }
 
-impl Wanted<'_> {
+impl WantedKernels<'_> {
     /// The names of the kernels. Problems that no kernel computes are left out here; the collection reports
     /// them.
     fn kernels(&self) -> anyhow::Result<BTreeSet<String>> {
         let mut kernels = BTreeSet::new();
         for problem in self.problems {
-            let Ok(variant) = Variant::of(problem) else { continue };
+            let Ok(variant) = Variant::for_problem(problem) else { continue };
             for config in (self.configs)(problem)? {
                 let Some(tile) = tile_of(&config) else { continue };
                 kernels.insert(variant.key(tile, variant.fits(tile, problem)));
@@ -414,7 +339,7 @@ impl Wanted<'_> {
         interrupt: &Interrupt,
     ) -> anyhow::Result<Option<PathBuf>> {
         let mut planned = Vec::new();
-        for problem in self.problems.iter().filter(|problem| Variant::of(problem).is_ok()) {
+        for problem in self.problems.iter().filter(|problem| Variant::for_problem(problem).is_ok()) {
             let space = diode_core::space::Space::List((self.configs)(problem)?);
             planned
                 .extend(Plan::of_space(self.arch, space).kernels_for(std::slice::from_ref(problem), false)?);

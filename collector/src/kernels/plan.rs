@@ -95,7 +95,7 @@ impl Plan {
     }
 
     fn support(&self, dtype: DType) -> impl Iterator<Item = PlannedKernel> {
-        Support::of(dtype).into_iter().map(|support| PlannedKernel {
+        Support::all(dtype).into_iter().map(|support| PlannedKernel {
             key: support.key(),
             request: support.request(&self.arch),
             matmul: false,
@@ -137,16 +137,10 @@ impl Plan {
                                     b: if b_layout == Layout::Row { n } else { k },
                                     out: n,
                                 };
-                                let batched = op.is_batched();
-                                variants.insert(Variant {
-                                    batched,
-                                    dtype,
-                                    a_layout,
-                                    b_layout,
-                                    bias: *bias,
-                                    alignment,
-                                    sizes: None,
-                                });
+                                let (batched, bias) = (op.is_batched(), *bias);
+                                let general =
+                                    KernelVariant { batched, dtype, a_layout, b_layout, bias, alignment };
+                                variants.insert(Variant::from(general));
                             }
                         }
                     }
@@ -291,7 +285,7 @@ mod tests {
         let hardware = hardware_of("sm_90").unwrap();
         for (m, n, k) in [(1, 4096, 4096), (17, 33, 71), (100, 72, 24), (4096, 8, 128)] {
             let problem = Problem::new(ProblemFields::plain(Op::Mm, 1, m, n, k, DType::BFloat16)).unwrap();
-            let variant = Variant::of(&problem).unwrap();
+            let variant = Variant::for_problem(&problem).unwrap();
             for config in plan.space.configs(&hardware, &problem).unwrap() {
                 let tile = tile_of(&config).unwrap();
                 let key = variant.key(tile, variant.fits(tile, &problem));

@@ -20,7 +20,7 @@ pub(crate) enum Support {
 
 impl Support {
     /// The four kernels that measuring in a type needs.
-    pub(crate) fn of(dtype: DType) -> [Self; 4] {
+    pub(crate) fn all(dtype: DType) -> [Self; 4] {
         [
             Self::Fill(dtype),
             Self::Reference { dtype, bias: false },

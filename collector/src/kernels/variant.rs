@@ -1,37 +1,36 @@
 //! What one compiled kernel serves: all problems that differ only in their sizes, or a single one of them.
 
+use std::ops::Deref;
+
 use diode_core::kernel_variant::EXACT_SIZES;
-use diode_core::{Alignment, Bias, Config, DType, KernelVariant, Layout, OperandAlignment, Problem, Tile};
+use diode_core::{Alignment, Config, DType, KernelVariant, Layout, OperandAlignment, Problem, Tile};
 use serde_json::{Value, json};
 
 /// Everything besides the tile that the compiler must know. It includes the sizes only if they are compiled in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Variant {
-    pub(crate) batched: bool,
-    pub(crate) dtype: DType,
-    pub(crate) a_layout: Layout,
-    pub(crate) b_layout: Layout,
-    pub(crate) bias: Bias,
-    pub(crate) alignment: OperandAlignment,
+    pub(crate) general: KernelVariant,
     /// M, N and K, if they are compiled in.
     pub(crate) sizes: Option<[u64; 3]>,
 }
 
+impl Deref for Variant {
+    type Target = KernelVariant;
+
+    fn deref(&self) -> &KernelVariant {
+        &self.general
+    }
+}
+
 impl Variant {
     /// The variant that computes a problem, or the reason why there is none.
-    pub(crate) fn of(problem: &Problem) -> Result<Self, String> {
+    pub(crate) fn for_problem(problem: &Problem) -> Result<Self, String> {
         KernelVariant::of(problem).map(Self::from)
-    }
-
-    /// The variant without compiled-in sizes.
-    fn general(&self) -> KernelVariant {
-        let Self { batched, dtype, a_layout, b_layout, bias, alignment, .. } = *self;
-        KernelVariant { batched, dtype, a_layout, b_layout, bias, alignment }
     }
 
     /// The variant that computes a problem from a pack. In an `exact` pack, it has the problem's sizes.
     pub(crate) fn in_pack(problem: &Problem, exact: bool) -> Result<Self, String> {
-        Ok(Self { sizes: exact.then_some([problem.m, problem.n, problem.k]), ..Self::of(problem)? })
+        Ok(Self { sizes: exact.then_some([problem.m, problem.n, problem.k]), ..Self::for_problem(problem)? })
     }
 
     /// Whether a kernel of this variant may assume that K is a multiple of its block.
@@ -101,7 +100,7 @@ impl Variant {
     ///
     /// A tile's `ALLOW_TF32` means nothing for 16-bit types, so the names of their kernels leave it out.
     pub(crate) fn key(&self, tile: &Tile, fits: bool) -> String {
-        let (general, precision) = (self.general(), self.precision(tile));
+        let (general, precision) = (self.general, self.precision(tile));
         let rocm = tile.rocm.map_or_else(String::new, |rocm| {
             format!(";nonkdim={};waves={}", rocm.matrix_instr_nonkdim, rocm.waves_per_eu)
         });
@@ -130,9 +129,8 @@ impl Variant {
 }
 
 impl From<KernelVariant> for Variant {
-    fn from(variant: KernelVariant) -> Self {
-        let KernelVariant { batched, dtype, a_layout, b_layout, bias, alignment } = variant;
-        Self { batched, dtype, a_layout, b_layout, bias, alignment, sizes: None }
+    fn from(general: KernelVariant) -> Self {
+        Self { general, sizes: None }
     }
 }
 
@@ -327,7 +325,7 @@ mod request_tests {
         ];
         for (dtype, sizes, layouts, fits, [a, b], anew) in cases {
             let problem = problem(dtype, sizes, layouts);
-            let variant = Variant::of(&problem).unwrap();
+            let variant = Variant::for_problem(&problem).unwrap();
             assert_eq!(variant.fits(&tile(), &problem), fits, "{dtype} {sizes:?}");
             assert_eq!(told(&variant, fits), json!([a, b, anew, null]), "{dtype} {sizes:?}");
         }

@@ -1,6 +1,7 @@
 //! Writes results and protects the files that exist already.
 
 use std::collections::HashSet;
+use std::env;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -66,6 +67,12 @@ pub(crate) fn check_distinct(outputs: &[&Path]) -> anyhow::Result<()> {
         Some(output) => bail!("{}: got one name for two results, expected two", output.display()),
         None => Ok(()),
     }
+}
+
+/// The user's folder that this variable names, or else this one below the home folder.
+pub(crate) fn user_folder(variable: &str, below_home: &str) -> Option<PathBuf> {
+    let given = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    given(variable).or_else(|| given("HOME").map(|home| home.join(below_home)))
 }
 
 /// Writes a file as a whole or not at all.

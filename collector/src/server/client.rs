@@ -1,3 +1,5 @@
+//! Requests to a server, and what its answers mean.
+
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
@@ -185,8 +187,86 @@ pub(crate) fn judge<T: DeserializeOwned>(mut answer: Answer) -> anyhow::Result<T
     Err(refusal(&mut answer).1)
 }
 
+/// Why the server did not do what it was asked.
+#[derive(Debug)]
+pub(crate) enum Trouble {
+    /// The server cannot be reached or is busy. Trying again helps, after the given time if the server named
+    /// one.
+    Away(anyhow::Error, Option<Duration>),
+    /// The server does not have what was asked for, for example because its database was replaced.
+    Unknown(anyhow::Error),
+    /// The lease has ended or belongs to another agent.
+    Ended(anyhow::Error),
+    /// The server cannot store what was sent.
+    Refused(anyhow::Error),
+    /// Trying again does not help.
+    Fatal(anyhow::Error),
+}
+
+pub(crate) type Answered<T> = Result<T, Trouble>;
+
+impl From<Trouble> for anyhow::Error {
+    fn from(trouble: Trouble) -> Self {
+        match trouble {
+            Trouble::Away(error, _)
+            | Trouble::Unknown(error)
+            | Trouble::Ended(error)
+            | Trouble::Refused(error)
+            | Trouble::Fatal(error) => error,
+        }
+    }
+}
+
+/// The answer, if the server did what it was asked.
+pub(crate) fn successful(answer: Result<Answer, ureq::Error>) -> Answered<Answer> {
+    let mut answer = match answer {
+        Ok(answer) => answer,
+        Err(error @ ureq::Error::BadUri(_)) => return Err(Trouble::Fatal(error.into())),
+        // A network can fail in many ways, and most failures pass.
+        Err(error) => {
+            return Err(Trouble::Away(
+                anyhow::Error::new(error).context("the server cannot be reached"),
+                None,
+            ));
+        }
+    };
+    if answer.status().is_success() {
+        return Ok(answer);
+    }
+    let (status, asked) = (answer.status().as_u16(), retry_after(&answer));
+    let (code, words) = refusal(&mut answer);
+    Err(match status {
+        // The user must agree to the new terms of contributing.
+        409 if code == "terms_changed" => Trouble::Fatal(words),
+        400 | 413 | 415 | 422 => Trouble::Refused(words),
+        404 => Trouble::Unknown(words),
+        409 => Trouble::Ended(words),
+        408 | 429 | 500.. => Trouble::Away(words, asked),
+        _ => Trouble::Fatal(words),
+    })
+}
+
+/// The document of a successful answer.
+pub(crate) fn document<T: DeserializeOwned>(mut answer: Answer) -> Answered<T> {
+    answer.body_mut().read_json().map_err(not_understood)
+}
+
+/// A connection may break off within an answer, and a proxy may answer instead of the server. Both pass, so
+/// asking again helps. It does not help if the answer is a whole JSON document with other fields.
+fn not_understood(error: ureq::Error) -> Trouble {
+    let is_another = matches!(&error, ureq::Error::Json(error) if error.is_data());
+    let error = anyhow::Error::new(error);
+    if is_another {
+        let version = env!("CARGO_PKG_VERSION");
+        let words =
+            format!("the server's answer is not that of diode {version}; update the older of the two");
+        return Trouble::Fatal(error.context(words));
+    }
+    Trouble::Away(error.context("the answer is not understood"), None)
+}
+
 /// How long the server asks to wait before another attempt, if it states that in seconds.
-pub(crate) fn retry_after(answer: &Answer) -> Option<Duration> {
+fn retry_after(answer: &Answer) -> Option<Duration> {
     let seconds = answer.headers().get("retry-after")?.to_str().ok()?.trim().parse().ok()?;
     Some(Duration::from_secs(seconds))
 }
@@ -307,5 +387,18 @@ mod tests {
         assert_eq!(wait_for(Some(minute), second), minute);
         assert_eq!(wait_for(Some(Duration::ZERO), second), second);
         assert_eq!(wait_for(Some(Duration::from_secs(u64::MAX)), second), Duration::from_secs(900));
+    }
+
+    #[test]
+    fn an_answer_of_another_version_is_told_from_one_that_breaks_off() {
+        let error =
+            |text: &str| ureq::Error::Json(serde_json::from_str::<diode_api::Renewal>(text).unwrap_err());
+        let Trouble::Fatal(told) = not_understood(error(r#"{"expires": 3}"#)) else {
+            panic!("it is tried again")
+        };
+        assert!(told.to_string().contains("update the older of the two"), "{told}");
+        for text in ["{\"expires_in\": 1", "<html>", ""] {
+            assert!(matches!(not_understood(error(text)), Trouble::Away(..)), "{text}");
+        }
     }
 }

@@ -10,7 +10,7 @@ use anyhow::{Context as _, bail};
 use diode_core::ids::Digest;
 use diode_formats::size_and_digest;
 
-use super::client::{Answer, Client, refusal, retry_after, wait_for};
+use crate::server::client::{Answer, Client, Trouble, successful, wait_for};
 
 /// After this many attempts in a row without a new byte, the download is given up. The bytes that arrived
 /// stay for the next command.
@@ -103,31 +103,20 @@ impl Download<'_> {
         if from == self.bytes && from > 0 {
             return Ok(Ended::Whole);
         }
-        let mut answer = match client.getting_from(self.path, from, self.sha256) {
-            Ok(answer) => answer,
-            Err(error @ ureq::Error::BadUri(_)) => return Err(error.into()),
-            Err(error) => {
-                return Ok(Ended::Broke(
-                    anyhow::Error::new(error).context("the server cannot be reached"),
-                    None,
-                ));
-            }
+        let mut answer = match successful(client.getting_from(self.path, from, self.sha256)) {
+            Err(Trouble::Away(error, asked)) => return Ok(Ended::Broke(error, asked)),
+            other => other?,
         };
         let from = match answer.status().as_u16() {
-            // The server sends the whole file, so it begins at its start again.
-            200 => 0,
             206 if begins_at(&answer, from) => from,
             206 => bail!("the server sent another part than bytes {from} and on; is it a Diode server?"),
-            408 | 429 | 500.. => {
-                let asked = retry_after(&answer);
-                return Ok(Ended::Broke(refusal(&mut answer).1, asked));
-            }
-            _ => return Err(refusal(&mut answer).1),
+            // The server sends the whole file, so it begins at its start again.
+            _ => 0,
         };
         let unwritable = || format!("cannot write {}", part.display());
         let mut file = OpenOptions::new().create(true).append(true).open(part).with_context(unwritable)?;
         file.set_len(from).with_context(unwritable)?;
-        let mut body = Arriving { body: answer.body_mut().as_reader(), broke: None };
+        let mut body = Arriving::new(answer.body_mut().as_reader());
         // One byte more is read than expected, so that a file that is too long is noticed.
         let most = (self.bytes - from).saturating_add(1);
         let copied = io::copy(&mut (&mut body).take(most), &mut file);
@@ -148,9 +137,15 @@ fn begins_at(answer: &Answer, from: u64) -> bool {
 }
 
 /// The body of an answer. It notes whether the connection broke.
-struct Arriving<R> {
+pub(crate) struct Arriving<R> {
     body: R,
-    broke: Option<io::Error>,
+    pub(crate) broke: Option<io::Error>,
+}
+
+impl<R> Arriving<R> {
+    pub(crate) fn new(body: R) -> Self {
+        Self { body, broke: None }
+    }
 }
 
 impl<R: Read> Read for Arriving<R> {

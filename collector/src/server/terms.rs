@@ -6,10 +6,10 @@ use anyhow::Context as _;
 use clap::Args;
 use diode_api::Terms;
 
-use super::client::{Client, judge};
 use crate::failure::Usage;
 use crate::input::arguments::whole;
 use crate::output::log;
+use crate::server::client::{Client, Trouble, judge, successful};
 
 /// Agreeing to the terms of a server.
 #[derive(Debug, Clone, Args)]
@@ -61,12 +61,11 @@ impl TermsArgs {
 
 /// The terms of a server. `None` if it has none, or if it cannot be reached now.
 pub(crate) fn terms_of(client: &Client) -> anyhow::Result<Option<Terms>> {
-    match client.getting("/terms") {
-        Ok(answer) if matches!(answer.status().as_u16(), 404 | 408 | 429 | 500..) => Ok(None),
+    match successful(client.getting("/terms")) {
         Ok(answer) => judge(answer).map(Some),
-        Err(error @ ureq::Error::BadUri(_)) => Err(error.into()),
         // The request that follows is tried several times, so it may reach the server later.
-        Err(_) => Ok(None),
+        Err(Trouble::Unknown(_) | Trouble::Away(..)) => Ok(None),
+        Err(trouble) => Err(trouble.into()),
     }
 }
 

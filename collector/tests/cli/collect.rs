@@ -1,10 +1,9 @@
 //! Real collections on the CPU.
 
 use std::process::Stdio;
-use std::time::{Duration, Instant};
 
 use crate::predecessor_models::H200;
-use crate::sandbox::{Sandbox, assert_sound, content, stderr};
+use crate::sandbox::{Sandbox, assert_sound, content, stderr, wait_until};
 use diode_core::{Op, OutputLayout};
 
 /// Small problems, so that a debug build can time them quickly.
@@ -51,18 +50,9 @@ fn an_interrupt_keeps_what_was_measured() {
     let sandbox = Sandbox::new();
     let arguments = collect("a.msgpack.zst", &["--num-shapes", "5000"]);
     let mut child = sandbox.command(&arguments).stderr(Stdio::piped()).spawn().unwrap();
-    // On a busy machine, the first problems take a while.
-    let start = Instant::now();
-    while !sandbox.path("a.msgpack.zst").exists() && start.elapsed() < Duration::from_secs(60) {
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait_until(&mut child, || sandbox.path("a.msgpack.zst").exists());
     let killed = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(killed.success());
-    let start = Instant::now();
-    while child.try_wait().unwrap().is_none() {
-        assert!(start.elapsed() < Duration::from_secs(30), "still running");
-        std::thread::sleep(Duration::from_millis(20));
-    }
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", stderr(&output));
     assert!(stderr(&output).contains("interrupted"), "{}", stderr(&output));

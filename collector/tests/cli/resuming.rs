@@ -1,9 +1,8 @@
 //! Trainings that end early, and trainings with several seeds.
 
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
-use crate::sandbox::{Sandbox, content, stderr};
+use crate::sandbox::{Sandbox, content, stderr, wait_until};
 
 /// Twelve problems with all configs, which take some seconds to train on.
 const DATA: &str = concat!(
@@ -21,12 +20,7 @@ fn ended_early(sandbox: &Sandbox, signal: &str) -> std::process::Output {
     let mut command = sandbox.command(&train("m.safetensors", &[]));
     let mut child =
         command.env("SOURCE_DATE_EPOCH", "1").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let start = Instant::now();
-    while !sandbox.path("m.safetensors.partial").exists() {
-        assert!(start.elapsed() < Duration::from_secs(120), "no network was learnt");
-        assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
-        std::thread::sleep(Duration::from_millis(2));
-    }
+    wait_until(&mut child, || sandbox.path("m.safetensors.partial").exists());
     let killed = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
     assert!(killed.success());
     child.wait_with_output().unwrap()

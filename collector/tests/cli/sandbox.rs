@@ -1,7 +1,8 @@
 //! Runs the built `diode` like a user.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output};
+use std::time::Duration;
 
 use diode_core::{Dataset, Method};
 
@@ -61,6 +62,15 @@ impl Sandbox {
 
     pub(crate) fn write(&self, name: &str, text: &str) {
         diode_formats::write_atomically(&self.path(name), text.as_bytes()).unwrap();
+    }
+}
+
+/// Waits until something holds, however long a busy machine takes. Fails if the process ends before.
+pub(crate) fn wait_until(process: &mut Child, mut holds: impl FnMut() -> bool) {
+    while !holds() {
+        let ended = process.try_wait().unwrap();
+        assert!(ended.is_none() || holds(), "it ended too early: {ended:?}");
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
 

@@ -95,8 +95,8 @@ pub(crate) enum Reply {
     },
 }
 
-#[cfg(test)]
 #[cfg(unix)]
+#[cfg(test)]
 mod tests {
     use std::time::Instant;
 

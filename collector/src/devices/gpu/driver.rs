@@ -8,7 +8,7 @@ use std::ptr;
 use std::sync::Arc;
 
 use crate::devices::gpu::GpuVendor;
-use crate::devices::gpu::foreign::{self, functions};
+use crate::devices::gpu::foreign::{self, Call, functions};
 
 pub(crate) use crate::devices::gpu::driver::gpu::{Event, Function, Gpu, Memory, MemoryInfo, Slice};
 
@@ -55,27 +55,24 @@ impl Driver {
             GpuVendor::Amd => Own::Hip(Hip::resolve(library).map_err(old)?),
         };
         let driver = Self(Arc::new(Loaded { api, own }));
-        let init = &driver.0.api.init;
         // SAFETY: takes flags, and none are given.
-        let started = driver.check(init.name, unsafe { (init.function)(0) });
+        let started = driver.check(&driver.0.api.init, |call| unsafe { call(0) });
         started.map_err(|error| NoDriver::because(vendor, error))?;
         Ok(driver)
     }
 
     pub(crate) fn device_count(&self) -> Result<u32> {
         let mut count = 0;
-        let call = &self.0.api.device_count;
         // SAFETY: writes one integer.
-        self.check(call.name, unsafe { (call.function)(&mut count) })?;
+        self.check(&self.0.api.device_count, |call| unsafe { call(&mut count) })?;
         Ok(count.unsigned_abs())
     }
 
     /// The version that the driver supports: 13000 for CUDA 13.0, 60443484 for HIP 6.4.
     pub(crate) fn version(&self) -> Result<i32> {
         let mut version = 0;
-        let call = &self.0.api.driver_version;
         // SAFETY: writes one integer.
-        self.check(call.name, unsafe { (call.function)(&mut version) })?;
+        self.check(&self.0.api.driver_version, |call| unsafe { call(&mut version) })?;
         Ok(version)
     }
 
@@ -87,7 +84,12 @@ impl Driver {
         }
     }
 
-    fn check(&self, call: &'static str, code: c_int) -> Result<()> {
+    /// Calls a function of the driver, and turns its code into an error.
+    fn check<F: Copy>(&self, call: &Call<F>, run: impl FnOnce(F) -> c_int) -> Result<()> {
+        self.judge(call.name, run(call.function))
+    }
+
+    fn judge(&self, call: &'static str, code: c_int) -> Result<()> {
         if code == 0 {
             return Ok(());
         }
@@ -217,10 +219,10 @@ enum Attribute {
 impl Cuda {
     fn describe(&self, driver: &Driver, device: c_int) -> Result<Description> {
         let mut bytes = [0_u8; 256];
-        let call = &self.device_name;
         // SAFETY: writes at most the given number of bytes, with a zero at the end.
-        let code = unsafe { (call.function)(bytes.as_mut_ptr().cast(), bytes.len() as c_int, device) };
-        driver.check(call.name, code)?;
+        driver.check(&self.device_name, |call| unsafe {
+            call(bytes.as_mut_ptr().cast(), bytes.len() as c_int, device)
+        })?;
         let name = CStr::from_bytes_until_nul(&bytes).unwrap_or_default().to_string_lossy().into_owned();
         let ask = |attribute| self.attribute(driver, device, attribute);
         Ok(Description {
@@ -234,10 +236,9 @@ impl Cuda {
 
     fn attribute(&self, driver: &Driver, device: c_int, attribute: Attribute) -> Result<u64> {
         let mut value = 0;
-        let call = &self.device_attribute;
         // SAFETY: writes one integer.
-        let code = unsafe { (call.function)(&mut value, attribute as c_int, device) };
-        driver.check(call.name, code)?;
+        driver
+            .check(&self.device_attribute, |call| unsafe { call(&mut value, attribute as c_int, device) })?;
         Ok(value.unsigned_abs().into())
     }
 
@@ -245,13 +246,12 @@ impl Cuda {
     /// process ends.
     fn use_device(&self, driver: &Driver, ordinal: c_int) -> Result<c_int> {
         let (mut device, mut context) = (0, ptr::null_mut());
-        let (get, retain, set) = (&self.device_get, &self.context_retain, &self.context_set);
-        // SAFETY: each writes one value.
-        unsafe {
-            driver.check(get.name, (get.function)(&mut device, ordinal))?;
-            driver.check(retain.name, (retain.function)(&mut context, device))?;
-            driver.check(set.name, (set.function)(context))?;
-        }
+        // SAFETY: writes one value.
+        driver.check(&self.device_get, |call| unsafe { call(&mut device, ordinal) })?;
+        // SAFETY: writes one value.
+        driver.check(&self.context_retain, |call| unsafe { call(&mut context, device) })?;
+        // SAFETY: takes the context that was retained.
+        driver.check(&self.context_set, |call| unsafe { call(context) })?;
         Ok(device)
     }
 
@@ -263,10 +263,10 @@ impl Cuda {
         if shared <= ORDINARY_SHARED {
             return Ok(());
         }
-        let call = &self.function_attribute;
         // SAFETY: sets a number on a function of a loaded module.
-        let code = unsafe { (call.function)(function, MAX_DYNAMIC_SHARED, shared as c_int) };
-        driver.check(call.name, code)
+        driver.check(&self.function_attribute, |call| unsafe {
+            call(function, MAX_DYNAMIC_SHARED, shared as c_int)
+        })
     }
 }
 
@@ -275,7 +275,8 @@ const HIP_LIBRARIES: [&str; 2] = ["libamdhip64.so.7", "libamdhip64.so.6"];
 const HIP_FOLDER: &str = "/opt/rocm/lib";
 
 functions! {
-    /// The functions of HIP that CUDA's driver lacks, as far as they are called.
+    /// The functions of HIP that CUDA's driver lacks, as far as they are called. They were written from ROCm's
+    /// headers, and no AMD GPU has run them yet.
     Hip {
         set_device = "hipSetDevice" (c_int);
         properties = "hipGetDevicePropertiesR0600" (*mut Properties, c_int);
@@ -311,9 +312,8 @@ const INFINITY_CACHE: u64 = 256 << 20;
 impl Hip {
     fn describe(&self, driver: &Driver, device: c_int) -> Result<Description> {
         let mut properties = Properties([0; 4096]);
-        let call = &self.properties;
         // SAFETY: writes the structure, for which there is more than enough room.
-        driver.check(call.name, unsafe { (call.function)(&mut properties, device) })?;
+        driver.check(&self.properties, |call| unsafe { call(&mut properties, device) })?;
         // HIP gives `gfx942:sramecc+:xnack-`, for example. Packs serve the architecture with any
         // such settings.
         let arch = properties.text(Properties::ARCH);
@@ -330,9 +330,8 @@ impl Hip {
 
     /// Makes a GPU current on this thread.
     fn use_device(&self, driver: &Driver, ordinal: c_int) -> Result<c_int> {
-        let call = &self.set_device;
         // SAFETY: takes a number.
-        driver.check(call.name, unsafe { (call.function)(ordinal) })?;
+        driver.check(&self.set_device, |call| unsafe { call(ordinal) })?;
         Ok(ordinal)
     }
 }

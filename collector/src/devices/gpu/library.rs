@@ -12,7 +12,7 @@ use diode_core::{Bias, DType, Layout, Problem};
 
 use crate::devices::gpu::GpuVendor;
 use crate::devices::gpu::driver::{DriverError, Gpu, Memory};
-use crate::devices::gpu::foreign::{self, functions};
+use crate::devices::gpu::foreign::{self, Call, functions};
 use crate::devices::gpu::library::cublaslt::CublasLt;
 use crate::devices::gpu::operands::Matrices;
 
@@ -28,8 +28,12 @@ pub(crate) enum LibraryError {
     Driver(#[from] DriverError),
 }
 
-fn check(call: &'static str, status: c_int) -> Result<(), LibraryError> {
-    if status == 0 { Ok(()) } else { Err(LibraryError::Refused { call, status }) }
+/// Calls a function of a library, and turns its status into an error.
+fn check<F: Copy>(call: &Call<F>, run: impl FnOnce(F) -> c_int) -> Result<(), LibraryError> {
+    match run(call.function) {
+        0 => Ok(()),
+        status => Err(LibraryError::Refused { call: call.name, status }),
+    }
 }
 
 /// A vendor's multiplications, loaded and ready to call.
@@ -61,7 +65,7 @@ impl VendorLibrary {
     /// only NVIDIA's libraries are called.
     pub(crate) fn supports(&self, problem: &Problem, rounds: bool) -> bool {
         let small = [problem.m, problem.n, problem.k].iter().all(|&size| size < 1 << 31);
-        small && Gemm::of(problem, rounds).is_some() && (!rounds || self.plain.is_some())
+        small && Gemm::for_problem(problem, rounds).is_some() && (!rounds || self.plain.is_some())
     }
 
     /// Queues one multiplication, like `aten::mm`, `addmm`, `bmm` or `baddbmm`.
@@ -74,7 +78,7 @@ impl VendorLibrary {
     ) -> Result<(), LibraryError> {
         const NOT_SUPPORTED: c_int = 15;
         let unknown = LibraryError::Refused { call: "multiply", status: NOT_SUPPORTED };
-        let gemm = Gemm::of(problem, rounds).ok_or(unknown)?;
+        let gemm = Gemm::for_problem(problem, rounds).ok_or(unknown)?;
         match (problem.bias, matrices.bias) {
             (Bias::Vector, Some(bias)) if problem.b == 1 => {
                 self.cublaslt.multiply(problem, &gemm, matrices, Some(bias), 0.0)
@@ -117,7 +121,7 @@ struct Gemm {
 }
 
 impl Gemm {
-    fn of(problem: &Problem, rounds: bool) -> Option<Self> {
+    fn for_problem(problem: &Problem, rounds: bool) -> Option<Self> {
         let data_type = match problem.a_dtype {
             DType::Float32 => 0,
             DType::Float16 => 2,
@@ -176,14 +180,12 @@ impl Cublas {
         let workspace = gpu.allocate(WORKSPACE_BYTES)?;
         let at = workspace.slice(0, WORKSPACE_BYTES).pointer();
         let (mut handle, mut version): (Handle, c_int) = (ptr::null_mut(), 0);
-        let (create, ask, set) = (&functions.create, &functions.version, &functions.set_workspace);
-        // SAFETY: the first call writes a handle, the second a number. The workspace lives as long as the
-        // handle.
-        unsafe {
-            check(create.name, (create.function)(&mut handle))?;
-            check(ask.name, (ask.function)(handle, &mut version))?;
-            check(set.name, (set.function)(handle, at, WORKSPACE_BYTES as usize))?;
-        }
+        // SAFETY: writes a handle.
+        check(&functions.create, |call| unsafe { call(&mut handle) })?;
+        // SAFETY: writes a number.
+        check(&functions.version, |call| unsafe { call(handle, &mut version) })?;
+        // SAFETY: the workspace lives as long as the handle.
+        check(&functions.set_workspace, |call| unsafe { call(handle, at, WORKSPACE_BYTES as usize) })?;
         Ok(Self { functions, handle, _workspace: workspace, version })
     }
 
@@ -204,27 +206,23 @@ impl Cublas {
         let compute = if gemm.rounds { COMPUTE_32F_FAST_TF32 } else { COMPUTE_32F };
         let algorithm = DEFAULT_ALGORITHM;
         if problem.b == 1 {
-            let call = &self.functions.multiply;
             // SAFETY: the matrices lie within their allocations, and the two numbers live across the call.
-            let status = unsafe {
-                (call.function)(
+            return check(&self.functions.multiply, |call| unsafe {
+                call(
                     handle, op_a, op_b, m, n, k, &one, a, t, lda, b, t, ldb, &kept, c, t, ldc, compute,
                     algorithm,
                 )
-            };
-            return check(call.name, status);
+            });
         }
         let stride = |rows: u64, columns: u64| (rows * columns) as i64;
         let (sa, sb) = (stride(problem.k, problem.n), stride(problem.m, problem.k));
         let (sc, batches) = (stride(problem.m, problem.n), problem.b as c_int);
-        let call = &self.functions.multiply_batch;
         // SAFETY: as for the call above.
-        let status = unsafe {
-            (call.function)(
+        check(&self.functions.multiply_batch, |call| unsafe {
+            call(
                 handle, op_a, op_b, m, n, k, &one, a, t, lda, sa, b, t, ldb, sb, &kept, c, t, ldc, sc,
                 batches, compute, algorithm,
             )
-        };
-        check(call.name, status)
+        })
     }
 }

@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 
 use nvml_wrapper::Device;
 use nvml_wrapper::bitmasks::device::ThrottleReasons;
-use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
+use nvml_wrapper::enum_wrappers::device::TemperatureSensor;
 
 use crate::devices::gpu::GpuVendor;
 use crate::devices::gpu::management::amd_smi::AmdSmi;
@@ -20,7 +20,6 @@ pub(crate) enum Management {
 /// The state of a GPU at a moment. A field is `None` if the library does not state it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct State {
-    pub(crate) sm_mhz: Option<u32>,
     pub(crate) celsius: Option<u32>,
     pub(crate) throttled: Option<Throttled>,
 }
@@ -115,7 +114,6 @@ impl Nvml {
 
     fn state(&self) -> State {
         State {
-            sm_mhz: self.device.clock_info(Clock::SM).ok(),
             celsius: self.device.temperature(TemperatureSensor::Gpu).ok(),
             throttled: self.device.current_throttle_reasons().ok().map(Throttled::from),
         }

@@ -238,13 +238,7 @@ fn all_failed(configs: &[Config], reason: FailureReason) -> Outcome {
 }
 
 fn outcome(configs: &[Config], results: Results, mut failed: Vec<(Config, FailureReason)>) -> Outcome {
-    let quality = Quality {
-        disturbed: results.disturbed,
-        busy_ns: results.busy_ns,
-        wall_ns: results.wall_ns,
-        late: results.late,
-        power_capped: results.power_capped,
-    };
+    let quality = results.quality;
     let timed =
         results.timed.into_iter().filter(|(number, _)| *number < configs.len()).map(|(number, nanos)| {
             let mut samples = Samples::default();
@@ -257,6 +251,6 @@ fn outcome(configs: &[Config], results: Results, mut failed: Vec<(Config, Failur
     Outcome::Measured { measured: MeasuredConfigs { timed, failed }, quality }
 }
 
-#[cfg(test)]
 #[cfg(unix)]
+#[cfg(test)]
 mod tests;

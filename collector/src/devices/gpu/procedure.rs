@@ -1,10 +1,12 @@
 //! Measures one problem: looks at every config, then rounds over the best. `timing_queue` takes the
 //! times.
 
+use std::collections::HashMap;
 use std::time::Instant;
 
 use diode_core::FailureReason;
 
+use crate::devices::Quality;
 use crate::devices::gpu::driver::MemoryInfo;
 use crate::devices::gpu::library::LibraryError;
 use crate::devices::gpu::management::Management;
@@ -55,7 +57,15 @@ pub(super) fn measure<'a>(
         Err(error) => return Err(error),
     };
 
-    let mut measurement = MeasuredProblem::new(prepared, &candidates, results, report);
+    let mut measurement = MeasuredProblem {
+        prepared,
+        candidates: &candidates,
+        launchables: candidates.iter().map(|candidate| (candidate.number, candidate.launchable)).collect(),
+        looks: Vec::new(),
+        grouped: false,
+        results,
+        report,
+    };
     measurement.first_look(if request.careful { 1 } else { CHUNK })?;
     let Some(best) = measurement.best() else { return Ok(Message::Measured(measurement.results)) };
     measurement.grouped = measurement.prepared.takes_turns() && best < GROUPED_BELOW_NS;
@@ -72,13 +82,14 @@ pub(super) fn measure<'a>(
     results.timed.sort_unstable_by_key(|(number, _)| *number);
     results.failed.sort_unstable_by_key(|(number, _)| *number);
     let state = prepared.session.management.as_ref().map(Management::state).unwrap_or_default();
-    results.sm_mhz = state.sm_mhz;
-    results.celsius = state.celsius;
-    results.power_capped = state.throttled.is_some_and(|throttled| throttled.by_power_cap);
     let Spent { busy_ns, late } = prepared.session.queue.spent;
-    results.busy_ns = busy_ns;
-    results.late = late;
-    results.wall_ns = began.elapsed().as_nanos() as u64;
+    results.quality = Quality {
+        busy_ns,
+        wall_ns: began.elapsed().as_nanos() as u64,
+        late,
+        power_capped: state.throttled.is_some_and(|throttled| throttled.by_power_cap),
+        ..results.quality
+    };
     Ok(Message::Measured(results))
 }
 
@@ -102,7 +113,8 @@ pub(super) type Report<'a> = dyn FnMut(Message) -> anyhow::Result<()> + 'a;
 pub(super) struct MeasuredProblem<'a> {
     pub(super) prepared: PreparedProblem<'a>,
     pub(super) candidates: &'a [LaunchableConfig],
-    pub(super) launchables: Launchables,
+    /// What to launch for a config, by its number in the request.
+    launchables: HashMap<usize, Launchable>,
     /// The configs that run, by number, with the nanoseconds that they took in their looks.
     pub(super) looks: Vec<(usize, u64)>,
     /// Whether launches are so short that a group of them is timed together.
@@ -112,17 +124,6 @@ pub(super) struct MeasuredProblem<'a> {
 }
 
 impl<'a> MeasuredProblem<'a> {
-    /// `results` already has the failures of configs that are no candidates.
-    pub(super) fn new(
-        prepared: PreparedProblem<'a>,
-        candidates: &'a [LaunchableConfig],
-        results: Results,
-        report: &'a mut Report<'a>,
-    ) -> Self {
-        let launchables = Launchables::of(candidates);
-        Self { prepared, candidates, launchables, looks: Vec::new(), grouped: false, results, report }
-    }
-
     /// The shortest time among the looks.
     pub(super) fn best(&self) -> Option<u64> {
         self.looks.iter().map(|&(_, nanos)| nanos).min()
@@ -130,24 +131,6 @@ impl<'a> MeasuredProblem<'a> {
 
     pub(super) fn say(&mut self, event: Message) -> Result<(), SessionError> {
         Ok((self.report)(event)?)
-    }
-}
-
-/// What to launch for a config, by its number in the request.
-pub(super) struct Launchables(Vec<Option<Launchable>>);
-
-impl Launchables {
-    fn of(candidates: &[LaunchableConfig]) -> Self {
-        let most = candidates.iter().map(|candidate| candidate.number + 1).max().unwrap_or(0);
-        let mut table = vec![None; most];
-        for candidate in candidates {
-            table[candidate.number] = Some(candidate.launchable);
-        }
-        Self(table)
-    }
-
-    pub(super) fn get(&self, number: usize) -> Option<Launchable> {
-        self.0.get(number).copied().flatten()
     }
 }
 
@@ -235,7 +218,7 @@ impl MeasuredProblem<'_> {
         let mut short: Vec<&mut (usize, u64)> =
             looks.iter_mut().filter(|(_, nanos)| policy::worth_a_second_look(*nanos, best)).collect();
         for (number, _) in short.iter().map(|look| **look) {
-            let Some(launchable) = self.launchables.get(number) else { continue };
+            let Some(launchable) = self.launchables.get(&number).copied() else { continue };
             self.prepared.bring_code(launchable, 0)?;
             for turn in 0..SECOND_LOOKS {
                 self.prepared.time(launchable, turn as u64)?;
@@ -256,10 +239,10 @@ impl MeasuredProblem<'_> {
             self.looks.iter_mut().filter(|(_, nanos)| *nanos <= limit).collect();
         for part in worth.chunks_mut(CHUNK) {
             (self.report)(Message::Busy)?;
-            let launchables = part.iter().filter_map(|look| self.launchables.get(look.0));
+            let launchables = part.iter().filter_map(|look| self.launchables.get(&look.0).copied());
             loaded_again(self.prepared.session.load(launchables)?)?;
             for (number, _) in part.iter().map(|look| **look) {
-                let Some(launchable) = self.launchables.get(number) else { continue };
+                let Some(launchable) = self.launchables.get(&number).copied() else { continue };
                 self.prepared.time_group(launchable)?;
             }
             let times = self.prepared.collect()?;
@@ -277,7 +260,7 @@ impl MeasuredProblem<'_> {
             self.say(Message::Busy)?;
             self.load_again(part.iter().map(|look| look.0))?;
             for &(number, _) in part {
-                let Some(launchable) = self.launchables.get(number) else { continue };
+                let Some(launchable) = self.launchables.get(&number).copied() else { continue };
                 for turn in 0..2 {
                     self.prepared.time(launchable, turn)?;
                 }
@@ -293,7 +276,7 @@ impl MeasuredProblem<'_> {
 
     /// Loads kernels again that were loaded for the same problem before.
     pub(super) fn load_again(&mut self, numbers: impl Iterator<Item = usize>) -> Result<(), SessionError> {
-        let launchables = numbers.filter_map(|number| self.launchables.get(number));
+        let launchables = numbers.filter_map(|number| self.launchables.get(&number).copied());
         loaded_again(self.prepared.session.load(launchables)?)
     }
 }
@@ -369,7 +352,7 @@ impl MeasuredProblem<'_> {
                 self.results.repeated += 1;
                 continue;
             }
-            self.results.disturbed = disturbed;
+            self.results.quality.disturbed = disturbed;
             let times =
                 |place: usize| rounds.iter().flat_map(|round| round[place].clone()).collect::<Vec<u64>>();
             self.results.timed.extend(near.iter().enumerate().map(|(place, number)| (*number, times(place))));
@@ -381,7 +364,7 @@ impl MeasuredProblem<'_> {
     fn keep_right_ones(&mut self, near: &mut Vec<usize>) -> Result<(), SessionError> {
         self.prepared.forget_wrong_elements()?;
         for &number in near.iter() {
-            let Some(launchable) = self.launchables.get(number) else { continue };
+            let Some(launchable) = self.launchables.get(&number).copied() else { continue };
             self.prepared.queue_check(LaunchableConfig { number, launchable })?;
         }
         let wrong = self.prepared.wrong_elements()?;
@@ -408,7 +391,7 @@ impl MeasuredProblem<'_> {
                 self.say(Message::Busy)?;
                 self.settle(&mut round)?;
             }
-            let Some(launchable) = self.launchables.get(near[place]) else { continue };
+            let Some(launchable) = self.launchables.get(&near[place]).copied() else { continue };
             let first = (number * launches) as u64;
             // An untimed launch brings the kernel's code back, which the kernel before has pushed
             // out.

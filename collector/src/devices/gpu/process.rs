@@ -7,8 +7,8 @@ use anyhow::bail;
 use diode_core::{Config, FailureReason, Problem};
 use serde::{Deserialize, Serialize};
 
-use crate::devices::NotReady;
 use crate::devices::measuring_process::{Lost, MeasuringProcess};
+use crate::devices::{NotReady, Quality};
 
 /// The start may take this many times as long as a chunk of launches. It loads the driver, the pack and the
 /// library, perhaps on a busy node.
@@ -17,9 +17,10 @@ const START: u32 = 4;
 const SLOWEST_FLOPS_PER_SECOND: f64 = 1e11;
 const SLOWEST_BYTES_PER_SECOND: f64 = 1e9;
 
-/// What a measuring process reported about its GPU when it started.
-#[derive(Debug, Clone)]
+/// What a measuring process reports about its GPU when it starts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct GpuDescription {
+    /// The GPU's name.
     pub(crate) name: String,
     /// The architecture that packs must be for: `sm_90`, `gfx942`.
     pub(crate) arch: String,
@@ -30,6 +31,7 @@ pub(crate) struct GpuDescription {
     pub(crate) facts: BTreeMap<String, String>,
     /// How many GPUs the node has.
     pub(crate) devices: u32,
+    /// What the user should know before measuring for hours.
     pub(crate) warnings: Vec<String>,
 }
 
@@ -67,9 +69,7 @@ impl GpuProcess {
         let patience = self.patience.saturating_mul(START);
         let Some(event) = self.receive(patience, abandon)? else { return Ok(None) };
         match event {
-            Ok(Message::Ready { name, arch, bus_id, memory_bytes, facts, devices, warnings }) => {
-                Ok(Some(GpuDescription { name, arch, bus_id, memory_bytes, facts, devices, warnings }))
-            }
+            Ok(Message::Ready(description)) => Ok(Some(description)),
             Ok(Message::Broken { message, cause: Cause::Gpu | Cause::Memory }) => {
                 Err(NotReady(message).into())
             }
@@ -149,7 +149,7 @@ impl GpuProcess {
                         Cause::Pack | Cause::Setup => bail!("{message}"),
                     };
                 }
-                Message::Ready { .. } => bail!("the measuring process started twice"),
+                Message::Ready(_) => bail!("the measuring process started twice"),
             }
         }
     }
@@ -191,7 +191,7 @@ fn slowest(problem: &Problem, configs: usize) -> Duration {
 pub(crate) const KERNEL_SIZES: &str = "kernel_sizes";
 pub(crate) const EXACT: &str = "exact";
 
-/// What the parent sends.
+/// What the parent sends: a JSON document on one line.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Measure {
     pub(crate) problem: Problem,
@@ -206,21 +206,7 @@ pub(crate) struct Measure {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Message {
-    Ready {
-        /// The GPU's name.
-        name: String,
-        /// The architecture that packs must be for.
-        arch: String,
-        /// The GPU's address, by which the management library finds it.
-        bus_id: String,
-        /// All of the GPU's memory, free or not.
-        memory_bytes: u64,
-        facts: BTreeMap<String, String>,
-        /// How many GPUs the node has.
-        devices: u32,
-        /// What the user should know before measuring for hours.
-        warnings: Vec<String>,
-    },
+    Ready(GpuDescription),
     /// The process is about to launch some configs for the first time. `At` holds the places of the first and
     /// the last of them in the request. For a single config, both are its place.
     At {
@@ -265,23 +251,12 @@ pub(crate) struct Results {
     pub(crate) failed: Vec<(usize, FailureReason)>,
     /// How often the near-best configs had to be measured again because the GPU was disturbed.
     pub(crate) repeated: u32,
-    /// Whether the near-best configs were still disturbed the last time.
-    pub(crate) disturbed: bool,
-    /// Nanoseconds that the GPU spent in kernels. These are the timed kernels, and kernels that flush its
-    /// cache, make the inputs and compare results.
-    pub(crate) busy_ns: u64,
-    /// Nanoseconds from the request to the last result.
-    pub(crate) wall_ns: u64,
-    /// How often a launch may have come too late and kept the GPU waiting. It is then timed again, a few times
-    /// at most.
-    pub(crate) late: u32,
-    pub(crate) sm_mhz: Option<u32>,
-    pub(crate) celsius: Option<u32>,
-    pub(crate) power_capped: bool,
+    #[serde(flatten)]
+    pub(crate) quality: Quality,
 }
 
-#[cfg(test)]
 #[cfg(unix)]
+#[cfg(test)]
 mod tests {
     use std::process::Command;
 

@@ -231,6 +231,7 @@ pub(super) enum MissingKernel {
     Failed(FailureReason),
 }
 
+/// The kernels of packs. They are loaded onto the GPU when they are needed, and unloaded to make room for others.
 pub(super) struct Store {
     packs: Vec<Pack>,
     exact: bool,

@@ -15,7 +15,7 @@ use super::management::{Management, Settings};
 use super::procedure::measure;
 use super::session::Session;
 use crate::devices::gpu::GpuVendor;
-use crate::devices::gpu::process::{Cause, EXACT, KERNEL_SIZES, Measure, Message};
+use crate::devices::gpu::process::{Cause, EXACT, GpuDescription, KERNEL_SIZES, Measure, Message};
 use crate::devices::gpu::session::{SessionError, Store};
 use crate::failure::one_line;
 use crate::kernels::{ABI, ABI_KEY};
@@ -129,7 +129,8 @@ fn open(options: &WorkerOptions) -> anyhow::Result<(Session, Message)> {
     let session = Session::new(gpu, known, Store::new(packs), library, management, cache_bytes)
         .map_err(anyhow::Error::from)
         .context("cannot prepare the GPU")?;
-    Ok((session, Message::Ready { name, arch, bus_id, memory_bytes, facts, devices: count, warnings }))
+    let description = GpuDescription { name, arch, bus_id, memory_bytes, facts, devices: count, warnings };
+    Ok((session, Message::Ready(description)))
 }
 
 fn open_pack(path: &Path) -> anyhow::Result<Pack> {

@@ -3,7 +3,8 @@
 use std::ffi::{CStr, CString, c_int};
 use std::ptr;
 
-use crate::devices::gpu::driver::{Description, Driver, Handle, Own, Pointer, Result};
+use crate::devices::gpu::driver::{Api, Description, Driver, Handle, Own, Pointer, Result};
+use crate::devices::gpu::foreign::Call;
 use crate::devices::gpu::operands::Arguments;
 
 /// One GPU, current on this thread. All work goes through its default stream, so it runs in the order of the calls.
@@ -28,77 +29,73 @@ impl Gpu {
     /// The GPU's address on the bus, such as `0000:3b:00.0`. Management libraries use the same address.
     pub(crate) fn bus_id(&self) -> Result<String> {
         let mut bytes = [0_u8; 256];
-        let call = &self.driver.0.api.device_bus_id;
         // SAFETY: writes at most the given number of bytes, with a zero at the end.
-        let code = unsafe { (call.function)(bytes.as_mut_ptr().cast(), bytes.len() as c_int, self.device) };
-        self.check(call.name, code)?;
+        self.check(&self.api().device_bus_id, |call| unsafe {
+            call(bytes.as_mut_ptr().cast(), bytes.len() as c_int, self.device)
+        })?;
         let text = CStr::from_bytes_until_nul(&bytes).unwrap_or_default();
         Ok(text.to_string_lossy().into_owned())
     }
 
     pub(crate) fn memory(&self) -> Result<MemoryInfo> {
         let (mut free, mut total) = (0, 0);
-        let call = &self.driver.0.api.memory_info;
         // SAFETY: writes two numbers.
-        self.check(call.name, unsafe { (call.function)(&mut free, &mut total) })?;
+        self.check(&self.api().memory_info, |call| unsafe { call(&mut free, &mut total) })?;
         Ok(MemoryInfo { free: free as u64, total: total as u64 })
     }
 
     pub(crate) fn allocate(&self, bytes: u64) -> Result<Memory> {
         let mut pointer = 0;
-        let call = &self.driver.0.api.allocate;
         // SAFETY: writes one pointer. The driver refuses an allocation of zero bytes, so at least one byte is asked
         // for.
-        self.check(call.name, unsafe { (call.function)(&mut pointer, bytes.max(1) as usize) })?;
+        self.check(&self.api().allocate, |call| unsafe { call(&mut pointer, bytes.max(1) as usize) })?;
         Ok(Memory { driver: self.driver.clone(), pointer, bytes })
     }
 
     /// Queues filling the memory with a byte.
     pub(crate) fn fill(&self, memory: &Memory, byte: u8) -> Result<()> {
-        let call = &self.driver.0.api.fill_async;
         // SAFETY: the range is the whole allocation.
-        let code = unsafe { (call.function)(memory.pointer, byte, memory.bytes as usize, ptr::null_mut()) };
-        self.check(call.name, code)
+        self.check(&self.api().fill_async, |call| unsafe {
+            call(memory.pointer, byte, memory.bytes as usize, ptr::null_mut())
+        })
     }
 
     /// Queues a copy from `from` to `to`. It copies as many bytes as the shorter of the two has.
     pub(crate) fn copy(&self, to: Slice<'_>, from: Slice<'_>) -> Result<()> {
         let bytes = to.bytes.min(from.bytes) as usize;
-        let call = &self.driver.0.api.copy_async;
         // SAFETY: slices lie within their allocations.
-        let code = unsafe { (call.function)(to.pointer(), from.pointer(), bytes, ptr::null_mut()) };
-        self.check(call.name, code)
+        self.check(&self.api().copy_async, |call| unsafe {
+            call(to.pointer(), from.pointer(), bytes, ptr::null_mut())
+        })
     }
 
     /// Waits for all queued work, then reads memory as 32-bit numbers.
     pub(crate) fn read(&self, memory: &Memory) -> Result<Vec<u32>> {
         let mut values = vec![0_u32; (memory.bytes / 4) as usize];
-        let call = &self.driver.0.api.copy_to_host;
         // SAFETY: writes as many bytes as the vector has. The allocation has at least as many.
-        let code = unsafe { (call.function)(values.as_mut_ptr().cast(), memory.pointer, values.len() * 4) };
-        self.check(call.name, code)?;
+        self.check(&self.api().copy_to_host, |call| unsafe {
+            call(values.as_mut_ptr().cast(), memory.pointer, values.len() * 4)
+        })?;
         Ok(values)
     }
 
     /// Waits for all queued work.
     pub(crate) fn synchronize(&self) -> Result<()> {
-        let call = &self.driver.0.api.synchronize;
         // SAFETY: takes nothing.
-        self.check(call.name, unsafe { (call.function)() })
+        self.check(&self.api().synchronize, |call| unsafe { call() })
     }
 
     /// Loads a kernel from its binary, ready for `shared` bytes of dynamic shared memory.
     pub(crate) fn load(&self, binary: &[u8], symbol: &str, shared: u32) -> Result<Function> {
-        let api = &self.driver.0.api;
-        let (load, find) = (&api.module_load, &api.module_function);
         let mut module = ptr::null_mut();
         // SAFETY: the binary is an ELF file, which states its own size. The driver refuses a broken one.
-        self.check(load.name, unsafe { (load.function)(&mut module, binary.as_ptr().cast()) })?;
+        self.check(&self.api().module_load, |call| unsafe { call(&mut module, binary.as_ptr().cast()) })?;
         let mut function = Function { driver: self.driver.clone(), module, handle: ptr::null_mut() };
         let symbol = CString::new(symbol).unwrap_or_default();
         // SAFETY: the module was loaded above, and the name ends with a zero byte.
-        let code = unsafe { (find.function)(&mut function.handle, module, symbol.as_ptr()) };
-        self.check(find.name, code)?;
+        self.check(&self.api().module_function, |call| unsafe {
+            call(&mut function.handle, module, symbol.as_ptr())
+        })?;
         if let Own::Cuda(cuda) = &self.driver.0.own {
             cuda.allow_shared(&self.driver, function.handle, shared)?;
         }
@@ -118,12 +115,11 @@ impl Gpu {
         arguments: &mut Arguments,
     ) -> Result<()> {
         let [x, y] = grid;
-        let call = &self.driver.0.api.launch;
         let mut pointers = arguments.pointers();
         // SAFETY: every pointer leads to a value that lives across the call. The kernels of this layout take this
         // number of values and these sizes.
-        let code = unsafe {
-            (call.function)(
+        self.check(&self.api().launch, |call| unsafe {
+            call(
                 function.handle,
                 x,
                 y,
@@ -136,47 +132,47 @@ impl Gpu {
                 pointers.as_mut_ptr(),
                 ptr::null_mut(),
             )
-        };
-        self.check(call.name, code)
+        })
     }
 
     pub(crate) fn event(&self) -> Result<Event> {
         let mut handle = ptr::null_mut();
-        let call = &self.driver.0.api.event_create;
         // SAFETY: writes one handle.
-        self.check(call.name, unsafe { (call.function)(&mut handle, 0) })?;
+        self.check(&self.api().event_create, |call| unsafe { call(&mut handle, 0) })?;
         Ok(Event { driver: self.driver.clone(), handle })
     }
 
     /// Queues an event, which takes the time when the GPU reaches it.
     pub(crate) fn record(&self, event: &Event) -> Result<()> {
-        let call = &self.driver.0.api.event_record;
         // SAFETY: the event exists for as long as its owner does.
-        self.check(call.name, unsafe { (call.function)(event.handle, ptr::null_mut()) })
+        self.check(&self.api().event_record, |call| unsafe { call(event.handle, ptr::null_mut()) })
     }
 
     /// Whether the GPU has reached the event.
     pub(crate) fn has_passed(&self, event: &Event) -> Result<bool> {
         const NOT_READY: c_int = 600;
-        let call = &self.driver.0.api.event_query;
+        let call = &self.api().event_query;
         // SAFETY: the event exists for as long as its owner does.
         match unsafe { (call.function)(event.handle) } {
             NOT_READY => Ok(false),
-            code => self.check(call.name, code).map(|()| true),
+            code => self.driver.judge(call.name, code).map(|()| true),
         }
     }
 
     /// Milliseconds between two events that have passed.
     pub(crate) fn elapsed(&self, start: &Event, end: &Event) -> Result<f32> {
         let mut millis = 0.0;
-        let call = &self.driver.0.api.event_elapsed;
         // SAFETY: writes one number.
-        self.check(call.name, unsafe { (call.function)(&mut millis, start.handle, end.handle) })?;
+        self.check(&self.api().event_elapsed, |call| unsafe { call(&mut millis, start.handle, end.handle) })?;
         Ok(millis)
     }
 
-    fn check(&self, call: &'static str, code: c_int) -> Result<()> {
-        self.driver.check(call, code)
+    fn api(&self) -> &Api {
+        &self.driver.0.api
+    }
+
+    fn check<F: Copy>(&self, call: &Call<F>, run: impl FnOnce(F) -> c_int) -> Result<()> {
+        self.driver.check(call, run)
     }
 }
 

@@ -133,14 +133,13 @@ impl CublasLt {
         let functions = Functions::resolve(open()?, vendor).map_err(missing)?;
         let workspace = gpu.allocate(numbers.workspace)?;
         let mut handle: Handle = ptr::null_mut();
-        let create = &functions.create;
         // SAFETY: writes a handle.
-        check(create.name, unsafe { (create.function)(&mut handle) })?;
+        check(&functions.create, |call| unsafe { call(&mut handle) })?;
         let mut version = 0;
         if vendor == GpuVendor::Amd {
             let Version { version: ask, .. } = Version::resolve(open()?).map_err(missing)?;
             // SAFETY: writes a number.
-            check(ask.name, unsafe { (ask.function)(handle, &mut version) })?;
+            check(&ask, |call| unsafe { call(handle, &mut version) })?;
         }
         let (functions, last) = (Rc::new(functions), RefCell::new(None));
         Ok(Self { functions, numbers, handle, workspace, version, last })
@@ -169,11 +168,10 @@ impl CublasLt {
             prepared.description.set(self.numbers.bias_pointer, &bias.pointer())?;
         }
         let (one, output) = (1.0_f32, matrices.c.pointer());
-        let call = &self.functions.multiply;
         let [b, a, c] = [&prepared.b, &prepared.a, &prepared.c].map(|layout| layout.handle);
         // SAFETY: the matrices and the workspace lie within their allocations, and all else lives across the call.
-        let status = unsafe {
-            (call.function)(
+        check(&self.functions.multiply, |call| unsafe {
+            call(
                 self.handle,
                 prepared.description.handle,
                 &one,
@@ -191,8 +189,7 @@ impl CublasLt {
                 self.numbers.workspace as usize,
                 ptr::null_mut(),
             )
-        };
-        check(call.name, status)
+        })
     }
 
     /// Describes a multiplication and asks the library for an algorithm. It takes the first choice, as torch does.
@@ -239,23 +236,24 @@ impl CublasLt {
     ) -> Result<Choice, LibraryError> {
         let preference = Preference::new(&self.functions, self.numbers.workspace)?;
         let (mut choice, mut count) = (Choice::default(), 0);
-        let call = &self.functions.choose;
         // SAFETY: all handles are alive, and there is room for one answer of either library.
-        let status = unsafe {
-            (call.function)(
-                self.handle,
-                description.handle,
-                left.handle,
-                right.handle,
-                out.handle,
-                out.handle,
-                preference.handle,
-                1,
-                &mut choice,
-                &mut count,
-            )
-        };
-        check(call.name, if status == 0 && count == 0 { NOT_SUPPORTED } else { status })?;
+        check(&self.functions.choose, |call| {
+            let status = unsafe {
+                call(
+                    self.handle,
+                    description.handle,
+                    left.handle,
+                    right.handle,
+                    out.handle,
+                    out.handle,
+                    preference.handle,
+                    1,
+                    &mut choice,
+                    &mut count,
+                )
+            };
+            if status == 0 && count == 0 { NOT_SUPPORTED } else { status }
+        })?;
         Ok(choice)
     }
 }
@@ -296,18 +294,16 @@ owner!(Preference, forget_preference);
 impl Description {
     fn new(functions: &Rc<Functions>, compute: c_int) -> Result<Self, LibraryError> {
         let mut handle: Handle = ptr::null_mut();
-        let call = &functions.describe;
         // SAFETY: writes a handle.
-        check(call.name, unsafe { (call.function)(&mut handle, compute, F32) })?;
+        check(&functions.describe, |call| unsafe { call(&mut handle, compute, F32) })?;
         Ok(Self { functions: Rc::clone(functions), handle })
     }
 
     fn set<T>(&self, attribute: c_int, value: &T) -> Result<(), LibraryError> {
-        let call = &self.functions.set;
         // SAFETY: reads a value of the given size.
-        let status =
-            unsafe { (call.function)(self.handle, attribute, ptr::from_ref(value).cast(), size_of::<T>()) };
-        check(call.name, status)
+        check(&self.functions.set, |call| unsafe {
+            call(self.handle, attribute, ptr::from_ref(value).cast(), size_of::<T>())
+        })
     }
 }
 
@@ -320,34 +316,29 @@ impl MatrixLayout {
         leading: u64,
     ) -> Result<Self, LibraryError> {
         let mut handle: Handle = ptr::null_mut();
-        let call = &functions.lay_out;
         // SAFETY: writes a handle.
-        let status = unsafe { (call.function)(&mut handle, kind, rows, columns, leading as i64) };
-        check(call.name, status)?;
+        check(&functions.lay_out, |call| unsafe { call(&mut handle, kind, rows, columns, leading as i64) })?;
         Ok(Self { functions: Rc::clone(functions), handle })
     }
 
     fn set<T>(&self, attribute: c_int, value: &T) -> Result<(), LibraryError> {
-        let call = &self.functions.set_layout;
         // SAFETY: reads a value of the size that is given.
-        let status =
-            unsafe { (call.function)(self.handle, attribute, ptr::from_ref(value).cast(), size_of::<T>()) };
-        check(call.name, status)
+        check(&self.functions.set_layout, |call| unsafe {
+            call(self.handle, attribute, ptr::from_ref(value).cast(), size_of::<T>())
+        })
     }
 }
 
 impl Preference {
     fn new(functions: &Rc<Functions>, workspace: u64) -> Result<Self, LibraryError> {
         let mut handle: Handle = ptr::null_mut();
-        let (create, set) = (&functions.prefer, &functions.set_preference);
         // SAFETY: writes a handle.
-        check(create.name, unsafe { (create.function)(&mut handle) })?;
+        check(&functions.prefer, |call| unsafe { call(&mut handle) })?;
         let preference = Self { functions: Rc::clone(functions), handle };
         // SAFETY: reads a value of the size that is given.
-        let status = unsafe {
-            (set.function)(handle, MAX_WORKSPACE, ptr::from_ref(&workspace).cast(), size_of::<u64>())
-        };
-        check(set.name, status)?;
+        check(&functions.set_preference, |call| unsafe {
+            call(handle, MAX_WORKSPACE, ptr::from_ref(&workspace).cast(), size_of::<u64>())
+        })?;
         Ok(preference)
     }
 }

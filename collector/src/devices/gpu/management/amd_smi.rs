@@ -53,8 +53,7 @@ pub(super) struct Metrics {
     _link: [u16; 2],
     _pcie: [u64; 5],
     _link_data: [u64; 16],
-    graphics_mhz: [u16; 8],
-    _other_clocks: [u16; 12],
+    _clocks_by_part: [u16; 20],
     _jpeg: [u16; 32],
     _not_acknowledged: [u32; 2],
     _counter: u64,
@@ -132,7 +131,6 @@ impl AmdSmi {
         let grown = |now: u64, before: u64| now > before;
         let by_trouble = now.trouble.iter().zip(before.trouble).any(|(&now, before)| grown(now, before));
         State {
-            sm_mhz: metrics.graphics_mhz.into_iter().filter(|&mhz| known(mhz)).max().map(u32::from),
             celsius: Some(metrics.hotspot_celsius).filter(|&celsius| known(celsius)).map(u32::from),
             throttled: Some(Throttled { by_trouble, by_power_cap: grown(now.power_cap, before.power_cap) }),
         }
@@ -212,7 +210,6 @@ mod tests {
     fn the_fields_lie_where_the_header_has_them() {
         // The offsets that a C compiler gives the structure of ROCm 6.4 and 7.
         assert_eq!(offset_of!(Metrics, hotspot_celsius), 6);
-        assert_eq!(offset_of!(Metrics, graphics_mhz), 312);
         assert_eq!(offset_of!(Metrics, processor_hot), 432);
         assert_eq!(offset_of!(Metrics, memory_hot), 464);
     }

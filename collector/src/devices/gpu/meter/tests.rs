@@ -41,7 +41,7 @@ fn measure(script: &str) -> MeasuredConfigs {
 }
 
 const RESULTS: &str = r#"{"measured":{"timed":[[0,[5,7,6]],[1,[9]]],"failed":[],"repeated":0,"disturbed":false,
-    "busy_ns":30,"wall_ns":40,"late":0,"sm_mhz":null,"celsius":null,"power_capped":false}}"#;
+    "busy_ns":30,"wall_ns":40,"late":0,"power_capped":false}}"#;
 
 #[test]
 fn times_and_failures_are_those_of_the_right_configs() {

@@ -2,11 +2,10 @@
 //! breaks.
 
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 use diode_standin::{Effect, Rule, Script};
 
-use crate::sandbox::{content, stderr};
+use crate::sandbox::{content, stderr, wait_until};
 use crate::standin::node::{Node, Vendor};
 
 /// Problems of different sizes.
@@ -69,11 +68,7 @@ fn a_killed_collection_goes_on() {
     let mut command = node.command(&script, &[]);
     let mut child = command.stderr(Stdio::null()).spawn().unwrap();
     let journal = node.sandbox.path("a.msgpack.zst.journal");
-    let began = Instant::now();
-    while std::fs::metadata(&journal).map_or(0, |file| file.len()) == 0 {
-        assert!(began.elapsed() < Duration::from_secs(60), "nothing was measured");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait_until(&mut child, || std::fs::metadata(&journal).is_ok_and(|file| file.len() > 0));
     child.kill().unwrap();
     child.wait().unwrap();
     assert_eq!(resume(&node, 3), 1);
