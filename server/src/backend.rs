@@ -32,7 +32,7 @@ fn cannot_open(settings: &Settings) -> String {
 
 #[derive(Clone)]
 pub struct Backend {
-    pub store: Arc<dyn Store>,
+    pub store: Arc<Store>,
     pub blobs: Blobs,
     /// The most bytes of uploads and contributed models that the server keeps.
     pub max_stored: u64,
@@ -63,7 +63,7 @@ impl Backend {
     }
 
     /// The database is opened first: if that fails, no folder for files is created.
-    async fn with(store: Arc<dyn Store>, settings: &Settings) -> anyhow::Result<Self> {
+    async fn with(store: Arc<Store>, settings: &Settings) -> anyhow::Result<Self> {
         let blobs = Blobs::open(&settings.blobs).await?;
         Ok(Self {
             store,

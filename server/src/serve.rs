@@ -93,7 +93,7 @@ pub async fn serve(
 }
 
 /// If there is no account yet, prints how to make the first account.
-async fn greet(store: &dyn Store, policy: &Policy) -> anyhow::Result<()> {
+async fn greet(store: &Store, policy: &Policy) -> anyhow::Result<()> {
     if store.has_no_accounts().await? {
         let link = first_account_link(store, policy).await?;
         // If stderr cannot be written to, the server goes on, because `admin create` can make the account,

@@ -7,7 +7,7 @@ use diode_core::ids::AccountId;
 use super::Policy;
 use super::secret::Secret;
 use crate::mail::EmailAddress;
-use crate::store::{AccountStore, LinkFor, Now};
+use crate::store::{LinkFor, Now, Store};
 
 const HOUR: u64 = 60 * 60;
 
@@ -30,27 +30,23 @@ pub struct Link {
 }
 
 /// The link for the first account of a server, which is an administrator's.
-pub async fn first_account_link(store: &dyn AccountStore, policy: &Policy) -> anyhow::Result<Link> {
+pub async fn first_account_link(store: &Store, policy: &Policy) -> anyhow::Result<Link> {
     make(store, policy, &LinkFor::FirstAccount).await
 }
 
 /// A link to make one account.
-pub async fn invitation_link(store: &dyn AccountStore, policy: &Policy) -> anyhow::Result<Link> {
+pub async fn invitation_link(store: &Store, policy: &Policy) -> anyhow::Result<Link> {
     make(store, policy, &LinkFor::Account).await
 }
 
 /// A link to choose the password of an account.
-pub async fn password_link(
-    store: &dyn AccountStore,
-    policy: &Policy,
-    account: AccountId,
-) -> anyhow::Result<Link> {
+pub async fn password_link(store: &Store, policy: &Policy, account: AccountId) -> anyhow::Result<Link> {
     make(store, policy, &LinkFor::Password(account)).await
 }
 
 /// A link to choose the password of an account, which is mailed to the account's address.
 pub(crate) async fn mailed_password_link(
-    store: &dyn AccountStore,
+    store: &Store,
     policy: &Policy,
     account: AccountId,
     email: EmailAddress,
@@ -60,7 +56,7 @@ pub(crate) async fn mailed_password_link(
 
 /// A link that is mailed to an address. Following it shows that mails arrive there.
 pub(crate) async fn email_link(
-    store: &dyn AccountStore,
+    store: &Store,
     policy: &Policy,
     account: AccountId,
     email: EmailAddress,
@@ -68,7 +64,7 @@ pub(crate) async fn email_link(
     make(store, policy, &LinkFor::Email(account, email)).await
 }
 
-async fn make(store: &dyn AccountStore, policy: &Policy, link: &LinkFor) -> anyhow::Result<Link> {
+async fn make(store: &Store, policy: &Policy, link: &LinkFor) -> anyhow::Result<Link> {
     let (page, lasts) = match link {
         LinkFor::FirstAccount | LinkFor::Account => ("sign-up?invitation", INVITATION_LASTS),
         LinkFor::Password(_) => ("password?link", PASSWORD_LASTS),

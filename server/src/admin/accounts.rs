@@ -106,7 +106,7 @@ impl AccountCommand {
         outcome
     }
 
-    async fn answer(self, store: &dyn Store, policy: &Policy) -> anyhow::Result<String> {
+    async fn answer(self, store: &Store, policy: &Policy) -> anyhow::Result<String> {
         Ok(match self {
             Self::Create { name, admin, .. } => {
                 let what = format!("create {} {name}", if admin { "administrator" } else { "account" });
@@ -143,16 +143,16 @@ pub fn print(text: &str) -> std::io::Result<()> {
 }
 
 /// Writes to the log an action that asks for no reason.
-async fn write_down(store: &dyn Store, what: &str) -> anyhow::Result<()> {
+async fn write_down(store: &Store, what: &str) -> anyhow::Result<()> {
     Ok(store.write_down(what, "by diode-server admin", WHO, Now::read()).await?)
 }
 
-async fn named(store: &dyn Store, name: &AccountName) -> anyhow::Result<Credentials> {
+async fn named(store: &Store, name: &AccountName) -> anyhow::Result<Credentials> {
     let found = store.credentials(name).await?;
     found.with_context(|| format!("no account `{name}`; `diode-server admin accounts` lists them"))
 }
 
-async fn create(store: &dyn Store, policy: &Policy, name: AccountName, admin: bool) -> anyhow::Result<Link> {
+async fn create(store: &Store, policy: &Policy, name: AccountName, admin: bool) -> anyhow::Result<Link> {
     let account = NewAccount { id: new_account_id()?, name, password: None, admin, terms: None };
     match store.create_account(&account, None, Now::read()).await? {
         Created::Done(account) => password_link(store, policy, account.id).await,
@@ -160,7 +160,7 @@ async fn create(store: &dyn Store, policy: &Policy, name: AccountName, admin: bo
     }
 }
 
-async fn tokens(store: &dyn Store, name: &AccountName, revoke: Option<TokenId>) -> anyhow::Result<String> {
+async fn tokens(store: &Store, name: &AccountName, revoke: Option<TokenId>) -> anyhow::Result<String> {
     let account = named(store, name).await?.account;
     if let Some(id) = revoke {
         if !store.revoke_token(&account.id, &id).await? {
@@ -184,18 +184,13 @@ async fn tokens(store: &dyn Store, name: &AccountName, revoke: Option<TokenId>) 
     Ok(text)
 }
 
-async fn identities(store: &dyn Store, name: &AccountName) -> anyhow::Result<String> {
+async fn identities(store: &Store, name: &AccountName) -> anyhow::Result<String> {
     let account = named(store, name).await?.account;
     let line = |LinkedIdentity { issuer, since }: &LinkedIdentity| format!("{issuer} since {since}\n");
     Ok(store.identities(&account.id).await?.iter().map(line).collect())
 }
 
-async fn unlinked(
-    store: &dyn Store,
-    name: &AccountName,
-    issuer: &str,
-    why: &Reason,
-) -> anyhow::Result<String> {
+async fn unlinked(store: &Store, name: &AccountName, issuer: &str, why: &Reason) -> anyhow::Result<String> {
     let found = named(store, name).await?;
     if !store.take_identity(name, issuer, why, WHO, Now::read()).await? {
         bail!(
@@ -209,7 +204,7 @@ async fn unlinked(
     Ok(format!("{name} is unlinked from {issuer}, and its sessions have ended{hint}\n"))
 }
 
-async fn set_disabled(store: &dyn Store, name: &AccountName, disabled: bool) -> anyhow::Result<String> {
+async fn set_disabled(store: &Store, name: &AccountName, disabled: bool) -> anyhow::Result<String> {
     let account = named(store, name).await?.account;
     store.set_disabled(&account.id, disabled, Now::read()).await?;
     write_down(store, &format!("{} {name}", if disabled { "disable" } else { "enable" })).await?;

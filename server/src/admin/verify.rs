@@ -105,7 +105,7 @@ pub async fn verify(backend: &Backend) -> anyhow::Result<Verified> {
 }
 
 /// The checks that read only the database.
-pub async fn verify_entries(store: &dyn Store) -> StoreResult<Verified> {
+pub async fn verify_entries(store: &Store) -> StoreResult<Verified> {
     let stale: BTreeSet<View> = store.stale_entries().await?.into_iter().collect();
     let mut verified = Verified { stale: stale.len(), ..Verified::default() };
     for view in store.views().await? {
@@ -135,11 +135,7 @@ pub async fn verify_entries(store: &dyn Store) -> StoreResult<Verified> {
     Ok(verified)
 }
 
-async fn recompute(
-    store: &dyn Store,
-    view: &View,
-    verified: &mut Verified,
-) -> StoreResult<Option<BoardEntry>> {
+async fn recompute(store: &Store, view: &View, verified: &mut Verified) -> StoreResult<Option<BoardEntry>> {
     let Some(hardware) = store.hardware(&view.hardware).await? else { return Ok(None) };
     let stored = store.view_solutions(view).await?;
     let problem = stored.problems.get(&view.problem).cloned();

@@ -13,7 +13,7 @@ const ASK_AGAIN: u64 = 10;
 
 /// Gives an agent work for about `seconds`. `id` is the id of the new lease.
 pub(crate) async fn hand_out(
-    store: &Arc<dyn Store>,
+    store: &Arc<Store>,
     plans: &Plans,
     agent: &KnownAgent,
     seconds: f64,

@@ -66,7 +66,7 @@ enum Step {
 
 impl Plans {
     /// Plans what comes next, unless work for the agent appears while this call waits for the lock.
-    pub(super) async fn go_on(&self, store: &dyn Store, agent: &KnownAgent, seconds: f64) -> StoreResult<()> {
+    pub(super) async fn go_on(&self, store: &Store, agent: &KnownAgent, seconds: f64) -> StoreResult<()> {
         let progress = self.of(agent.hardware());
         let mut progress = progress.lock().await;
         while store.planned_for(agent, seconds, 1).await? == 0 {
@@ -78,12 +78,12 @@ impl Plans {
     }
 
     /// Plans in the background for a new agent, so that its first lease is ready when it asks.
-    pub(crate) fn prepare(&self, store: &Arc<dyn Store>, agent: &KnownAgent) {
+    pub(crate) fn prepare(&self, store: &Arc<Store>, agent: &KnownAgent) {
         self.go_ahead(store, agent, USUAL_SECONDS);
     }
 
     /// Plans in the background, if little work waits for agents like this one.
-    pub(super) fn go_ahead(&self, store: &Arc<dyn Store>, agent: &KnownAgent, seconds: f64) {
+    pub(super) fn go_ahead(&self, store: &Arc<Store>, agent: &KnownAgent, seconds: f64) {
         let (progress, store, agent) = (self.of(agent.hardware()), Arc::clone(store), agent.clone());
         tokio::spawn(async move {
             loop {
@@ -137,7 +137,7 @@ impl Kept {
 
 /// Plans some problems ahead; `false` if enough problems wait, or there are no more.
 async fn portion(
-    store: &dyn Store,
+    store: &Store,
     agent: &KnownAgent,
     seconds: f64,
     progress: &mut Progress,
@@ -157,7 +157,7 @@ async fn portion(
 
 /// Reads some more of what is known, or plans `number` problems. Other processes may plan the same problems meanwhile.
 async fn step(
-    store: &dyn Store,
+    store: &Store,
     agent: &KnownAgent,
     seconds: f64,
     number: usize,
@@ -199,7 +199,7 @@ async fn step(
 }
 
 /// Begins a reading. The known problems stay known, unless problems may have lost their solutions.
-async fn begun(store: &dyn Store, slug: &HardwareSlug, before: Progress) -> StoreResult<Progress> {
+async fn begun(store: &Store, slug: &HardwareSlug, before: Progress) -> StoreResult<Progress> {
     let losses = store.losses(slug).await?;
     let mut now = if losses == before.losses { before } else { Progress { losses, ..Progress::default() } };
     now.read.measured = MeasuredUpTo::Nothing;

@@ -18,7 +18,7 @@ const MEMORY: u64 = 8 << 30;
 /// Asks for one more problem of each kind for which a model picks worst. `shares` are problems that the model had not
 /// seen, with the share of the best speed that the model's first picks reach. Returns how many problems it asked for.
 pub(crate) async fn ask_where_weak(
-    store: &dyn Store,
+    store: &Store,
     hardware: &Hardware,
     shares: &[(Problem, f64)],
 ) -> StoreResult<u64> {

@@ -29,7 +29,7 @@ impl Lookup for KnownAgent {
     const KIND: &'static str = "agent";
     const HINT: &'static str = "/api/v1/agents lists those seen last";
 
-    async fn find(store: &dyn Store, id: &AgentId) -> StoreResult<Option<Self>> {
+    async fn find(store: &Store, id: &AgentId) -> StoreResult<Option<Self>> {
         store.agent(id).await
     }
 }

@@ -20,7 +20,7 @@ impl Lookup for HardwareSummary {
     const KIND: &'static str = "hardware";
     const HINT: &'static str = "/api/v1/hardware lists what there is";
 
-    async fn find(store: &dyn Store, slug: &HardwareSlug) -> StoreResult<Option<Self>> {
+    async fn find(store: &Store, slug: &HardwareSlug) -> StoreResult<Option<Self>> {
         store.hardware_summary(slug).await
     }
 }
@@ -31,7 +31,7 @@ impl Lookup for Hardware {
     const KIND: &'static str = HardwareSummary::KIND;
     const HINT: &'static str = HardwareSummary::HINT;
 
-    async fn find(store: &dyn Store, slug: &HardwareSlug) -> StoreResult<Option<Self>> {
+    async fn find(store: &Store, slug: &HardwareSlug) -> StoreResult<Option<Self>> {
         store.hardware(slug).await
     }
 }

@@ -19,7 +19,7 @@ impl Lookup for Job {
     const KIND: &'static str = "job";
     const HINT: &'static str = "/api/v1/jobs lists the newest";
 
-    async fn find(store: &dyn Store, id: &JobId) -> StoreResult<Option<Self>> {
+    async fn find(store: &Store, id: &JobId) -> StoreResult<Option<Self>> {
         store.job(id).await
     }
 }

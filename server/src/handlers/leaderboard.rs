@@ -26,7 +26,7 @@ impl Lookup for Entries {
     const KIND: &'static str = HardwareSummary::KIND;
     const HINT: &'static str = HardwareSummary::HINT;
 
-    async fn find(store: &dyn Store, slug: &HardwareSlug) -> StoreResult<Option<Self>> {
+    async fn find(store: &Store, slug: &HardwareSlug) -> StoreResult<Option<Self>> {
         let revision = store.hardware_revision(slug).await?;
         Ok(revision.map(|revision| Self { slug: slug.clone(), revision }))
     }

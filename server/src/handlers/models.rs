@@ -18,7 +18,7 @@ impl Lookup for ModelSummary {
     const KIND: &'static str = "model";
     const HINT: &'static str = "/api/v1/models lists what there is";
 
-    async fn find(store: &dyn Store, id: &ModelId) -> StoreResult<Option<Self>> {
+    async fn find(store: &Store, id: &ModelId) -> StoreResult<Option<Self>> {
         store.model(id).await
     }
 }

@@ -27,7 +27,7 @@ impl Lookup for PackSummary {
     const KIND: &'static str = "kernel pack";
     const HINT: &'static str = "/api/v1/packs lists what there is";
 
-    async fn find(store: &dyn Store, digest: &Digest) -> StoreResult<Option<Self>> {
+    async fn find(store: &Store, digest: &Digest) -> StoreResult<Option<Self>> {
         store.pack(digest).await
     }
 }

@@ -30,7 +30,7 @@ impl Lookup for Problem {
     const KIND: &'static str = "problem";
     const HINT: &'static str = "the rows of /api/v1/hardware/{slug}/leaderboard hold problem ids";
 
-    async fn find(store: &dyn Store, id: &ProblemId) -> StoreResult<Option<Self>> {
+    async fn find(store: &Store, id: &ProblemId) -> StoreResult<Option<Self>> {
         store.problem(id).await
     }
 }

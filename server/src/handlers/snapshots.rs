@@ -32,7 +32,7 @@ impl Lookup for StoredSnapshot {
     const KIND: &'static str = "snapshot";
     const HINT: &'static str = "/api/v1/snapshots lists what there is";
 
-    async fn find(store: &dyn Store, name: &SnapshotName) -> StoreResult<Option<Self>> {
+    async fn find(store: &Store, name: &SnapshotName) -> StoreResult<Option<Self>> {
         store.snapshot(name).await
     }
 }

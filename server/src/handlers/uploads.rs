@@ -31,7 +31,7 @@ impl Lookup for Receipt {
     const KIND: &'static str = "upload";
     const HINT: &'static str = "/api/v1/uploads lists the newest";
 
-    async fn find(store: &dyn Store, id: &UploadId) -> StoreResult<Option<Self>> {
+    async fn find(store: &Store, id: &UploadId) -> StoreResult<Option<Self>> {
         store.receipt(id).await
     }
 }

@@ -36,7 +36,7 @@ pub(crate) trait Lookup: Sized {
     /// Says where the existing ids are listed.
     const HINT: &'static str;
 
-    fn find(store: &dyn Store, id: &Self::Id) -> impl Future<Output = StoreResult<Option<Self>>> + Send;
+    fn find(store: &Store, id: &Self::Id) -> impl Future<Output = StoreResult<Option<Self>>> + Send;
 }
 
 impl<T: Lookup> FromRequestParts<App> for FromPath<T> {

@@ -55,7 +55,7 @@ impl Tries {
 #[derive(Clone)]
 pub struct Mailer {
     transport: Arc<Transport>,
-    store: Arc<dyn Store>,
+    store: Arc<Store>,
     policy: Arc<Policy>,
     tries: Tries,
     posted: Arc<Notify>,

@@ -23,7 +23,7 @@ const END: &str = "# EOF\n";
 #[derive(Clone)]
 struct Source {
     metrics: Metrics,
-    store: Arc<dyn Store>,
+    store: Arc<Store>,
 }
 
 /// A router with only `/metrics`, for its own listener.
@@ -46,7 +46,7 @@ async fn scrape(State(Source { metrics, store }): State<Source>) -> Response {
 }
 
 /// The figures at this moment.
-async fn gather(store: &dyn Store) -> Registry {
+async fn gather(store: &Store) -> Registry {
     let mut registry = Registry::default();
     process::register(&mut registry);
     let diode = registry.sub_registry_with_prefix("diode");

@@ -1,11 +1,9 @@
 //! What the rest of the server may ask of the store about contributed models.
 
-use async_trait::async_trait;
-use diode_api::{ContributionState, Job, Licence, ModelDescription, ModelFigures, ModelSummary, Review};
-use diode_core::ids::{AccountId, Digest, JobId, ModelId};
+use diode_api::{ContributionState, Job, Licence, ModelDescription, ModelSummary, Review};
+use diode_core::ids::AccountId;
 
-use super::error::StoreResult;
-use super::types::{Now, Queued};
+use super::types::Queued;
 
 /// How many models of one account may wait for an administrator. There is a limit because each takes an
 /// administrator's time.
@@ -80,40 +78,4 @@ impl ReviewRefused {
             Self::NoJob(_) => "the job could not be queued; try again later".to_owned(),
         }
     }
-}
-
-/// What the server stores about contributed models. Every method is one transaction.
-#[async_trait]
-pub trait ContributionStore: Send + Sync {
-    /// Adds a model that waits to be judged, and queues the job that judges it: both or neither. The same
-    /// bytes are added once.
-    async fn contribute(&self, new: &NewContribution, now: Now) -> StoreResult<TakenModel>;
-
-    /// What [`contribute`](Self::contribute) would return now. Adds nothing.
-    async fn may_contribute(&self, new: &NewContribution, now: Now) -> StoreResult<TakenModel>;
-
-    /// A contributed model in any state; `None` if there is none with this id.
-    async fn contribution(&self, id: &ModelId) -> StoreResult<Option<ModelSummary>>;
-
-    /// The newest contributed models that pass a filter, the newest first.
-    async fn contributions(&self, filter: &ContributionFilter, limit: u32) -> StoreResult<Vec<ModelSummary>>;
-
-    /// The model that a job will judge; `None` if the model no longer exists.
-    async fn contribution_of_job(&self, job: &JobId) -> StoreResult<Option<ModelSummary>>;
-
-    /// Stores the figures that a job has computed. `false` if no model waits for the job any more.
-    async fn note_figures(&self, job: &JobId, figures: &ModelFigures) -> StoreResult<bool>;
-
-    /// Carries out an administrator's review, and writes it to the log. `job` judges the model anew, if the
-    /// review asks for that. Returns the changed model.
-    async fn review(
-        &self,
-        review: &Review,
-        job: Option<&Job>,
-        who: &str,
-        now: Now,
-    ) -> StoreResult<Result<ModelSummary, ReviewRefused>>;
-
-    /// Whether a model of the server, or a contributed model, has this file.
-    async fn names_model_file(&self, digest: &Digest) -> StoreResult<bool>;
 }

@@ -2,13 +2,9 @@
 //!
 //! Every secret arrives here as its [`Digest`]. An expired row counts as absent.
 
-use async_trait::async_trait;
-use diode_api::{LinkedIdentity, Reason};
-use diode_core::ids::{AccountId, AccountName, Digest};
+use diode_core::ids::{AccountId, Digest};
 
-use super::accounts::{Created, Credentials, NewAccount};
-use super::error::StoreResult;
-use super::types::Now;
+use super::accounts::Created;
 
 /// The person that a provider vouches for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,71 +66,4 @@ pub enum SignedUp {
     Unknown,
     /// The identity has got an account meanwhile.
     IdentityTaken,
-}
-
-/// What the database stores about identities. Every method is one transaction.
-#[async_trait]
-pub trait IdentityStore: Send + Sync {
-    /// The account of an identity; `None` if no account has it.
-    async fn owner_of(&self, identity: &Identity) -> StoreResult<Option<Credentials>>;
-
-    /// The identities of an account, by issuer.
-    async fn identities(&self, account: &AccountId) -> StoreResult<Vec<LinkedIdentity>>;
-
-    /// Links an identity to an account, if the session that asks for it has not ended.
-    async fn link_identity(
-        &self,
-        account: &AccountId,
-        identity: &Identity,
-        session: &Digest,
-        now: Now,
-    ) -> StoreResult<Linked>;
-
-    /// Removes an account's identity of an issuer, unless it is the only way to sign in.
-    async fn unlink_identity(&self, account: &AccountId, issuer: &str) -> StoreResult<Unlinked>;
-
-    /// Removes somebody's identity of an issuer, even if it is the only way to sign in. Also ends the
-    /// account's sessions, and writes the removal to the log. `false` if the account has no identity of this
-    /// issuer.
-    async fn take_identity(
-        &self,
-        account: &AccountName,
-        issuer: &str,
-        why: &Reason,
-        who: &str,
-        now: Now,
-    ) -> StoreResult<bool>;
-
-    /// Stores that a browser was sent to the provider.
-    async fn add_openid_sign_in(
-        &self,
-        secret: &Digest,
-        sign_in: &OpenIdSignIn,
-        now: Now,
-        expires: i64,
-    ) -> StoreResult<()>;
-
-    /// Why a browser was sent to the provider. Only the first call gets the answer.
-    async fn take_openid_sign_in(&self, secret: &Digest, now: Now) -> StoreResult<Option<OpenIdSignIn>>;
-
-    /// Stores that somebody must choose a name.
-    async fn add_openid_sign_up(
-        &self,
-        secret: &Digest,
-        sign_up: &OpenIdSignUp,
-        now: Now,
-        expires: i64,
-    ) -> StoreResult<()>;
-
-    /// The person who must choose a name; `None` if there is none.
-    async fn openid_sign_up(&self, secret: &Digest, now: Now) -> StoreResult<Option<OpenIdSignUp>>;
-
-    /// Makes the account of a person who has chosen a name, and links the identity to it. If the account is
-    /// made, the same transaction uses up the sign-up and its invitation.
-    async fn create_account_by_openid(
-        &self,
-        secret: &Digest,
-        account: &NewAccount,
-        now: Now,
-    ) -> StoreResult<SignedUp>;
 }

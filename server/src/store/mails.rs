@@ -2,11 +2,8 @@
 
 use std::time::Duration;
 
-use async_trait::async_trait;
 use diode_core::ids::{AccountId, AccountName};
 
-use super::error::StoreResult;
-use super::types::Now;
 use crate::mail::EmailAddress;
 
 /// The most mails that may wait, for instance while the mail server is away.
@@ -55,30 +52,4 @@ pub struct ClaimedMail {
     pub expires: i64,
     /// The number of this claim. Only the latest claim of a mail is valid.
     pub attempt: u64,
-}
-
-/// What the database stores about mails. Every method is one transaction.
-///
-/// A mail is deleted with its account. A mail with a link is also deleted when earlier links of the account end.
-#[async_trait]
-pub trait MailStore: Send + Sync {
-    /// Queues a mail; `false` if [`MAX_WAITING_MAILS`] wait already.
-    async fn add_mail(
-        &self,
-        kind: MailKind,
-        account: &AccountId,
-        to: &EmailAddress,
-        now: Now,
-    ) -> StoreResult<bool>;
-
-    /// Gives the caller the mail that has been due for the longest time; `None` if none is due. No other caller
-    /// gets the same mail within [`MAIL_LEASE`]. A mail that must be given up is claimed in the same way.
-    async fn claim_mail(&self, now: Now) -> StoreResult<Option<ClaimedMail>>;
-
-    /// Puts a claimed mail back for its next try, at `until` in milliseconds since 1970. `false` if the claim was
-    /// lost.
-    async fn postpone_mail(&self, mail: &ClaimedMail, until: i64) -> StoreResult<bool>;
-
-    /// Removes a claimed mail that was sent or given up. `false` if the claim was lost.
-    async fn remove_mail(&self, mail: &ClaimedMail) -> StoreResult<bool>;
 }

@@ -1,13 +1,8 @@
 //! What the rest of the server may ask of the store about published models, and about trainings that the server
 //! asks for by itself.
 
-use async_trait::async_trait;
-use diode_api::{Job, ModelState, ModelSummary, NewPublication, Publication};
-use diode_core::Heuristic;
-use diode_core::hardware::Hardware;
-use diode_core::ids::{HardwareSlug, ModelId, UploadId};
+use diode_core::ids::ModelId;
 
-use super::error::StoreResult;
 use super::types::Now;
 
 /// How a new model compares with the published model.
@@ -78,51 +73,6 @@ impl Due {
             && new as f64 >= self.share * before as f64
             && asked.is_none_or(|asked| now.millis() - asked >= self.pause)
     }
-}
-
-/// What the server stores about publications. Every method is one transaction.
-#[async_trait]
-pub trait PublicationStore: Send + Sync {
-    /// The published model of a hardware; `None` if there is none.
-    async fn published(
-        &self,
-        hardware: &HardwareSlug,
-        heuristic: Heuristic,
-    ) -> StoreResult<Option<ModelSummary>>;
-
-    /// Adds a model that was trained on these uploads. Publishes it if it was judged to be no worse than the
-    /// published model and the published model is not pinned. `None` if another model has been published
-    /// meanwhile: then the new model must be judged again.
-    ///
-    /// Also stores the models of the new model's cross-validation (see [`diode_model::UnseenModels`]), if there
-    /// are any. Then removes the cross-validation's models of all other unpublished models of the hardware.
-    async fn add_judged_model(
-        &self,
-        model: &ModelSummary,
-        hardware: &Hardware,
-        uploads: &[UploadId],
-        unseen_models: Option<&[u8]>,
-        judged: &ComparedWithPublished,
-        now: Now,
-    ) -> StoreResult<Option<ModelState>>;
-
-    /// The models of a model's cross-validation; `None` if they were removed or never existed.
-    async fn unseen_models(&self, model: &ModelId) -> StoreResult<Option<Vec<u8>>>;
-
-    /// Carries out an administrator's request, and writes it to the log. Returns the model that is then published.
-    async fn publish(
-        &self,
-        request: &NewPublication,
-        who: &str,
-        now: Now,
-    ) -> StoreResult<Result<ModelSummary, Refused>>;
-
-    /// The newest steps in the history of a hardware's models, the newest first.
-    async fn publications(&self, hardware: &HardwareSlug, limit: u32) -> StoreResult<Vec<Publication>>;
-
-    /// Queues a training if enough has been measured since a training was last asked for. If several processes
-    /// call this at once, only one job is queued. `false` if this call queued none.
-    async fn queue_training(&self, job: &Job, due: &Due, now: Now) -> StoreResult<bool>;
 }
 
 #[cfg(test)]

@@ -1,13 +1,9 @@
 //! What the rest of the server may ask of the store about snapshots.
 
-use async_trait::async_trait;
-use diode_api::{Job, NewSnapshot, Reason, SnapshotFile, SnapshotName, SnapshotSummary, SnapshotUpload};
+use diode_api::{SnapshotFile, SnapshotName, SnapshotSummary, SnapshotUpload};
 use diode_core::hardware::Hardware;
-use diode_core::ids::{AccountId, Digest, HardwareSlug, ModelId, UploadId};
+use diode_core::ids::{Digest, UploadId};
 
-use super::error::StoreResult;
-use super::types::{Now, Queued};
-use crate::blobs::BlobKey;
 use crate::solutions::StoredSolutions;
 
 /// How many snapshots the server keeps at most, and how large they may be.
@@ -69,50 +65,4 @@ pub struct StoredSnapshot {
     pub summary: SnapshotSummary,
     /// Empty if the files were removed.
     pub files: Vec<SnapshotFile>,
-}
-
-/// What the server stores about snapshots. Every method is one transaction.
-#[async_trait]
-pub trait SnapshotStore: Send + Sync {
-    /// Queues a job that an administrator asks for, and writes it to the log.
-    async fn queue_snapshot(
-        &self,
-        job: &Job,
-        request: &NewSnapshot,
-        account: Option<&AccountId>,
-        who: &str,
-        now: Now,
-    ) -> StoreResult<Queued>;
-
-    /// What a snapshot would have now; `None` for unknown hardware.
-    async fn freezable(&self, slug: &HardwareSlug) -> StoreResult<Option<Freezable>>;
-
-    /// Adds a snapshot whose files are stored. If it is not added, no row names the files.
-    async fn add_snapshot(&self, frozen: &Frozen, limits: &SnapshotLimits) -> StoreResult<Added>;
-
-    /// The newest snapshots, of all hardware or of one, the newest first.
-    async fn snapshots(
-        &self,
-        hardware: Option<&HardwareSlug>,
-        limit: u32,
-    ) -> StoreResult<Vec<SnapshotSummary>>;
-
-    /// One snapshot; `None` if there is none with this name.
-    async fn snapshot(&self, name: &SnapshotName) -> StoreResult<Option<StoredSnapshot>>;
-
-    /// The models that were trained on exactly the uploads of a snapshot.
-    async fn models_of_snapshot(&self, name: &SnapshotName) -> StoreResult<Vec<ModelId>>;
-
-    /// Removes the files of a snapshot from its row, and writes it to the log. Returns the files; `None` if
-    /// there is no such snapshot, or its files were removed before.
-    async fn remove_snapshot(
-        &self,
-        name: &SnapshotName,
-        why: &Reason,
-        who: &str,
-        now: Now,
-    ) -> StoreResult<Option<Vec<BlobKey>>>;
-
-    /// Whether a snapshot has a file with these bytes.
-    async fn names_snapshot_file(&self, sha256: &Digest) -> StoreResult<bool>;
 }

@@ -1,13 +1,10 @@
 //! What operators ask of the store: how much it has, and whether it is right.
 
-use std::collections::BTreeMap;
 use std::fmt::Display;
 
-use async_trait::async_trait;
 use diode_api::JobState;
 
-use super::error::StoreResult;
-use super::types::{NamedBlob, Now, View};
+use super::types::NamedBlob;
 use crate::solutions::Damaged;
 
 /// The blobs that rows name.
@@ -67,30 +64,4 @@ pub struct Connections {
     pub pool: &'static str,
     pub open: u32,
     pub idle: u32,
-}
-
-/// What the upkeep of the data needs. Every method is one transaction.
-#[async_trait]
-pub trait UpkeepStore: Send + Sync {
-    /// Every blob that a row names.
-    async fn blobs(&self) -> StoreResult<NamedBlobs>;
-
-    /// The stored deviations of a view, by the number of the solution.
-    async fn deviations(&self, view: &View) -> StoreResult<BTreeMap<i64, f64>>;
-
-    /// Judges every upload anew and computes the owners of its solutions, but changes nothing.
-    async fn check_uploads(&self) -> StoreResult<CheckedUploads>;
-
-    /// Reads every job, agent, lease, piece of work and contributed model.
-    async fn check_rows(&self) -> StoreResult<CheckedRows>;
-
-    /// How much the database has and how much waits.
-    async fn figures(&self, now: Now) -> StoreResult<Figures>;
-
-    /// Lets the database count tables again that have grown much, so that it reads boards by the right index. Postgres
-    /// counts by itself, too, but up to a minute later.
-    async fn count_grown_tables(&self) -> StoreResult<()>;
-
-    /// The connections to the database.
-    fn connections(&self) -> Vec<Connections>;
 }

@@ -35,14 +35,14 @@ fn named(name: &str) -> NewAccount {
     NewAccount { id, name: name.parse().unwrap(), password, admin: false, terms: None }
 }
 
-async fn make(store: &dyn Store, name: &str) -> AccountId {
+async fn make(store: &Store, name: &str) -> AccountId {
     let Created::Done(account) = store.create_account(&named(name), None, start()).await.unwrap() else {
         panic!("{name} was not made");
     };
     account.id
 }
 
-pub(crate) async fn accounts_live(store: &dyn Store) {
+pub(crate) async fn accounts_live(store: &Store) {
     accounts_are_made(store).await;
     sessions::sessions_begin_and_end(store).await;
     links::links_work_once(store).await;
@@ -56,7 +56,7 @@ pub(crate) async fn accounts_live(store: &dyn Store) {
     uploads::uploads_leave_with_their_account(store).await;
 }
 
-async fn accounts_are_made(store: &dyn Store) {
+async fn accounts_are_made(store: &Store) {
     assert!(store.has_no_accounts().await.unwrap());
     for link in ["first", "also first"] {
         store.add_link(&secret(link), &LinkFor::FirstAccount, start(), millis(later(60))).await.unwrap();

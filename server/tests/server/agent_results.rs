@@ -58,7 +58,7 @@ impl<'a> Owned<'a> {
 }
 
 /// Asks for a problem before all others.
-async fn ask_for(store: &dyn Store, problem: &Problem) {
+async fn ask_for(store: &Store, problem: &Problem) {
     let work =
         NewWork { problem: problem.clone(), purpose: Purpose::Hole, breadth: Breadth::Sample, seconds: 0.5 };
     assert_eq!(store.add_work(&h200().slug, &[work]).await.unwrap(), 1);

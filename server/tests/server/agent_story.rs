@@ -39,13 +39,13 @@ pub(crate) fn registration(key: &str) -> Registration {
     }
 }
 
-pub(crate) async fn agent(store: &dyn Store, key: &str, now: Now) -> KnownAgent {
+pub(crate) async fn agent(store: &Store, key: &str, now: Now) -> KnownAgent {
     let id = AgentId::of(key.as_bytes());
     store.register_agent(&id, None, &registration(key), now).await.unwrap();
     store.agent(&id).await.unwrap().unwrap()
 }
 
-pub(crate) async fn take(store: &dyn Store, agent: &KnownAgent, seconds: f64, now: Now) -> Taken {
+pub(crate) async fn take(store: &Store, agent: &KnownAgent, seconds: f64, now: Now) -> Taken {
     static TAKEN: AtomicU64 = AtomicU64::new(0);
     let id = LeaseId::of(&TAKEN.fetch_add(1, Ordering::Relaxed).to_le_bytes());
     store.take_lease(&LeaseWish { agent, id, seconds, may_plan: false }, now).await.unwrap()
@@ -67,7 +67,7 @@ fn sizes(lease: &LeasedWork) -> Vec<u64> {
 }
 
 /// Stores results of a lease as an upload of the agent.
-async fn deliver(store: &dyn Store, agent: &KnownAgent, lease: &LeaseId, problems: &[Problem]) {
+async fn deliver(store: &Store, agent: &KnownAgent, lease: &LeaseId, problems: &[Problem]) {
     // Each agent has other times, so that no result is a copy of another's.
     let own: u32 = agent.id.as_str().bytes().map(u32::from).sum();
     let mut new = upload(&dataset(hardware(), problems, 1.0 + f64::from(own) / 1e4), &[]);
@@ -76,7 +76,7 @@ async fn deliver(store: &dyn Store, agent: &KnownAgent, lease: &LeaseId, problem
     store.store_upload(&new).await.unwrap();
 }
 
-pub(crate) async fn agents_measure(store: &dyn Store) {
+pub(crate) async fn agents_measure(store: &Store) {
     let start = Now::read();
     let later = |leases: u32| Now(start.0 + (AGENT_LEASE + Duration::from_secs(1)) * leases);
     let (one, two) = (agent(store, "one", start).await, agent(store, "two", start).await);
@@ -152,7 +152,7 @@ pub(crate) async fn agents_measure(store: &dyn Store) {
     agents_get_what_they_have_kernels_for([&one, &two], store, later(2)).await;
 }
 
-async fn what_is_planned_is_read_once(store: &dyn Store) {
+async fn what_is_planned_is_read_once(store: &Store) {
     let read = async |after: &ReadUpTo| store.known_problems(&hardware().slug, after).await.unwrap();
     let all = read(&ReadUpTo::default()).await;
     assert_eq!((all.problems.len(), all.is_all, &all.read.measured), (9, true, &MeasuredUpTo::Everything));
@@ -168,7 +168,7 @@ fn refusal(problem: &Problem, reach: Reach) -> RefusedWork {
 }
 
 /// Problems for which one agent lacks kernels still go to other agents.
-async fn agents_get_what_they_have_kernels_for([one, two]: [&KnownAgent; 2], store: &dyn Store, now: Now) {
+async fn agents_get_what_they_have_kernels_for([one, two]: [&KnownAgent; 2], store: &Store, now: Now) {
     let rest = leased(take(store, one, 3600.0, now).await);
     let all: Vec<Problem> = rest.work.iter().map(|work| work.problem.clone()).collect();
     deliver(store, one, &rest.id, &all).await;
@@ -197,7 +197,7 @@ async fn agents_get_what_they_have_kernels_for([one, two]: [&KnownAgent; 2], sto
 
 /// `lease` belongs to the second agent. `never_had` was in no lease.
 async fn results_settle_what_their_lease_had(
-    store: &dyn Store,
+    store: &Store,
     [one, two]: [&KnownAgent; 2],
     lease: &LeasedWork,
     never_had: &Problem,
@@ -222,7 +222,7 @@ async fn results_settle_what_their_lease_had(
 }
 
 async fn agents_without_an_account_confirm_nothing_of_each_other(
-    store: &dyn Store,
+    store: &Store,
     [one, two]: [&KnownAgent; 2],
     now: Now,
 ) {

@@ -15,7 +15,7 @@ fn hardware() -> Hardware {
     Hardware::from_name("NVIDIA Y3").unwrap()
 }
 
-async fn agent(store: &dyn Store, key: &str, driver: &str) -> KnownAgent {
+async fn agent(store: &Store, key: &str, driver: &str) -> KnownAgent {
     let id = AgentId::of(key.as_bytes());
     let node = [("driver".to_owned(), driver.to_owned())].into();
     let registration = Registration { hardware: hardware(), node, ..registration(key) };
@@ -27,7 +27,7 @@ fn purposes(lease: &LeasedWork) -> Vec<Purpose> {
     lease.work.iter().map(|work| work.purpose).collect()
 }
 
-pub(crate) async fn what_is_asked_for_has_a_part_of_each_lease(store: &dyn Store) {
+pub(crate) async fn what_is_asked_for_has_a_part_of_each_lease(store: &Store) {
     let slug = hardware().slug;
     let one = agent(store, "asked one", "570").await;
     let holes: Vec<_> = (1..=12).map(|n| work(mm(64 * n, 128, 128), Purpose::Hole)).collect();
@@ -62,7 +62,7 @@ pub(crate) async fn what_is_asked_for_has_a_part_of_each_lease(store: &dyn Store
     another_driver_measures_again(store, &one, &measured).await;
 }
 
-async fn another_driver_measures_again(store: &dyn Store, one: &KnownAgent, measured: &[Problem]) {
+async fn another_driver_measures_again(store: &Store, one: &KnownAgent, measured: &[Problem]) {
     while store.refresh_entries().await.unwrap() > 0 {}
     let same = agent(store, "asked two", "570").await;
     let other = agent(store, "asked three", "580").await;

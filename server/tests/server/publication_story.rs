@@ -38,7 +38,7 @@ fn ask(action: PublicationAction, model: &ModelSummary) -> NewPublication {
     NewPublication { action, model: model.id.clone(), reason: "because".parse().unwrap() }
 }
 
-pub(crate) async fn models_are_published(store: &dyn Store) {
+pub(crate) async fn models_are_published(store: &Store) {
     let (slug, now) = (hardware().slug, Now::read());
     let (one, two, three, four) = (trained("one"), trained("two"), trained("three"), trained("four"));
     let heuristic = one.heuristic;
@@ -134,7 +134,7 @@ fn due_job(seed: u64) -> Job {
     Job { id: JobId::of(format!("due {seed}").as_bytes()), request, automatic: true, ..job(seed) }
 }
 
-pub(crate) async fn trainings_are_due(store: &dyn Store) {
+pub(crate) async fn trainings_are_due(store: &Store) {
     let now = Now::read();
     let due = Due { problems: 3, share: 0.5, pause: 60_000 };
     let later = Now(now.0 + Duration::from_secs(60));

@@ -7,10 +7,7 @@ use diode_api::{Moderation, ModerationAction, ModerationSubject, Purpose, Reason
 use diode_core::Problem;
 use diode_core::ids::AccountId;
 use diode_server::admin::verify_entries;
-use diode_server::store::{
-    AccountStore as _, AgentStore as _, ModerationStore as _, NewAccount, NewUpload, Now, PostgresStore,
-    Store as _, UpkeepStore as _,
-};
+use diode_server::store::{self, NewAccount, NewUpload, Now};
 use sqlx::{Connection as _, PgConnection};
 use tokio::task::JoinSet;
 
@@ -34,7 +31,7 @@ async fn execute(connection: &mut PgConnection, statement: String) {
 #[tokio::test]
 async fn results_of_one_hardware_wait_for_those_of_the_same_problem_only() {
     let url = postgres::create("side_by_side").await;
-    let store = PostgresStore::open(&url).await.unwrap();
+    let store = store::open(&url).await.unwrap();
     let (one, other) = (mm(4096, 4096, 4096), mm(2048, 4096, 4096));
     let of = |problem: &Problem, factor| upload(&dataset(h200(), std::slice::from_ref(problem), factor), &[]);
     store.store_upload(&of(&one, 1.0)).await.unwrap();
@@ -61,7 +58,7 @@ async fn results_of_one_hardware_wait_for_those_of_the_same_problem_only() {
 #[tokio::test]
 async fn tables_that_have_grown_are_counted_at_once() {
     let url = postgres::create("grown").await;
-    let store = PostgresStore::open(&url).await.unwrap();
+    let store = store::open(&url).await.unwrap();
     let mut other = PgConnection::connect(&url).await.unwrap();
     let mut entries = async || -> f32 {
         store.count_grown_tables().await.unwrap();
@@ -137,7 +134,7 @@ async fn holding(url: &str, problem: &Problem) -> PgConnection {
 #[tokio::test]
 async fn who_waits_for_uploads_to_end_is_not_overtaken_by_others() {
     let url = postgres::create("overtaken").await;
-    let store = Arc::new(PostgresStore::open(&url).await.unwrap());
+    let store = store::open(&url).await.unwrap();
     let mut watch = PgConnection::connect(&url).await.unwrap();
     let id = AccountId::of(b"ada");
     let ada = NewAccount {
@@ -204,7 +201,7 @@ async fn who_waits_for_uploads_to_end_is_not_overtaken_by_others() {
 #[tokio::test]
 async fn uploads_that_are_to_be_judged_anew_are_marked_in_one_order() {
     let url = postgres::create("marked_in_order").await;
-    let store = PostgresStore::open(&url).await.unwrap();
+    let store = store::open(&url).await.unwrap();
     let problem = mm(4096, 4096, 4096);
     // Each upload belongs to another account, so that they are compared.
     let of = async |number: u32| {
@@ -252,7 +249,7 @@ async fn uploads_that_are_to_be_judged_anew_are_marked_in_one_order() {
 #[tokio::test]
 async fn of_two_that_wait_for_each_other_one_is_begun_anew() {
     let url = postgres::create("deadlock").await;
-    let store = PostgresStore::open(&url).await.unwrap();
+    let store = store::open(&url).await.unwrap();
     let now = Now::read();
     let one = agent(&store, "one", now).await;
     store.add_work(&hardware().slug, &[work(mm(64, 64, 64), Purpose::More)]).await.unwrap();

@@ -14,8 +14,8 @@ use diode_core::{Comparison, Dataset, Heuristic, Method};
 use diode_server::admin::verify_entries;
 use diode_server::ingest::{UploadFacts, prepare};
 use diode_server::store::{
-    self, BACK_OFF, BoardQuery, Cursor, KnownHardware, LEASE, MAX_ATTEMPTS, Made, NewUpload, Now,
-    PostgresStore, Queued, Ranking, SqliteStore, Store, View,
+    self, BACK_OFF, BoardQuery, Cursor, KnownHardware, LEASE, MAX_ATTEMPTS, Made, NewUpload, Now, Queued,
+    Ranking, Store, View,
 };
 
 use crate::models::summary;
@@ -26,10 +26,10 @@ use crate::samples::{collected, columnar, dataset, h200, mm, seven};
 async fn sqlite_tells_the_story() {
     let folder = tempfile::tempdir().unwrap();
     let url = format!("sqlite:{}", folder.path().join("story.db").display());
-    let store = SqliteStore::open(&url).await.unwrap();
-    story(Arc::new(store)).await;
+    let store = store::open(&url).await.unwrap();
+    story(store).await;
     // A second opening finds the tables.
-    SqliteStore::open(&url).await.unwrap().close().await;
+    store::open(&url).await.unwrap().close().await;
 }
 
 #[tokio::test]
@@ -46,7 +46,7 @@ async fn other_databases_are_refused_without_repeating_passwords() {
 #[tokio::test]
 async fn postgres_tells_the_story() {
     let url = postgres::create("story").await;
-    story(Arc::new(PostgresStore::open(&url).await.unwrap())).await;
+    story(store::open(&url).await.unwrap()).await;
     postgres::remove(&url).await;
 }
 
@@ -67,7 +67,7 @@ pub(crate) fn upload(dataset: &Dataset, given: &[Hardware]) -> NewUpload {
     prepare(source, diode_formats::decode(&bytes).unwrap(), &known).unwrap()
 }
 
-async fn story(store: Arc<dyn Store>) {
+async fn story(store: Arc<Store>) {
     nothing_is_there(store.as_ref()).await;
     uploads_arrive(store.as_ref()).await;
     boards_are_read(store.as_ref()).await;
@@ -86,7 +86,7 @@ async fn story(store: Arc<dyn Store>) {
     assert!(store.ping().await.is_err());
 }
 
-async fn nothing_is_there(store: &dyn Store) {
+async fn nothing_is_there(store: &Store) {
     store.ping().await.unwrap();
     assert_eq!(store.hardware_list().await.unwrap(), []);
     assert_eq!(store.hardware_summary(&h200().slug).await.unwrap(), None);
@@ -104,7 +104,7 @@ async fn nothing_is_there(store: &dyn Store) {
     assert_eq!(store.recover_jobs(Now::read()).await.unwrap(), 0);
 }
 
-async fn uploads_arrive(store: &dyn Store) {
+async fn uploads_arrive(store: &Store) {
     let (first, second) = (upload(&seven(), &[]), upload(&collected(), &[]));
     let overlapping = upload(&dataset(h200(), &[mm(1024, 1024, 1024), mm(4096, 4096, 4096)], 1.3), &[]);
     // These race: the same upload twice, and two other uploads for the same hardware.
@@ -135,7 +135,7 @@ fn board(ranking: Ranking, after: Option<Cursor>) -> BoardQuery {
     BoardQuery { filter: ProblemFilter::default(), ranking, limit: 3, after }
 }
 
-async fn boards_are_read(store: &dyn Store) {
+async fn boards_are_read(store: &Store) {
     let slug = h200().slug;
     // Seven of the eight rows have no time of the library.
     for kernels in Kernels::ALL {
@@ -167,7 +167,7 @@ async fn boards_are_read(store: &dyn Store) {
     assert_eq!(store.problem_points(&slug, &filter, 1).await.unwrap().len(), 1);
 }
 
-async fn problems_are_looked_at(store: &dyn Store) {
+async fn problems_are_looked_at(store: &Store) {
     let (slug, problem) = (h200().slug, mm(4096, 4096, 4096));
     assert_eq!(store.problem(&problem.id()).await.unwrap(), Some(problem.clone()));
     let views = store.problem_views(&problem.id()).await.unwrap();
@@ -188,7 +188,7 @@ async fn problems_are_looked_at(store: &dyn Store) {
 }
 
 /// Hardware without facts has no roofline. Once somebody states facts, they also apply to earlier timings.
-async fn facts_are_learned(store: &dyn Store) {
+async fn facts_are_learned(store: &Store) {
     let unknown = Hardware::from_name("NVIDIA Z9000").unwrap();
     let slug = unknown.slug.clone();
     store.store_upload(&upload(&dataset(unknown.clone(), &[mm(512, 512, 512)], 1.0), &[])).await.unwrap();
@@ -206,7 +206,7 @@ async fn facts_are_learned(store: &dyn Store) {
     assert!(store.board_entry(&view).await.unwrap().unwrap().roofline_share.is_some());
 }
 
-async fn models_are_added(store: &dyn Store) {
+async fn models_are_added(store: &Store) {
     let (first, second) = (summary(b"first"), summary(b"second"));
     let now = Now::read();
     assert!(store.add_shipped_model(&first, &h200(), &[], None, now).await.unwrap());
@@ -238,7 +238,7 @@ pub(crate) fn job(seed: u64) -> Job {
     }
 }
 
-async fn jobs_are_worked_on(store: &dyn Store) {
+async fn jobs_are_worked_on(store: &Store) {
     let start = Now::read();
     let later = |leases: u32| Now(start.0 + (LEASE + Duration::from_secs(1)) * leases);
     for seed in [1, 1, 2] {

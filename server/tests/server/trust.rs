@@ -28,7 +28,7 @@ pub(crate) async fn send(visitor: &Visitor<'_>, data: &Dataset) -> Receipt {
     reply.json()
 }
 
-pub(crate) async fn settle(store: &dyn Store) {
+pub(crate) async fn settle(store: &Store) {
     while store.refresh_entries().await.unwrap() > 0 {}
     let verified = verify_entries(store).await.unwrap();
     assert!(verified.is_clean() && verified.stale == 0 && verified.to_judge == 0, "{verified}");

@@ -15,32 +15,28 @@ mod tokens;
 
 use std::time::Duration;
 
-use async_trait::async_trait;
 use diode_api::{Account, LinkedIdentity, Reason, Token, Uploads};
 use diode_core::ids::{AccountId, AccountName, Digest, TokenId};
-use sqlx::Database;
 use tokio::time::timeout;
 
-use super::connection::Connection;
-use super::{SqlStore, reader};
 use crate::blobs::BlobKey;
 use crate::mail::EmailAddress;
+use crate::store::Store;
 use crate::store::accounts::{
-    AccountStore, Created, Credentials, DeviceAnswer, LinkFor, NewAccount, NewTokenRow, PasswordReset, Tries,
-    WaitingDevice,
+    Created, Credentials, DeviceAnswer, LinkFor, NewAccount, NewTokenRow, PasswordReset, Tries, WaitingDevice,
 };
+use crate::store::connection::in_transaction;
 use crate::store::error::StoreResult;
-use crate::store::identities::{
-    Identity, IdentityStore, Linked, OpenIdSignIn, OpenIdSignUp, SignedUp, Unlinked,
-};
+use crate::store::identities::{Identity, Linked, OpenIdSignIn, OpenIdSignUp, SignedUp, Unlinked};
 use crate::store::types::Now;
 
 /// How long a request waits until the use of its token is stored.
 const NOTING: Duration = Duration::from_millis(500);
 
-#[async_trait]
-impl<DB: Database<Connection: Connection>> AccountStore for SqlStore<DB> {
-    async fn create_account(
+impl Store {
+    /// Makes an account. With `link`, uses up this invitation in the same transaction. An invitation for the first
+    /// account makes an administrator.
+    pub async fn create_account(
         &self,
         account: &NewAccount,
         link: Option<&Digest>,
@@ -50,31 +46,46 @@ impl<DB: Database<Connection: Connection>> AccountStore for SqlStore<DB> {
         in_transaction!(self, tx => owners::create(tx, account, link, now), if Created::Done(_))
     }
 
-    async fn credentials(&self, name: &AccountName) -> StoreResult<Option<Credentials>> {
-        owners::find(&mut *reader(self).await?, name).await
+    /// The account with this name, and its password hash; `None` if there is no such account.
+    pub async fn credentials(&self, name: &AccountName) -> StoreResult<Option<Credentials>> {
+        owners::find(&mut self.reader().await?, name).await
     }
 
-    async fn account(&self, id: &AccountId) -> StoreResult<Option<Account>> {
-        owners::get(&mut *reader(self).await?, id).await
+    /// An account; `None` if it no longer exists.
+    pub async fn account(&self, id: &AccountId) -> StoreResult<Option<Account>> {
+        owners::get(&mut self.reader().await?, id).await
     }
 
-    async fn accounts(&self) -> StoreResult<Vec<Credentials>> {
-        owners::list(&mut *reader(self).await?).await
+    /// All accounts, by name, for operators.
+    pub async fn accounts(&self) -> StoreResult<Vec<Credentials>> {
+        owners::list(&mut self.reader().await?).await
     }
 
-    async fn agree(&self, account: &AccountId, terms: u32, now: Now) -> StoreResult<()> {
+    /// Stores that an account agrees to a version of the terms of contributing. Later agreements to the same
+    /// version change nothing.
+    pub async fn agree(&self, account: &AccountId, terms: u32, now: Now) -> StoreResult<()> {
         in_transaction!(self, tx => owners::agree(tx, account, terms, now))
     }
 
-    async fn has_no_accounts(&self) -> StoreResult<bool> {
-        owners::none(&mut *reader(self).await?).await
+    /// Whether there is no account yet.
+    pub async fn has_no_accounts(&self) -> StoreResult<bool> {
+        owners::none(&mut self.reader().await?).await
     }
 
-    async fn set_password(&self, account: &AccountId, hash: &str, kept: Option<&Digest>) -> StoreResult<()> {
+    /// Replaces the password and ends every session except `kept`.
+    pub async fn set_password(
+        &self,
+        account: &AccountId,
+        hash: &str,
+        kept: Option<&Digest>,
+    ) -> StoreResult<()> {
         in_transaction!(self, tx => owners::set_password(tx, account, hash, kept))
     }
 
-    async fn set_password_by_link(
+    /// Uses up a link and sets the password of its account. Ends the account's sessions and removes its
+    /// identities, because somebody with the old password may have linked them. Also removes the account's e-mail
+    /// address, unless the link was sent to it. `None` if there is no such link.
+    pub async fn set_password_by_link(
         &self,
         link: &Digest,
         hash: &str,
@@ -83,11 +94,15 @@ impl<DB: Database<Connection: Connection>> AccountStore for SqlStore<DB> {
         in_transaction!(self, tx => reset::set_password_by_link(tx, link, hash, now))
     }
 
-    async fn accounts_of_email(&self, email: &EmailAddress) -> StoreResult<Vec<Credentials>> {
-        email::owners(&mut *reader(self).await?, email).await
+    /// The accounts with this address, at most [`MAX_ACCOUNTS_OF_ADDRESS`].
+    pub async fn accounts_of_email(&self, email: &EmailAddress) -> StoreResult<Vec<Credentials>> {
+        email::owners(&mut self.reader().await?, email).await
     }
 
-    async fn confirm_email(
+    /// Uses up a link that was sent to an address, and gives the address to `account`. The link must have been
+    /// made for this account. With `tells`, also queues a mail to the previous address. Returns the new address;
+    /// `None` if there is no such link.
+    pub async fn confirm_email(
         &self,
         link: &Digest,
         account: &AccountId,
@@ -97,7 +112,9 @@ impl<DB: Database<Connection: Connection>> AccountStore for SqlStore<DB> {
         in_transaction!(self, tx => email::confirm(tx, link, account, tells, now))
     }
 
-    async fn remove_email(
+    /// Removes the address of an account, and the links that were sent to it. With `tells`, also queues a mail to
+    /// the address. Returns the address.
+    pub async fn remove_email(
         &self,
         account: &AccountId,
         tells: bool,
@@ -106,15 +123,21 @@ impl<DB: Database<Connection: Connection>> AccountStore for SqlStore<DB> {
         in_transaction!(self, tx => email::remove(tx, account, tells, now))
     }
 
-    async fn set_disabled(&self, account: &AccountId, disabled: bool, now: Now) -> StoreResult<()> {
+    /// Disables an account, or enables it again. Disabling ends its sessions, and its tokens do not work
+    /// meanwhile.
+    pub async fn set_disabled(&self, account: &AccountId, disabled: bool, now: Now) -> StoreResult<()> {
         in_transaction!(self, tx => owners::set_disabled(tx, account, disabled, now))
     }
 
-    async fn delete_account(&self, account: &AccountId, uploads: Uploads) -> StoreResult<Vec<BlobKey>> {
+    /// Deletes an account with its sessions and tokens. With [`Uploads::Delete`], also deletes its uploads and
+    /// recomputes board entries. The models that it contributed are deleted, too; accepted models stay if the
+    /// uploads stay. Returns the files that no row names any more.
+    pub async fn delete_account(&self, account: &AccountId, uploads: Uploads) -> StoreResult<Vec<BlobKey>> {
         in_transaction!(self, tx => delete::delete(tx, account, uploads, Now::read()))
     }
 
-    async fn add_session(
+    /// Begins a session.
+    pub async fn add_session(
         &self,
         secret: &Digest,
         account: &AccountId,
@@ -124,36 +147,44 @@ impl<DB: Database<Connection: Connection>> AccountStore for SqlStore<DB> {
         in_transaction!(self, tx => sessions::add(tx, secret, account, now, expires))
     }
 
-    async fn session(&self, secret: &Digest, now: Now) -> StoreResult<Option<Account>> {
-        sessions::find(&mut *reader(self).await?, secret, now).await
+    /// The account of a session; `None` if the session has ended or the account is disabled.
+    pub async fn session(&self, secret: &Digest, now: Now) -> StoreResult<Option<Account>> {
+        sessions::find(&mut self.reader().await?, secret, now).await
     }
 
-    async fn session_end(&self, secret: &Digest) -> StoreResult<Option<i64>> {
-        sessions::end_of(&mut *reader(self).await?, secret).await
+    /// When a session ends, in milliseconds since 1970; `None` if there is none.
+    pub async fn session_end(&self, secret: &Digest) -> StoreResult<Option<i64>> {
+        sessions::end_of(&mut self.reader().await?, secret).await
     }
 
-    async fn end_session(&self, secret: &Digest) -> StoreResult<()> {
+    /// Ends a session, if there is one.
+    pub async fn end_session(&self, secret: &Digest) -> StoreResult<()> {
         in_transaction!(self, tx => sessions::end(tx, secret))
     }
 
-    async fn add_link(&self, secret: &Digest, link: &LinkFor, now: Now, expires: i64) -> StoreResult<()> {
+    /// Adds a one-time link.
+    pub async fn add_link(&self, secret: &Digest, link: &LinkFor, now: Now, expires: i64) -> StoreResult<()> {
         in_transaction!(self, tx => links::add(tx, secret, link, now, expires))
     }
 
-    async fn link(&self, secret: &Digest, now: Now) -> StoreResult<Option<LinkFor>> {
-        links::find(&mut *reader(self).await?, secret, now).await
+    /// What a link is for. Does not use it up.
+    pub async fn link(&self, secret: &Digest, now: Now) -> StoreResult<Option<LinkFor>> {
+        links::find(&mut self.reader().await?, secret, now).await
     }
 
-    async fn add_token(&self, token: &NewTokenRow, now: Now) -> StoreResult<Token> {
+    /// Adds an API token.
+    pub async fn add_token(&self, token: &NewTokenRow, now: Now) -> StoreResult<Token> {
         in_transaction!(self, tx => tokens::add(tx, token, now))
     }
 
-    async fn tokens(&self, account: &AccountId) -> StoreResult<Vec<Token>> {
-        tokens::list(&mut *reader(self).await?, account).await
+    /// The tokens of an account, including expired ones, the newest first.
+    pub async fn tokens(&self, account: &AccountId) -> StoreResult<Vec<Token>> {
+        tokens::list(&mut self.reader().await?, account).await
     }
 
-    async fn use_token(&self, secret: &Digest, now: Now) -> StoreResult<Option<(Account, Token)>> {
-        let found = tokens::find(&mut *reader(self).await?, secret, now).await?;
+    /// The account of a token. Marks the token as used now. `None` if the token does not work.
+    pub async fn use_token(&self, secret: &Digest, now: Now) -> StoreResult<Option<(Account, Token)>> {
+        let found = tokens::find(&mut self.reader().await?, secret, now).await?;
         let Some((account, token, is_noted)) = found else { return Ok(None) };
         if !is_noted {
             let note = async { in_transaction!(self, tx => tokens::note_use(tx, &token.id, now)) };
@@ -168,19 +199,23 @@ impl<DB: Database<Connection: Connection>> AccountStore for SqlStore<DB> {
         Ok(Some((account, token)))
     }
 
-    async fn revoke_token(&self, account: &AccountId, token: &TokenId) -> StoreResult<bool> {
+    /// Deletes a token of an account; `false` if the account has no token with this id.
+    pub async fn revoke_token(&self, account: &AccountId, token: &TokenId) -> StoreResult<bool> {
         in_transaction!(self, tx => tokens::revoke(tx, account, token))
     }
 
-    async fn add_device(&self, device: &WaitingDevice, now: Now, expires: i64) -> StoreResult<()> {
+    /// Adds a program that waits.
+    pub async fn add_device(&self, device: &WaitingDevice, now: Now, expires: i64) -> StoreResult<()> {
         in_transaction!(self, tx => devices::add(tx, device, now, expires))
     }
 
-    async fn waiting_device(&self, user_code: &str, now: Now) -> StoreResult<Option<WaitingDevice>> {
-        devices::find(&mut *reader(self).await?, user_code, now).await
+    /// The program that shows this code, unless it has been allowed already.
+    pub async fn waiting_device(&self, user_code: &str, now: Now) -> StoreResult<Option<WaitingDevice>> {
+        devices::find(&mut self.reader().await?, user_code, now).await
     }
 
-    async fn answer_device(
+    /// Allows a waiting program or, without an account, refuses it. `false` if no program waits.
+    pub async fn answer_device(
         &self,
         user_code: &str,
         account: Option<&AccountId>,
@@ -189,9 +224,10 @@ impl<DB: Database<Connection: Connection>> AccountStore for SqlStore<DB> {
         in_transaction!(self, tx => devices::answer(tx, user_code, account, now))
     }
 
-    async fn poll_device(&self, secret: &Digest, now: Now) -> StoreResult<DeviceAnswer> {
+    /// The state of a waiting program. An allowed program is deleted, so only one poll sees it.
+    pub async fn poll_device(&self, secret: &Digest, now: Now) -> StoreResult<DeviceAnswer> {
         // Programs ask every few seconds. So this only reads, unless there is an answer.
-        let waits = devices::waits(&mut *reader(self).await?, secret, now).await?;
+        let waits = devices::waits(&mut self.reader().await?, secret, now).await?;
         match waits {
             None => Ok(DeviceAnswer::Unknown),
             Some(true) => Ok(DeviceAnswer::Waiting),
@@ -199,26 +235,31 @@ impl<DB: Database<Connection: Connection>> AccountStore for SqlStore<DB> {
         }
     }
 
-    async fn count_attempt(&self, subject: &str, since: i64, now: Now) -> StoreResult<Tries> {
+    /// Counts one more try of a subject. If the first counted try lies before `since`, the count begins anew with
+    /// this try. `since` lies within [`LONGEST_WINDOW`].
+    pub async fn count_attempt(&self, subject: &str, since: i64, now: Now) -> StoreResult<Tries> {
         in_transaction!(self, tx => attempts::count(tx, subject, since, now))
     }
 
-    async fn forget_attempts(&self, subject: &str) -> StoreResult<()> {
+    /// Deletes the tries of a subject.
+    pub async fn forget_attempts(&self, subject: &str) -> StoreResult<()> {
         in_transaction!(self, tx => attempts::forget(tx, subject))
     }
 }
 
-#[async_trait]
-impl<DB: Database<Connection: Connection>> IdentityStore for SqlStore<DB> {
-    async fn owner_of(&self, identity: &Identity) -> StoreResult<Option<Credentials>> {
-        identities::owner(&mut *reader(self).await?, identity).await
+impl Store {
+    /// The account of an identity; `None` if no account has it.
+    pub async fn owner_of(&self, identity: &Identity) -> StoreResult<Option<Credentials>> {
+        identities::owner(&mut self.reader().await?, identity).await
     }
 
-    async fn identities(&self, account: &AccountId) -> StoreResult<Vec<LinkedIdentity>> {
-        identities::list(&mut *reader(self).await?, account).await
+    /// The identities of an account, by issuer.
+    pub async fn identities(&self, account: &AccountId) -> StoreResult<Vec<LinkedIdentity>> {
+        identities::list(&mut self.reader().await?, account).await
     }
 
-    async fn link_identity(
+    /// Links an identity to an account, if the session that asks for it has not ended.
+    pub async fn link_identity(
         &self,
         account: &AccountId,
         identity: &Identity,
@@ -228,11 +269,15 @@ impl<DB: Database<Connection: Connection>> IdentityStore for SqlStore<DB> {
         in_transaction!(self, tx => identities::link_in_session(tx, account, identity, session, now))
     }
 
-    async fn unlink_identity(&self, account: &AccountId, issuer: &str) -> StoreResult<Unlinked> {
+    /// Removes an account's identity of an issuer, unless it is the only way to sign in.
+    pub async fn unlink_identity(&self, account: &AccountId, issuer: &str) -> StoreResult<Unlinked> {
         in_transaction!(self, tx => identities::unlink(tx, account, issuer))
     }
 
-    async fn take_identity(
+    /// Removes somebody's identity of an issuer, even if it is the only way to sign in. Also ends the
+    /// account's sessions, and writes the removal to the log. `false` if the account has no identity of this
+    /// issuer.
+    pub async fn take_identity(
         &self,
         account: &AccountName,
         issuer: &str,
@@ -243,7 +288,8 @@ impl<DB: Database<Connection: Connection>> IdentityStore for SqlStore<DB> {
         in_transaction!(self, tx => identities::take(tx, account, issuer, why, who, now))
     }
 
-    async fn add_openid_sign_in(
+    /// Stores that a browser was sent to the provider.
+    pub async fn add_openid_sign_in(
         &self,
         secret: &Digest,
         sign_in: &OpenIdSignIn,
@@ -253,11 +299,13 @@ impl<DB: Database<Connection: Connection>> IdentityStore for SqlStore<DB> {
         in_transaction!(self, tx => openid::add_sign_in(tx, secret, sign_in, now, expires))
     }
 
-    async fn take_openid_sign_in(&self, secret: &Digest, now: Now) -> StoreResult<Option<OpenIdSignIn>> {
+    /// Why a browser was sent to the provider. Only the first call gets the answer.
+    pub async fn take_openid_sign_in(&self, secret: &Digest, now: Now) -> StoreResult<Option<OpenIdSignIn>> {
         in_transaction!(self, tx => openid::take_sign_in(tx, secret, now))
     }
 
-    async fn add_openid_sign_up(
+    /// Stores that somebody must choose a name.
+    pub async fn add_openid_sign_up(
         &self,
         secret: &Digest,
         sign_up: &OpenIdSignUp,
@@ -267,11 +315,14 @@ impl<DB: Database<Connection: Connection>> IdentityStore for SqlStore<DB> {
         in_transaction!(self, tx => openid::add_sign_up(tx, secret, sign_up, now, expires))
     }
 
-    async fn openid_sign_up(&self, secret: &Digest, now: Now) -> StoreResult<Option<OpenIdSignUp>> {
-        openid::sign_up(&mut *reader(self).await?, secret, now).await
+    /// The person who must choose a name; `None` if there is none.
+    pub async fn openid_sign_up(&self, secret: &Digest, now: Now) -> StoreResult<Option<OpenIdSignUp>> {
+        openid::sign_up(&mut self.reader().await?, secret, now).await
     }
 
-    async fn create_account_by_openid(
+    /// Makes the account of a person who has chosen a name, and links the identity to it. If the account is
+    /// made, the same transaction uses up the sign-up and its invitation.
+    pub async fn create_account_by_openid(
         &self,
         secret: &Digest,
         account: &NewAccount,

@@ -4,20 +4,20 @@ use diode_api::{Kernels, Leaderboard, LeaderboardRow, LeaderboardSort, ProblemFi
 use diode_core::Comparison;
 use diode_core::ids::HardwareSlug;
 
-use super::connection::Connection;
 use super::entry_row::{COLUMNS, EntryRow};
-use super::fields::{parse, unsigned};
 use super::filter::push_filter;
-use super::from_row::from_row;
 use super::hardware;
 use super::problems::problem_of;
-use super::remembered::Remembered;
-use super::statement::Statement;
 use super::summaries::{micros, numbers};
 use crate::consensus::KernelEntry;
 use crate::solutions::Damaged;
+use crate::store::connection::Connection;
 use crate::store::cursor::Cursor;
 use crate::store::error::StoreResult;
+use crate::store::fields::{parse, unsigned};
+use crate::store::from_row::from_row;
+use crate::store::remembered::Remembered;
+use crate::store::statement::Statement;
 use crate::store::types::BoardQuery;
 
 struct BoardRow {
@@ -61,7 +61,7 @@ impl BoardRow {
 
 /// `db` must be a transaction whose queries all see the same state.
 pub(super) async fn leaderboard(
-    db: &mut impl Connection,
+    db: &mut Connection,
     totals: &Remembered<Counted, Totals>,
     slug: &HardwareSlug,
     query: &BoardQuery,
@@ -79,17 +79,17 @@ pub(super) async fn leaderboard(
 }
 
 /// What [`Totals`] are computed of: the entries of a hardware that pass a filter.
-pub(super) type Counted = (HardwareSlug, ProblemFilter);
+pub(in crate::store) type Counted = (HardwareSlug, ProblemFilter);
 
 /// The totals over all rows of a board.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Totals {
+pub(in crate::store) struct Totals {
     rows: u64,
     comparison: Comparison,
 }
 
 async fn totals(
-    db: &mut impl Connection,
+    db: &mut Connection,
     totals: &Remembered<Counted, Totals>,
     slug: &HardwareSlug,
     filter: &ProblemFilter,
@@ -110,11 +110,7 @@ async fn totals(
 
 /// One page and the row after it, which shows whether there is another page. Rows with the sort value come
 /// first, from a query of their own. Both queries follow an index and stop at their limits.
-async fn rows(
-    db: &mut impl Connection,
-    slug: &HardwareSlug,
-    query: &BoardQuery,
-) -> StoreResult<Vec<BoardRow>> {
+async fn rows(db: &mut Connection, slug: &HardwareSlug, query: &BoardQuery) -> StoreResult<Vec<BoardRow>> {
     let wanted = i64::from(query.limit) + 1;
     let mut rows: Vec<BoardRow> = match &query.after {
         Some(Cursor { value: None, .. }) => Vec::new(),

@@ -5,15 +5,15 @@ use std::collections::BTreeSet;
 use diode_core::Problem;
 use diode_core::hardware::Hardware;
 
-use super::connection::Connection;
 use super::entry_row::{COLUMNS, EntryRow};
-use super::fields::parse;
 use super::inserts::{self, ROWS_PER_STATEMENT};
-use super::statement::Statement;
 use super::{deviations, to_fence, view_solutions};
 use crate::consensus::{BoardEntry, Computed, ConfigCache, compute};
 use crate::solutions::StoredSolutions;
+use crate::store::connection::Connection;
 use crate::store::error::StoreResult;
+use crate::store::fields::parse;
+use crate::store::statement::Statement;
 use crate::store::types::View;
 
 /// At first this many views are counted, to see whether they fit in the budget. Each later count has
@@ -25,7 +25,7 @@ const COUNTED_GROW_BY: usize = 4;
 /// How many timings are loaded together. Packed, each takes some two bytes.
 const TIMINGS_AT_ONCE: u64 = 1 << 20;
 
-pub(super) async fn find(db: &mut impl Connection, view: &View) -> StoreResult<Option<BoardEntry>> {
+pub(super) async fn find(db: &mut Connection, view: &View) -> StoreResult<Option<BoardEntry>> {
     let select = Statement::new("SELECT ")
         .push(COLUMNS)
         .push(" FROM entries WHERE hardware = $1 AND problem = $2 AND method = $3")
@@ -36,7 +36,7 @@ pub(super) async fn find(db: &mut impl Connection, view: &View) -> StoreResult<O
     Ok(row.map(EntryRow::entry).transpose()?)
 }
 
-pub(super) async fn views(db: &mut impl Connection) -> StoreResult<Vec<View>> {
+pub(super) async fn views(db: &mut Connection) -> StoreResult<Vec<View>> {
     let select = Statement::new(
         "SELECT hardware, problem, method FROM solutions UNION SELECT hardware, problem, method FROM entries \
          ORDER BY hardware, problem, method",
@@ -45,7 +45,7 @@ pub(super) async fn views(db: &mut impl Connection) -> StoreResult<Vec<View>> {
 }
 
 /// Removes an entry. [`refresh`] makes it anew if solutions count.
-pub(super) async fn remove(db: &mut impl Connection, view: &View) -> StoreResult<()> {
+pub(super) async fn remove(db: &mut Connection, view: &View) -> StoreResult<()> {
     let delete = Statement::new("DELETE FROM entries WHERE hardware = $1 AND problem = $2 AND method = $3")
         .bind(view.hardware.as_str())
         .bind(view.problem.as_str())
@@ -54,7 +54,7 @@ pub(super) async fn remove(db: &mut impl Connection, view: &View) -> StoreResult
     Ok(())
 }
 
-pub(super) async fn fetch_views(db: &mut impl Connection, select: Statement) -> StoreResult<Vec<View>> {
+pub(super) async fn fetch_views(db: &mut Connection, select: Statement) -> StoreResult<Vec<View>> {
     let rows: Vec<(String, String, String)> = db.fetch_all(select).await?;
     let view = |(hardware, problem, method): (String, String, String)| {
         Ok(View {
@@ -84,7 +84,7 @@ pub(super) async fn fetch_views(db: &mut impl Connection, select: Statement) -> 
 /// Works on some views at a time, so that memory holds the packed solutions of a few views, and the unpacked
 /// solutions of two.
 pub(super) async fn refresh<'v>(
-    db: &mut impl Connection,
+    db: &mut Connection,
     hardware: &[Hardware],
     touched: &'v BTreeSet<View>,
     budget: u64,
@@ -160,7 +160,7 @@ struct Budgeted<'v> {
 }
 
 async fn budgeted<'v>(
-    db: &mut impl Connection,
+    db: &mut Connection,
     touched: &'v BTreeSet<View>,
     budget: u64,
 ) -> StoreResult<Budgeted<'v>> {

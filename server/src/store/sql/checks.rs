@@ -3,14 +3,14 @@
 use diode_api::Standing;
 use diode_core::ids::UploadId;
 
-use super::connection::Connection;
-use super::fields::{parse, unsigned};
-use super::statement::Statement;
 use super::{fencing, standing, uploads};
+use crate::store::connection::Connection;
 use crate::store::error::{StoreError, StoreResult};
+use crate::store::fields::{parse, unsigned};
+use crate::store::statement::Statement;
 use crate::store::upkeep::CheckedUploads;
 
-pub(super) async fn uploads(db: &mut impl Connection) -> StoreResult<CheckedUploads> {
+pub(super) async fn uploads(db: &mut Connection) -> StoreResult<CheckedUploads> {
     let mut checked = CheckedUploads::default();
     let ids: Vec<(String,)> = db.fetch_all(Statement::new("SELECT id FROM uploads ORDER BY id")).await?;
     for (id,) in ids {
@@ -33,7 +33,7 @@ enum Checked {
     Wrong(String),
 }
 
-async fn upload(db: &mut impl Connection, id: &str) -> StoreResult<Checked> {
+async fn upload(db: &mut Connection, id: &str) -> StoreResult<Checked> {
     let id: UploadId = parse("upload id", id.to_owned())?;
     // Fails if a part of the row cannot be read.
     uploads::receipt(db, &id).await?;
@@ -54,7 +54,7 @@ async fn upload(db: &mut impl Connection, id: &str) -> StoreResult<Checked> {
 }
 
 /// Solutions whose standing or owner does not follow from their uploads.
-async fn misstated(db: &mut impl Connection) -> StoreResult<Vec<String>> {
+async fn misstated(db: &mut Connection) -> StoreResult<Vec<String>> {
     let select = Statement::new("SELECT id FROM solutions WHERE ")
         .push("standing IS DISTINCT FROM ")
         .push(standing::BEST)

@@ -2,9 +2,9 @@
 
 use diode_api::Contribution;
 
-use super::fields::{from_json, named, optional, parse};
-use super::from_row::from_row;
 use crate::solutions::Damaged;
+use crate::store::fields::{from_json, named, optional, parse};
+use crate::store::from_row::from_row;
 
 /// The columns, from `contributed_models c` and `accounts a`. All are NULL for a model that nobody has
 /// contributed.

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use diode_core::ids::UploadId;
 
-use super::connection::Connection;
 use super::inserts::ROWS_PER_STATEMENT;
-use super::statement::Statement;
+use crate::store::connection::Connection;
 use crate::store::error::StoreResult;
+use crate::store::statement::Statement;
 
 /// The time of an upload's arrival, its id, and its account.
 type Arrived = (String, String, String);
@@ -18,7 +18,7 @@ type Arrived = (String, String, String);
 /// Takes several steps, each of which reads rows by their keys. For a single query, Postgres may read all uploads
 /// for each solution, or all rows of all uploads. Then the cost of an upload would grow with the number of uploads.
 pub(super) async fn of_others(
-    db: &mut impl Connection,
+    db: &mut Connection,
     upload: &UploadId,
     solutions: &[i64],
 ) -> StoreResult<BTreeSet<i64>> {

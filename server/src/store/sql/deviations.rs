@@ -2,18 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use super::connection::Connection;
 use super::inserts::ROWS_PER_STATEMENT;
-use super::statement::Statement;
 use super::view_solutions::{SOLUTIONS, wanted};
 use crate::consensus::Deviation;
+use crate::store::connection::Connection;
 use crate::store::error::StoreResult;
+use crate::store::statement::Statement;
 use crate::store::types::View;
 
 /// Replaces the deviations of the solutions of some views. Returns the uploads whose deviations have changed.
 /// These uploads must be judged anew ([`super::to_fence::mark`]).
 pub(super) async fn replace(
-    db: &mut impl Connection,
+    db: &mut Connection,
     views: &[&View],
     computed: &[Deviation],
 ) -> StoreResult<Vec<String>> {
@@ -45,11 +45,11 @@ pub(super) async fn replace(
     Ok(uploads)
 }
 
-pub(super) async fn of_view(db: &mut impl Connection, view: &View) -> StoreResult<BTreeMap<i64, f64>> {
+pub(super) async fn of_view(db: &mut Connection, view: &View) -> StoreResult<BTreeMap<i64, f64>> {
     of_views(db, &[view]).await
 }
 
-async fn of_views(db: &mut impl Connection, views: &[&View]) -> StoreResult<BTreeMap<i64, f64>> {
+async fn of_views(db: &mut Connection, views: &[&View]) -> StoreResult<BTreeMap<i64, f64>> {
     let mut found = BTreeMap::new();
     for chunk in views.chunks(ROWS_PER_STATEMENT) {
         // Each solution is looked up by itself. In a join, Postgres may read all deviations.

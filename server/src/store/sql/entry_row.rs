@@ -2,10 +2,10 @@
 
 use diode_core::Config;
 
-use super::fields::{from_json, unsigned};
-use super::from_row::from_row;
 use crate::consensus::{BoardEntry, KernelEntry};
 use crate::solutions::Damaged;
+use crate::store::fields::{from_json, unsigned};
+use crate::store::from_row::from_row;
 
 /// The columns of an entry, except the columns whose names are also in tables that queries join.
 pub(super) const COLUMNS: &str = "best, best_ns, tflops, roofline_share, gain_over_defaults, \

@@ -6,19 +6,19 @@ use diode_api::Standing;
 use diode_core::ids::UploadId;
 use diode_core::stats::median;
 
-use super::connection::Connection;
-use super::fields::parse;
-use super::statement::Statement;
 use super::{copies, standing};
 use crate::consensus::is_off;
 use crate::solutions::Damaged;
+use crate::store::connection::Connection;
 use crate::store::error::StoreResult;
+use crate::store::fields::parse;
+use crate::store::statement::Statement;
 
 /// How many uploads one transaction judges at most. Uploads for the same hardware wait until it commits.
 const UPLOADS_PER_ROUND: i64 = 16;
 
 /// Judges some of the uploads that wait to be judged. Returns how many; 0 if there were none.
-pub(super) async fn judge_some(db: &mut impl Connection) -> StoreResult<usize> {
+pub(super) async fn judge_some(db: &mut Connection) -> StoreResult<usize> {
     let select = Statement::new("SELECT id FROM uploads WHERE judged = 0 ORDER BY id LIMIT $1");
     let rows: Vec<(String,)> = db.fetch_all(select.bind(UPLOADS_PER_ROUND)).await?;
     let uploads: Vec<UploadId> =
@@ -33,7 +33,7 @@ pub(super) async fn judge_some(db: &mut impl Connection) -> StoreResult<usize> {
 
 /// Judges an upload that waits to be judged. Its hardware must be locked. `true` if its standing has changed;
 /// the views of its solutions are then stale.
-pub(super) async fn judge(db: &mut impl Connection, upload: &UploadId) -> StoreResult<bool> {
+pub(super) async fn judge(db: &mut Connection, upload: &UploadId) -> StoreResult<bool> {
     let select = Statement::new("SELECT standing FROM uploads WHERE id = $1 AND judged = 0");
     let row: Option<(i64,)> = db.fetch_optional(select.bind(upload.as_str())).await?;
     let Some((before,)) = row else { return Ok(false) };
@@ -65,7 +65,7 @@ pub(super) fn verdict(before: Standing, ratios: &mut [f64]) -> (Option<f64>, Sta
 /// The deviations of the solutions that would belong to the account if the upload counted. Copies of another
 /// account's solutions are left out, so that they cannot hide wrong times. Which solutions count as copies
 /// depends only on earlier uploads, so judging comes to an end.
-pub(super) async fn own_deviations(db: &mut impl Connection, upload: &UploadId) -> StoreResult<Vec<f64>> {
+pub(super) async fn own_deviations(db: &mut Connection, upload: &UploadId) -> StoreResult<Vec<f64>> {
     // Each solution is looked up by itself. In a join, Postgres may read all deviations.
     let select = Statement::new(
         "SELECT solution, (SELECT log_ratio FROM deviations d WHERE d.solution = sent.solution) FROM sent \

@@ -2,16 +2,16 @@
 
 use diode_api::JobState;
 
-use super::connection::Connection;
-use super::fields::{named, unsigned};
-use super::statement::Statement;
 use crate::solutions::Damaged;
 use crate::store::agents::AGENT_LEASE;
+use crate::store::connection::Connection;
 use crate::store::error::StoreResult;
+use crate::store::fields::{named, unsigned};
+use crate::store::statement::Statement;
 use crate::store::types::Now;
 use crate::store::upkeep::Figures;
 
-pub(super) async fn figures(db: &mut impl Connection, now: Now) -> StoreResult<Figures> {
+pub(super) async fn figures(db: &mut Connection, now: Now) -> StoreResult<Figures> {
     let counts = Statement::new(
         "SELECT (SELECT COUNT(*) FROM stale_entries), (SELECT COUNT(*) FROM uploads WHERE judged = 0), \
                 (SELECT COUNT(*) FROM uploads), (SELECT COUNT(*) FROM agents WHERE seen >= $1), \
@@ -40,7 +40,7 @@ pub(super) async fn figures(db: &mut impl Connection, now: Now) -> StoreResult<F
 }
 
 /// How many bytes all files have that people sent: uploads and contributed models.
-pub(super) async fn stored_bytes(db: &mut impl Connection) -> StoreResult<u64> {
+pub(super) async fn stored_bytes(db: &mut Connection) -> StoreResult<u64> {
     let select = Statement::new(
         "SELECT CAST((SELECT COALESCE(SUM(bytes), 0) FROM uploads) \
          + (SELECT COALESCE(SUM(bytes), 0) FROM contributed_models) AS BIGINT)",

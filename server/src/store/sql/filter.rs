@@ -3,7 +3,7 @@
 use diode_api::ProblemFilter;
 use diode_core::ids::HardwareSlug;
 
-use super::statement::Statement;
+use crate::store::statement::Statement;
 
 /// Adds the conditions to a statement that calls the entries `e`.
 pub(super) fn push_filter(select: Statement, slug: &HardwareSlug, filter: &ProblemFilter) -> Statement {

@@ -3,13 +3,13 @@ use std::collections::BTreeSet;
 use diode_core::hardware::{Facts, Hardware};
 use diode_core::ids::{Digest, HardwareSlug};
 
-use super::connection::{Connection, Lockable};
-use super::fields::{from_json, json, named, parse, unsigned};
-use super::from_row::from_row;
 use super::stale_entries;
-use super::statement::Statement;
 use crate::solutions::Damaged;
+use crate::store::connection::{Connection, Lockable};
 use crate::store::error::{StoreError, StoreResult};
+use crate::store::fields::{from_json, json, named, parse, unsigned};
+use crate::store::from_row::from_row;
+use crate::store::statement::Statement;
 use crate::store::types::{KnownHardware, NewUpload};
 
 pub(super) struct HardwareRow {
@@ -33,7 +33,7 @@ impl HardwareRow {
 }
 
 /// A hardware, or the hardware that it was merged into; `None` if it is unknown.
-pub(super) async fn find(db: &mut impl Connection, slug: &HardwareSlug) -> StoreResult<Option<Hardware>> {
+pub(super) async fn find(db: &mut Connection, slug: &HardwareSlug) -> StoreResult<Option<Hardware>> {
     let select = Statement::new("SELECT slug, name, vendor, facts FROM hardware WHERE slug = ");
     let row: Option<HardwareRow> = db.fetch_optional(push_resolved(select, slug)).await?;
     Ok(row.map(HardwareRow::hardware).transpose()?)
@@ -56,10 +56,7 @@ struct KnownRow {
 
 from_row!(KnownRow { confirmed, ..hardware });
 
-pub(super) async fn known(
-    db: &mut impl Connection,
-    slug: &HardwareSlug,
-) -> StoreResult<Option<KnownHardware>> {
+pub(super) async fn known(db: &mut Connection, slug: &HardwareSlug) -> StoreResult<Option<KnownHardware>> {
     let select = Statement::new("SELECT slug, name, vendor, facts, confirmed FROM hardware WHERE slug = ");
     let row: Option<KnownRow> = db.fetch_optional(push_resolved(select, slug)).await?;
     let known = |row: KnownRow| -> Result<_, Damaged> {
@@ -71,7 +68,7 @@ pub(super) async fn known(
 /// Confirms the facts of a hardware. If `facts` is `None`, confirms the stored facts. `false` if the hardware is
 /// unknown or has no facts. Everything that was computed from facts is then stale.
 pub(super) async fn confirm(
-    db: &mut impl Connection,
+    db: &mut Connection,
     slug: &HardwareSlug,
     given: Option<&Facts>,
 ) -> StoreResult<bool> {
@@ -88,18 +85,18 @@ pub(super) async fn confirm(
 }
 
 /// Finds a hardware and locks it. Other transactions that change what belongs to it wait until this one ends.
-pub(super) async fn lock<C: Connection>(db: &mut C, slug: &HardwareSlug) -> StoreResult<Option<Hardware>> {
+pub(super) async fn lock(db: &mut Connection, slug: &HardwareSlug) -> StoreResult<Option<Hardware>> {
     db.claim(Lockable::Hardware(slug)).await?;
     let select = Statement::new("SELECT slug, name, vendor, facts FROM hardware WHERE slug = $1")
         .bind(slug.as_str())
-        .push(C::LOCK_ROW);
+        .push(db.lock_row());
     let row: Option<HardwareRow> = db.fetch_optional(select).await?;
     Ok(row.map(HardwareRow::hardware).transpose()?)
 }
 
 /// Locks several kinds of hardware, in an order that all transactions share. Otherwise two transactions could
 /// deadlock.
-pub(super) async fn lock_all(db: &mut impl Connection, slugs: &BTreeSet<HardwareSlug>) -> StoreResult<()> {
+pub(super) async fn lock_all(db: &mut Connection, slugs: &BTreeSet<HardwareSlug>) -> StoreResult<()> {
     for slug in slugs {
         lock(db, slug).await?;
     }
@@ -108,7 +105,7 @@ pub(super) async fn lock_all(db: &mut impl Connection, slugs: &BTreeSet<Hardware
 
 /// Adds the hardware and locks it. The lock comes before anything refers to the hardware: if two transactions
 /// referred to it first, neither could lock it afterwards.
-pub(super) async fn insert_locked<C: Connection>(db: &mut C, hardware: &Hardware) -> StoreResult<()> {
+pub(super) async fn insert_locked(db: &mut Connection, hardware: &Hardware) -> StoreResult<()> {
     db.claim(Lockable::Hardware(&hardware.slug)).await?;
     insert(db, hardware).await?;
     lock(db, &hardware.slug).await?;
@@ -116,20 +113,20 @@ pub(super) async fn insert_locked<C: Connection>(db: &mut C, hardware: &Hardware
 }
 
 /// Raises the hardware's revision, which grows with each change of its entries.
-pub(super) async fn bump(db: &mut impl Connection, slug: &HardwareSlug) -> StoreResult<()> {
+pub(super) async fn bump(db: &mut Connection, slug: &HardwareSlug) -> StoreResult<()> {
     let update = Statement::new("UPDATE hardware SET revision = revision + 1 WHERE slug = $1");
     db.execute(update.bind(slug.as_str())).await?;
     Ok(())
 }
 
-pub(super) async fn revision(db: &mut impl Connection, slug: &HardwareSlug) -> StoreResult<Option<i64>> {
+pub(super) async fn revision(db: &mut Connection, slug: &HardwareSlug) -> StoreResult<Option<i64>> {
     let select = Statement::new("SELECT revision FROM hardware WHERE slug = $1").bind(slug.as_str());
     let row: Option<(i64,)> = db.fetch_optional(select).await?;
     Ok(row.map(|(revision,)| revision))
 }
 
 /// How often solutions of the hardware have started or stopped counting.
-pub(super) async fn losses(db: &mut impl Connection, slug: &HardwareSlug) -> StoreResult<u64> {
+pub(super) async fn losses(db: &mut Connection, slug: &HardwareSlug) -> StoreResult<u64> {
     let select = Statement::new("SELECT losses FROM hardware WHERE slug = $1").bind(slug.as_str());
     let row: Option<(i64,)> = db.fetch_optional(select).await?;
     Ok(row.map_or(Ok(0), |(losses,)| unsigned("number of losses", losses))?)
@@ -137,7 +134,7 @@ pub(super) async fn losses(db: &mut impl Connection, slug: &HardwareSlug) -> Sto
 
 /// A text that stays the same as long as no upload changes the hardware's timings. `None` if the hardware is
 /// unknown.
-pub(super) async fn state(db: &mut impl Connection, slug: &HardwareSlug) -> StoreResult<Option<String>> {
+pub(super) async fn state(db: &mut Connection, slug: &HardwareSlug) -> StoreResult<Option<String>> {
     let select = Statement::new("SELECT state FROM hardware WHERE slug = $1").bind(slug.as_str());
     let row: Option<(String,)> = db.fetch_optional(select).await?;
     Ok(row.map(|(state,)| state))
@@ -153,12 +150,13 @@ from_row!(KeptRow { merged_into, ..hardware });
 /// Adds the hardware if it is new. Until this transaction ends, other transactions may add to it and change it, but
 /// [`lock`] waits. Returns the hardware with the facts that will be stored. Fails if the hardware was merged into
 /// another.
-pub(super) async fn keep<C: Connection>(db: &mut C, given: &Hardware) -> StoreResult<Hardware> {
+pub(super) async fn keep(db: &mut Connection, given: &Hardware) -> StoreResult<Hardware> {
     db.keep(Lockable::Hardware(&given.slug)).await?;
+    let keep_row = db.keep_row();
     let select = || {
         let select =
             Statement::new("SELECT slug, name, vendor, facts, merged_into FROM hardware WHERE slug = ");
-        select.push_bind(given.slug.as_str()).push(C::KEEP_ROW)
+        select.push_bind(given.slug.as_str()).push(keep_row)
     };
     let mut row: Option<KeptRow> = db.fetch_optional(select()).await?;
     if row.is_none() {
@@ -176,14 +174,14 @@ pub(super) async fn keep<C: Connection>(db: &mut C, given: &Hardware) -> StoreRe
 /// Stores that an upload has added solutions. Other uploads for the hardware wait from here on, so this comes last.
 /// `used` has the facts that the upload's entries were computed from. Returns `false` if other facts have been
 /// stored meanwhile. If there were no facts before, all entries become stale.
-pub(super) async fn note_upload<C: Connection>(
-    db: &mut C,
+pub(super) async fn note_upload(
+    db: &mut Connection,
     given: &Hardware,
     used: &Hardware,
     upload: &NewUpload,
 ) -> StoreResult<bool> {
     let select = Statement::new("SELECT facts, state FROM hardware WHERE slug = ");
-    let select = select.push_bind(given.slug.as_str()).push(C::CHANGE_ROW);
+    let select = select.push_bind(given.slug.as_str()).push(db.change_row());
     let (before, state): (Option<String>, String) = db.fetch_one(select).await?;
     let before: Option<Facts> = before.map(|facts| from_json("hardware facts", &facts)).transpose()?;
     let is_other = matches!((before, given.facts), (Some(a), Some(b)) if a != b);
@@ -204,7 +202,7 @@ pub(super) async fn note_upload<C: Connection>(
 }
 
 /// Stores that the set of solutions that count has changed. `what` distinguishes this change from others.
-pub(super) async fn changed(db: &mut impl Connection, slug: &HardwareSlug, what: &str) -> StoreResult<()> {
+pub(super) async fn changed(db: &mut Connection, slug: &HardwareSlug, what: &str) -> StoreResult<()> {
     let before = state(db, slug).await?.unwrap_or_default();
     let after = Digest::of(format!("{before}\n{what}").as_bytes());
     let update = Statement::new(
@@ -214,7 +212,7 @@ pub(super) async fn changed(db: &mut impl Connection, slug: &HardwareSlug, what:
     Ok(())
 }
 
-pub(super) async fn insert(db: &mut impl Connection, hardware: &Hardware) -> StoreResult<()> {
+pub(super) async fn insert(db: &mut Connection, hardware: &Hardware) -> StoreResult<()> {
     let insert = Statement::new(
         "INSERT INTO hardware (slug, name, vendor, facts) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING",
     )

@@ -4,10 +4,10 @@ use diode_core::Problem;
 use diode_core::ids::{AccountId, Digest, ProblemId, UploadId};
 
 use super::entry_row::COLUMNS;
-use super::fields::json;
-use super::statement::Statement;
 use crate::consensus::BoardEntry;
 use crate::solutions::Damaged;
+use crate::store::fields::json;
+use crate::store::statement::Statement;
 use crate::store::types::{NewSolution, View};
 
 /// With so many rows, a statement stays far below the limit of bound values of either database, and round trips

@@ -1,13 +1,13 @@
 use diode_api::{Job, JobEvent, JobKind, JobState, ModelType};
 use diode_core::ids::{AccountId, JobId, ModelId};
 
-use super::connection::{Connection, Exclusive};
-use super::fields::{from_json, json, named, optional, parse, unsigned};
-use super::from_row::from_row;
-use super::statement::Statement;
 use super::{training_marks, unjudged};
 use crate::solutions::Damaged;
+use crate::store::connection::{Connection, Exclusive};
 use crate::store::error::StoreResult;
+use crate::store::fields::{from_json, json, named, optional, parse, unsigned};
+use crate::store::from_row::from_row;
+use crate::store::statement::Statement;
 use crate::store::types::{
     BACK_OFF, Claim, LEASE, MAX_ATTEMPTS, MAX_OWN_JOBS, MAX_WAITING_JOBS, Made, Now, Queued,
 };
@@ -77,7 +77,7 @@ impl ClaimRow {
 }
 
 pub(super) async fn enqueue(
-    db: &mut impl Connection,
+    db: &mut Connection,
     job: &Job,
     account: Option<&AccountId>,
     now: Now,
@@ -117,7 +117,7 @@ pub(super) async fn enqueue(
     Ok(Queued::Yes)
 }
 
-pub(super) async fn cancel(db: &mut impl Connection, id: &JobId, now: Now) -> StoreResult<Option<Job>> {
+pub(super) async fn cancel(db: &mut Connection, id: &JobId, now: Now) -> StoreResult<Option<Job>> {
     let update = Statement::new(
         "UPDATE jobs SET state = 'cancelled', finished_at = $1, lease_until = NULL \
          WHERE id = $2 AND state IN ('queued', 'running') \
@@ -133,13 +133,13 @@ pub(super) async fn cancel(db: &mut impl Connection, id: &JobId, now: Now) -> St
 
 /// The account that asked for a job. `None` if the server or an anonymous caller asked, or the account was
 /// deleted.
-pub(super) async fn owner(db: &mut impl Connection, id: &JobId) -> StoreResult<Option<AccountId>> {
+pub(super) async fn owner(db: &mut Connection, id: &JobId) -> StoreResult<Option<AccountId>> {
     let select = Statement::new("SELECT account FROM jobs WHERE id = $1").bind(id.as_str());
     let row: Option<(Option<String>,)> = db.fetch_optional(select).await?;
     Ok(row.and_then(|(account,)| account).map(|id| parse("account id", id)).transpose()?)
 }
 
-pub(super) async fn newest(db: &mut impl Connection, limit: u32) -> StoreResult<Vec<Job>> {
+pub(super) async fn newest(db: &mut Connection, limit: u32) -> StoreResult<Vec<Job>> {
     let select = Statement::new(
         "SELECT id, request, state, created_at, automatic, finished_at, error, model, snapshot FROM jobs \
          ORDER BY position DESC LIMIT $1",
@@ -148,7 +148,7 @@ pub(super) async fn newest(db: &mut impl Connection, limit: u32) -> StoreResult<
     Ok(rows.into_iter().map(JobRow::job).collect::<Result<_, _>>()?)
 }
 
-pub(super) async fn find(db: &mut impl Connection, id: &JobId) -> StoreResult<Option<Job>> {
+pub(super) async fn find(db: &mut Connection, id: &JobId) -> StoreResult<Option<Job>> {
     let select = Statement::new(
         "SELECT id, request, state, created_at, automatic, finished_at, error, model, snapshot FROM jobs WHERE id = $1",
     );
@@ -156,7 +156,7 @@ pub(super) async fn find(db: &mut impl Connection, id: &JobId) -> StoreResult<Op
     Ok(row.map(JobRow::job).transpose()?)
 }
 
-pub(super) async fn events(db: &mut impl Connection, id: &JobId, after: u64) -> StoreResult<Vec<JobEvent>> {
+pub(super) async fn events(db: &mut Connection, id: &JobId, after: u64) -> StoreResult<Vec<JobEvent>> {
     let select = Statement::new(
         "SELECT seq, state, progress, message FROM job_events WHERE job = $1 AND seq > $2 ORDER BY seq",
     );
@@ -165,7 +165,7 @@ pub(super) async fn events(db: &mut impl Connection, id: &JobId, after: u64) -> 
 }
 
 /// Reads every job, and the states in its events.
-pub(super) async fn check(db: &mut impl Connection, checked: &mut CheckedRows) -> StoreResult<()> {
+pub(super) async fn check(db: &mut Connection, checked: &mut CheckedRows) -> StoreResult<()> {
     let select = "SELECT id, request, state, created_at, automatic, finished_at, error, model, snapshot FROM jobs \
                   ORDER BY position";
     let jobs: Vec<JobRow> = db.fetch_all(Statement::new(select)).await?;
@@ -184,14 +184,14 @@ pub(super) async fn check(db: &mut impl Connection, checked: &mut CheckedRows) -
     Ok(())
 }
 
-pub(super) async fn claim<C: Connection>(db: &mut C, now: Now) -> StoreResult<Option<Claim>> {
+pub(super) async fn claim(db: &mut Connection, now: Now) -> StoreResult<Option<Claim>> {
     let update = Statement::new(
         "UPDATE jobs SET state = 'running', attempt = attempt + 1, lease_until = $1 WHERE position = ( \
              SELECT position FROM jobs WHERE state = 'queued' AND not_before <= $2 ORDER BY position LIMIT 1",
     )
     .bind(now.lease_end(LEASE))
     .bind(now.millis())
-    .push(C::SKIP_LOCKED)
+    .push(db.skip_locked())
     .push(
         ") RETURNING id, request, state, created_at, automatic, finished_at, error, model, snapshot, attempt",
     );
@@ -203,7 +203,7 @@ pub(super) async fn claim<C: Connection>(db: &mut C, now: Now) -> StoreResult<Op
 }
 
 pub(super) async fn report(
-    db: &mut impl Connection,
+    db: &mut Connection,
     claim: &Claim,
     now: Now,
     progress: Option<(f64, &str)>,
@@ -224,7 +224,7 @@ pub(super) async fn report(
 }
 
 pub(super) async fn finish(
-    db: &mut impl Connection,
+    db: &mut Connection,
     claim: &Claim,
     now: Now,
     outcome: Result<&Made, &str>,
@@ -260,7 +260,7 @@ pub(super) async fn finish(
 }
 
 pub(super) async fn postpone(
-    db: &mut impl Connection,
+    db: &mut Connection,
     claim: &Claim,
     now: Now,
     reason: &str,
@@ -285,7 +285,7 @@ pub(super) async fn postpone(
     Ok(true)
 }
 
-pub(super) async fn release(db: &mut impl Connection, claim: &Claim) -> StoreResult<()> {
+pub(super) async fn release(db: &mut Connection, claim: &Claim) -> StoreResult<()> {
     let update = Statement::new(
         "UPDATE jobs SET state = 'queued', attempt = attempt - 1, lease_until = NULL \
          WHERE id = $1 AND attempt = $2 AND state = 'running'",
@@ -299,7 +299,7 @@ pub(super) async fn release(db: &mut impl Connection, claim: &Claim) -> StoreRes
     Ok(())
 }
 
-pub(super) async fn recover(db: &mut impl Connection, now: Now) -> StoreResult<u64> {
+pub(super) async fn recover(db: &mut Connection, now: Now) -> StoreResult<u64> {
     let hopeless = format!("gave up: {MAX_ATTEMPTS} workers died while running it");
     let fail = Statement::new(
         "UPDATE jobs SET state = 'failed', finished_at = $1, error = $2, lease_until = NULL \
@@ -327,7 +327,7 @@ pub(super) async fn recover(db: &mut impl Connection, now: Now) -> StoreResult<u
 
 /// Adds an event to a job. Without a share, the event has the highest share of the earlier events.
 async fn add_event(
-    db: &mut impl Connection,
+    db: &mut Connection,
     job: &str,
     state: JobState,
     share: Option<f64>,

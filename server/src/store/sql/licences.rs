@@ -2,9 +2,9 @@
 
 use diode_api::UploadLicence;
 
-use super::fields::{named, terms_version};
-use super::from_row::from_row;
 use crate::solutions::Damaged;
+use crate::store::fields::{named, terms_version};
+use crate::store::from_row::from_row;
 
 /// These columns are in `uploads` and in `senders`.
 pub(super) struct LicenceRow {

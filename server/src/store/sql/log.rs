@@ -2,13 +2,13 @@
 
 use diode_api::{LogEntry, Reason};
 
-use super::connection::Connection;
-use super::statement::Statement;
+use crate::store::connection::Connection;
 use crate::store::error::StoreResult;
+use crate::store::statement::Statement;
 use crate::store::types::Now;
 
 pub(super) async fn write_down(
-    db: &mut impl Connection,
+    db: &mut Connection,
     what: &str,
     why: &Reason,
     who: &str,
@@ -18,13 +18,7 @@ pub(super) async fn write_down(
 }
 
 /// Writes an entry whose reason the server itself gives.
-pub(super) async fn note(
-    db: &mut impl Connection,
-    what: &str,
-    why: &str,
-    who: &str,
-    now: Now,
-) -> StoreResult<()> {
+pub(super) async fn note(db: &mut Connection, what: &str, why: &str, who: &str, now: Now) -> StoreResult<()> {
     let insert = Statement::new("INSERT INTO moderation (at, who, what, why) VALUES ($1, $2, $3, $4)")
         .bind(now.rfc3339())
         .bind(who)
@@ -34,7 +28,7 @@ pub(super) async fn note(
     Ok(())
 }
 
-pub(super) async fn list(db: &mut impl Connection, limit: u32) -> StoreResult<Vec<LogEntry>> {
+pub(super) async fn list(db: &mut Connection, limit: u32) -> StoreResult<Vec<LogEntry>> {
     let select = Statement::new("SELECT at, who, what, why FROM moderation ORDER BY position DESC LIMIT $1");
     let rows: Vec<(String, String, String, String)> = db.fetch_all(select.bind(i64::from(limit))).await?;
     Ok(rows.into_iter().map(|(at, who, what, why)| LogEntry { at, who, what, why }).collect())

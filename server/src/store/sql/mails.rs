@@ -1,25 +1,23 @@
-use async_trait::async_trait;
 use diode_core::ids::AccountId;
-use sqlx::Database;
 
-use super::connection::{Connection, Exclusive};
-use super::fields::{parse, unsigned};
-use super::from_row::from_row;
-use super::statement::Statement;
-use super::{SqlStore, reader};
 use crate::mail::EmailAddress;
 use crate::solutions::Damaged;
+use crate::store::Store;
+use crate::store::connection::{Connection, Exclusive, in_transaction};
 use crate::store::error::StoreResult;
-use crate::store::mails::{ClaimedMail, MAIL_LEASE, MAX_WAITING_MAILS, MailKind, MailStore};
+use crate::store::fields::{parse, unsigned};
+use crate::store::from_row::from_row;
+use crate::store::mails::{ClaimedMail, MAIL_LEASE, MAX_WAITING_MAILS, MailKind};
+use crate::store::statement::Statement;
 use crate::store::types::Now;
 
 const NEW_PASSWORD: &str = "new password";
 const CONFIRMATION: &str = "confirmation";
 const ADDRESS_TAKEN_OFF: &str = "address taken off";
 
-#[async_trait]
-impl<DB: Database<Connection: Connection>> MailStore for SqlStore<DB> {
-    async fn add_mail(
+impl Store {
+    /// Queues a mail; `false` if [`MAX_WAITING_MAILS`] wait already.
+    pub async fn add_mail(
         &self,
         kind: MailKind,
         account: &AccountId,
@@ -29,19 +27,24 @@ impl<DB: Database<Connection: Connection>> MailStore for SqlStore<DB> {
         in_transaction!(self, tx => add_unless_full(tx, kind, account, to, now))
     }
 
-    async fn claim_mail(&self, now: Now) -> StoreResult<Option<ClaimedMail>> {
+    /// Gives the caller the mail that has been due for the longest time; `None` if none is due. No other caller
+    /// gets the same mail within [`MAIL_LEASE`]. A mail that must be given up is claimed in the same way.
+    pub async fn claim_mail(&self, now: Now) -> StoreResult<Option<ClaimedMail>> {
         // Servers look for mails every few seconds. So this only reads, unless a mail is due.
-        if !is_due(&mut *reader(self).await?, now).await? {
+        if !is_due(&mut self.reader().await?, now).await? {
             return Ok(None);
         }
         in_transaction!(self, tx => claim(tx, now))
     }
 
-    async fn postpone_mail(&self, mail: &ClaimedMail, until: i64) -> StoreResult<bool> {
+    /// Puts a claimed mail back for its next try, at `until` in milliseconds since 1970. `false` if the claim was
+    /// lost.
+    pub async fn postpone_mail(&self, mail: &ClaimedMail, until: i64) -> StoreResult<bool> {
         in_transaction!(self, tx => postpone(tx, mail, until))
     }
 
-    async fn remove_mail(&self, mail: &ClaimedMail) -> StoreResult<bool> {
+    /// Removes a claimed mail that was sent or given up. `false` if the claim was lost.
+    pub async fn remove_mail(&self, mail: &ClaimedMail) -> StoreResult<bool> {
         in_transaction!(self, tx => remove(tx, mail))
     }
 }
@@ -84,7 +87,7 @@ fn kind(name: &str) -> Result<MailKind, Damaged> {
 }
 
 async fn add_unless_full(
-    db: &mut impl Connection,
+    db: &mut Connection,
     kind: MailKind,
     account: &AccountId,
     to: &EmailAddress,
@@ -101,7 +104,7 @@ async fn add_unless_full(
 
 /// Adds a mail, even if many wait already.
 pub(super) async fn add(
-    db: &mut impl Connection,
+    db: &mut Connection,
     kind: MailKind,
     account: &AccountId,
     to: &EmailAddress,
@@ -125,20 +128,20 @@ pub(super) async fn add(
     Ok(())
 }
 
-async fn is_due(db: &mut impl Connection, now: Now) -> StoreResult<bool> {
+async fn is_due(db: &mut Connection, now: Now) -> StoreResult<bool> {
     let select = Statement::new("SELECT position FROM mails WHERE not_before <= $1 LIMIT 1");
     let due: Option<(i64,)> = db.fetch_optional(select.bind(now.millis())).await?;
     Ok(due.is_some())
 }
 
-async fn claim<C: Connection>(db: &mut C, now: Now) -> StoreResult<Option<ClaimedMail>> {
+async fn claim(db: &mut Connection, now: Now) -> StoreResult<Option<ClaimedMail>> {
     let update = Statement::new(
         "UPDATE mails SET attempt = attempt + 1, not_before = $1 WHERE position = ( \
              SELECT position FROM mails WHERE not_before <= $2 ORDER BY not_before, position LIMIT 1",
     )
     .bind(now.lease_end(MAIL_LEASE))
     .bind(now.millis())
-    .push(C::SKIP_LOCKED)
+    .push(db.skip_locked())
     .push(
         ") RETURNING position, kind, account, (SELECT name FROM accounts WHERE id = mails.account) AS name, \
          email, asked_at, expires, attempt",
@@ -147,19 +150,19 @@ async fn claim<C: Connection>(db: &mut C, now: Now) -> StoreResult<Option<Claime
     Ok(row.map(MailRow::mail).transpose()?)
 }
 
-async fn postpone(db: &mut impl Connection, mail: &ClaimedMail, until: i64) -> StoreResult<bool> {
+async fn postpone(db: &mut Connection, mail: &ClaimedMail, until: i64) -> StoreResult<bool> {
     let update = Statement::new("UPDATE mails SET not_before = $1 WHERE position = $2 AND attempt = $3");
     let update = update.bind(until).bind(mail.position).bind(mail.attempt);
     Ok(db.execute(update).await? == 1)
 }
 
-async fn remove(db: &mut impl Connection, mail: &ClaimedMail) -> StoreResult<bool> {
+async fn remove(db: &mut Connection, mail: &ClaimedMail) -> StoreResult<bool> {
     let delete = Statement::new("DELETE FROM mails WHERE position = $1 AND attempt = $2");
     Ok(db.execute(delete.bind(mail.position).bind(mail.attempt)).await? == 1)
 }
 
 /// Removes an account's waiting mails that have a link.
-pub(super) async fn forget_links(db: &mut impl Connection, account: &AccountId) -> StoreResult<()> {
+pub(super) async fn forget_links(db: &mut Connection, account: &AccountId) -> StoreResult<()> {
     let delete = Statement::new("DELETE FROM mails WHERE account = $1 AND kind <> $2");
     db.execute(delete.bind(account.as_str()).bind(ADDRESS_TAKEN_OFF)).await?;
     Ok(())

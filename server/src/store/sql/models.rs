@@ -3,15 +3,15 @@ use diode_core::Heuristic;
 use diode_core::hardware::Hardware;
 use diode_core::ids::{HardwareSlug, ModelId, UploadId};
 
-use super::connection::Connection;
 use super::contribution_row::{self, ContributionRow};
-use super::fields::{from_json, json, named, parse, unsigned};
-use super::from_row::from_row;
 use super::hardware;
 use super::inserts::ROWS_PER_STATEMENT;
-use super::statement::Statement;
 use crate::solutions::Damaged;
+use crate::store::connection::Connection;
 use crate::store::error::StoreResult;
+use crate::store::fields::{from_json, json, named, parse, unsigned};
+use crate::store::from_row::from_row;
+use crate::store::statement::Statement;
 
 /// A model's summary, how many of the uploads that it was trained on no longer count, and whether the networks of its
 /// cross-validation are stored. A contributed model that was not accepted has no row in `models`.
@@ -68,7 +68,7 @@ impl ModelRow {
 
 /// Adds an unpublished model; `false` if it exists already.
 pub(super) async fn add(
-    db: &mut impl Connection,
+    db: &mut Connection,
     model: &ModelSummary,
     hardware: &Hardware,
     uploads: &[UploadId],
@@ -94,7 +94,7 @@ pub(super) async fn add(
 }
 
 /// Publishes a model instead of the one that is published now.
-pub(super) async fn set_published(db: &mut impl Connection, model: &ModelSummary) -> StoreResult<()> {
+pub(super) async fn set_published(db: &mut Connection, model: &ModelSummary) -> StoreResult<()> {
     let update = Statement::new(
         "UPDATE models SET state = 'earlier', pinned = 0 \
          WHERE hardware = $1 AND heuristic = $2 AND state = 'published'",
@@ -105,29 +105,26 @@ pub(super) async fn set_published(db: &mut impl Connection, model: &ModelSummary
     Ok(())
 }
 
-pub(super) async fn set_reason(db: &mut impl Connection, id: &ModelId, reason: &str) -> StoreResult<()> {
+pub(super) async fn set_reason(db: &mut Connection, id: &ModelId, reason: &str) -> StoreResult<()> {
     let update = Statement::new("UPDATE models SET reason = $1 WHERE id = $2");
     db.execute(update.bind(reason).bind(id.as_str())).await?;
     Ok(())
 }
 
-pub(super) async fn set_pinned(db: &mut impl Connection, id: &ModelId, pinned: bool) -> StoreResult<()> {
+pub(super) async fn set_pinned(db: &mut Connection, id: &ModelId, pinned: bool) -> StoreResult<()> {
     let update = Statement::new("UPDATE models SET pinned = $1 WHERE id = $2");
     db.execute(update.bind(i64::from(pinned)).bind(id.as_str())).await?;
     Ok(())
 }
 
-pub(super) async fn remove(db: &mut impl Connection, id: &ModelId) -> StoreResult<()> {
+pub(super) async fn remove(db: &mut Connection, id: &ModelId) -> StoreResult<()> {
     let delete = Statement::new("DELETE FROM models WHERE id = $1").bind(id.as_str());
     db.execute(delete).await?;
     Ok(())
 }
 
 /// The uploads that count and have solutions of a hardware.
-pub(super) async fn uploads_behind(
-    db: &mut impl Connection,
-    slug: &HardwareSlug,
-) -> StoreResult<Vec<UploadId>> {
+pub(super) async fn uploads_behind(db: &mut Connection, slug: &HardwareSlug) -> StoreResult<Vec<UploadId>> {
     let select = Statement::new(
         "SELECT DISTINCT n.upload FROM solutions s JOIN sent n ON n.solution = s.id \
          JOIN uploads u ON u.id = n.upload WHERE s.hardware = $1 AND u.standing = 0",
@@ -138,7 +135,7 @@ pub(super) async fn uploads_behind(
 
 /// The newest models, and all published models.
 pub(super) async fn list(
-    db: &mut impl Connection,
+    db: &mut Connection,
     hardware: Option<&HardwareSlug>,
     newest: u32,
 ) -> StoreResult<Vec<ModelSummary>> {
@@ -156,14 +153,14 @@ pub(super) async fn list(
     Ok(rows.into_iter().map(ModelRow::model).collect::<Result<_, _>>()?)
 }
 
-pub(super) async fn find(db: &mut impl Connection, id: &ModelId) -> StoreResult<Option<ModelSummary>> {
+pub(super) async fn find(db: &mut Connection, id: &ModelId) -> StoreResult<Option<ModelSummary>> {
     let select = select().push(" WHERE m.id = ").push_bind(id.as_str());
     let row: Option<ModelRow> = db.fetch_optional(select).await?;
     Ok(row.map(ModelRow::model).transpose()?)
 }
 
 pub(super) async fn published(
-    db: &mut impl Connection,
+    db: &mut Connection,
     hardware: &HardwareSlug,
     heuristic: Heuristic,
 ) -> StoreResult<Option<ModelSummary>> {

@@ -9,11 +9,11 @@ use diode_core::table::distance;
 use diode_core::{Layout, Method, Op, Problem};
 
 use super::board_entries;
-use super::connection::Connection;
 use super::problems::problem_of;
-use super::statement::Statement;
 use crate::consensus::{BoardEntry, KernelEntry};
+use crate::store::connection::Connection;
 use crate::store::error::StoreResult;
+use crate::store::statement::Statement;
 use crate::store::types::View;
 
 /// How many problems of one op and layout are read in one direction. Two ops, two layouts and two directions
@@ -22,7 +22,7 @@ const WALK: i64 = 256;
 
 /// `db` must be a transaction whose queries all see the same state.
 pub(super) async fn nearest(
-    db: &mut impl Connection,
+    db: &mut Connection,
     slug: &HardwareSlug,
     wanted: &Problem,
     method: Method,

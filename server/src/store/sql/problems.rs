@@ -4,42 +4,43 @@ use diode_api::{ProblemFilter, ProblemPoint, ProblemView};
 use diode_core::Problem;
 use diode_core::ids::{HardwareSlug, ProblemId};
 
-use super::connection::Connection;
-use super::fields::{from_json, parse};
 use super::filter::push_filter;
-use super::from_row::from_row;
 use super::inserts::ROWS_PER_STATEMENT;
-use super::statement::Statement;
 use super::summaries::micros;
 use crate::solutions::Damaged;
+use crate::store::connection::Connection;
 use crate::store::error::StoreResult;
+use crate::store::fields::{from_json, parse};
+use crate::store::from_row::from_row;
+use crate::store::statement::Statement;
 
 /// Reads the column `fields` of a problem.
 pub(super) fn problem_of(fields: &str) -> Result<Problem, Damaged> {
     from_json("problem", fields)
 }
 
-pub(super) async fn find(db: &mut impl Connection, id: &ProblemId) -> StoreResult<Option<Problem>> {
+pub(super) async fn find(db: &mut Connection, id: &ProblemId) -> StoreResult<Option<Problem>> {
     let select = Statement::new("SELECT fields FROM problems WHERE id = $1").bind(id.as_str());
     let row: Option<(String,)> = db.fetch_optional(select).await?;
     Ok(row.map(|(fields,)| problem_of(&fields)).transpose()?)
 }
 
 /// Locks some problems: until this transaction ends, no other can change what is computed from them.
-pub(super) async fn lock<'p, C: Connection>(
-    db: &mut C,
+pub(super) async fn lock<'p>(
+    db: &mut Connection,
     problems: impl IntoIterator<Item = &'p ProblemId>,
 ) -> StoreResult<()> {
     // Always in the same order, so that two transactions cannot deadlock.
     let ids: BTreeSet<&str> = problems.into_iter().map(ProblemId::as_str).collect();
     for chunk in ids.into_iter().collect::<Vec<_>>().chunks(ROWS_PER_STATEMENT) {
         let select = Statement::new("SELECT id FROM problems WHERE id IN (").push_list(chunk.iter().copied());
-        let _locked: Vec<(String,)> = db.fetch_all(select.push(") ORDER BY id").push(C::CHANGE_ROW)).await?;
+        let _locked: Vec<(String,)> =
+            db.fetch_all(select.push(") ORDER BY id").push(db.change_row())).await?;
     }
     Ok(())
 }
 
-pub(super) async fn views(db: &mut impl Connection, id: &ProblemId) -> StoreResult<Vec<ProblemView>> {
+pub(super) async fn views(db: &mut Connection, id: &ProblemId) -> StoreResult<Vec<ProblemView>> {
     let select = Statement::new(
         "SELECT DISTINCT hardware, method FROM solutions WHERE problem = $1 AND standing = 0 \
          ORDER BY hardware, method",
@@ -99,7 +100,7 @@ impl PointRow {
 }
 
 pub(super) async fn points(
-    db: &mut impl Connection,
+    db: &mut Connection,
     slug: &HardwareSlug,
     filter: &ProblemFilter,
     cap: u32,

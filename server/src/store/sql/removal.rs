@@ -7,12 +7,12 @@ use diode_core::hardware::Hardware;
 use diode_core::ids::UploadId;
 
 use super::board_entries::{self, fetch_views};
-use super::connection::Connection;
-use super::fields::parse;
-use super::statement::Statement;
 use super::{agents, hardware, snapshots, stale_entries, standing};
 use crate::blobs::{BlobKey, BlobKind};
+use crate::store::connection::Connection;
 use crate::store::error::StoreResult;
+use crate::store::fields::parse;
+use crate::store::statement::Statement;
 use crate::store::types::View;
 
 /// A removal computes entries at once until it has read this many timings. The other entries follow later, as
@@ -20,7 +20,7 @@ use crate::store::types::View;
 const REFRESHED_TIMINGS: u64 = 1 << 20;
 
 /// The views of an upload's solutions.
-pub(super) async fn views(db: &mut impl Connection, upload: &UploadId) -> StoreResult<Vec<View>> {
+pub(super) async fn views(db: &mut Connection, upload: &UploadId) -> StoreResult<Vec<View>> {
     let select = Statement::new(
         "SELECT DISTINCT hardware, problem, method FROM solutions \
          WHERE id IN (SELECT solution FROM sent WHERE upload = $1)",
@@ -30,7 +30,7 @@ pub(super) async fn views(db: &mut impl Connection, upload: &UploadId) -> StoreR
 
 /// Deletes an upload. Its hardware must be locked. Solutions that others sent, too, become theirs. Returns
 /// the file of the upload, and the files of the snapshots that have it.
-pub(super) async fn delete(db: &mut impl Connection, upload: &UploadId) -> StoreResult<Vec<BlobKey>> {
+pub(super) async fn delete(db: &mut Connection, upload: &UploadId) -> StoreResult<Vec<BlobKey>> {
     // The upload is quarantined first. So solutions that stay count only because of the other uploads.
     standing::set(db, upload, Standing::Quarantined).await?;
     agents::reopen_of_upload(db, upload).await?;
@@ -51,7 +51,7 @@ pub(super) async fn delete(db: &mut impl Connection, upload: &UploadId) -> Store
 /// Computes the entries of some views anew. Their hardware must be locked. Some are computed at once, up to a
 /// limit, and the others later. Until then the others have no entry, because the old entry includes removed
 /// solutions.
-pub(super) async fn make_anew(db: &mut impl Connection, views: &BTreeSet<View>) -> StoreResult<()> {
+pub(super) async fn make_anew(db: &mut Connection, views: &BTreeSet<View>) -> StoreResult<()> {
     for view in views {
         board_entries::remove(db, view).await?;
     }

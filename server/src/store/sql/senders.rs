@@ -3,15 +3,15 @@
 use diode_api::UploadLicence;
 use diode_core::ids::{AccountId, UploadId};
 
-use super::connection::{Connection, Lockable};
-use super::fields::parse;
 use super::inserts::ROWS_PER_STATEMENT;
-use super::statement::Statement;
+use crate::store::connection::{Connection, Lockable};
 use crate::store::error::StoreResult;
+use crate::store::fields::parse;
+use crate::store::statement::Statement;
 
 /// Stores that a stored upload was sent again; `false` if the upload no longer exists.
-pub(super) async fn add<C: Connection>(
-    db: &mut C,
+pub(super) async fn add(
+    db: &mut Connection,
     upload: &UploadId,
     account: Option<&AccountId>,
     licence: &UploadLicence,
@@ -20,10 +20,10 @@ pub(super) async fn add<C: Connection>(
         // A deletion of an account locks the account before its uploads, so this does, too.
         db.keep(Lockable::Account(account)).await?;
         let keep = Statement::new("SELECT id FROM accounts WHERE id = $1").bind(account.as_str());
-        let _kept: Option<(String,)> = db.fetch_optional(keep.push(C::KEEP_ROW)).await?;
+        let _kept: Option<(String,)> = db.fetch_optional(keep.push(db.keep_row())).await?;
     }
     let select = Statement::new("SELECT account FROM uploads WHERE id = $1").bind(upload.as_str());
-    let row: Option<(Option<String>,)> = db.fetch_optional(select.push(C::LOCK_ROW)).await?;
+    let row: Option<(Option<String>,)> = db.fetch_optional(select.push(db.lock_row())).await?;
     let Some((first,)) = row else { return Ok(false) };
     if first.as_deref() == account.map(AccountId::as_str) {
         raise(db, upload, licence).await?;
@@ -41,7 +41,7 @@ pub(super) async fn add<C: Connection>(
 }
 
 /// Applies the newest terms that the sender of an upload has agreed to, with their licence.
-async fn raise(db: &mut impl Connection, upload: &UploadId, licence: &UploadLicence) -> StoreResult<()> {
+async fn raise(db: &mut Connection, upload: &UploadId, licence: &UploadLicence) -> StoreResult<()> {
     let update = Statement::new(
         "UPDATE uploads SET licence = $1, licence_basis = $2, terms = $3 \
          WHERE id = $4 AND COALESCE(terms, 0) < $3",
@@ -57,7 +57,7 @@ fn bind_licence(statement: Statement, licence: &UploadLicence) -> Statement {
 
 /// Each upload that other accounts sent, too, passes to one of them, with the licence under which that account
 /// sent it. Returns these uploads.
-pub(super) async fn hand_over(db: &mut impl Connection, uploads: &[UploadId]) -> StoreResult<Vec<UploadId>> {
+pub(super) async fn hand_over(db: &mut Connection, uploads: &[UploadId]) -> StoreResult<Vec<UploadId>> {
     let mut rows: Vec<(String,)> = Vec::new();
     for chunk in uploads.chunks(ROWS_PER_STATEMENT) {
         let update = Statement::new(

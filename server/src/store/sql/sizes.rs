@@ -3,13 +3,13 @@
 use diode_core::Method;
 use diode_core::ids::{HardwareSlug, ProblemId};
 
-use super::connection::Connection;
-use super::fields::{parse, unsigned};
-use super::statement::Statement;
 use crate::solutions::Damaged;
+use crate::store::connection::Connection;
 use crate::store::error::StoreResult;
+use crate::store::fields::{parse, unsigned};
+use crate::store::statement::Statement;
 
-pub(super) async fn solutions(db: &mut impl Connection, slug: &HardwareSlug) -> StoreResult<Vec<(i64, u64)>> {
+pub(super) async fn solutions(db: &mut Connection, slug: &HardwareSlug) -> StoreResult<Vec<(i64, u64)>> {
     let select =
         "SELECT id, timings + failures FROM solutions WHERE hardware = $1 AND standing = 0 ORDER BY id";
     let rows: Vec<(i64, i64)> = db.fetch_all(Statement::new(select).bind(slug.as_str())).await?;
@@ -19,10 +19,7 @@ pub(super) async fn solutions(db: &mut impl Connection, slug: &HardwareSlug) -> 
         .collect::<Result<_, Damaged>>()?)
 }
 
-pub(super) async fn methods(
-    db: &mut impl Connection,
-    slug: &HardwareSlug,
-) -> StoreResult<Vec<(Method, u64)>> {
+pub(super) async fn methods(db: &mut Connection, slug: &HardwareSlug) -> StoreResult<Vec<(Method, u64)>> {
     let select = "SELECT method, CAST(SUM(timings) AS BIGINT) FROM solutions WHERE hardware = $1 AND standing = 0 \
                   GROUP BY method ORDER BY method";
     let rows: Vec<(String, i64)> = db.fetch_all(Statement::new(select).bind(slug.as_str())).await?;
@@ -31,7 +28,7 @@ pub(super) async fn methods(
 }
 
 pub(super) async fn problems(
-    db: &mut impl Connection,
+    db: &mut Connection,
     slug: &HardwareSlug,
     method: Method,
 ) -> StoreResult<Vec<(ProblemId, u64)>> {

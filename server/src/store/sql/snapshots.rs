@@ -4,24 +4,22 @@ mod add;
 mod read;
 mod remove;
 
-use async_trait::async_trait;
 use diode_api::{Job, NewSnapshot, Reason, SnapshotName, SnapshotSummary};
 use diode_core::ids::{AccountId, Digest, HardwareSlug, ModelId};
-use sqlx::Database;
 
 pub(super) use remove::remove_with;
 
-use super::connection::Connection;
-use super::statement::Statement;
-use super::{SqlStore, reader, snapshot};
 use crate::blobs::BlobKey;
+use crate::store::Store;
+use crate::store::connection::in_transaction;
 use crate::store::error::StoreResult;
-use crate::store::snapshots::{Added, Freezable, Frozen, SnapshotLimits, SnapshotStore, StoredSnapshot};
+use crate::store::snapshots::{Added, Freezable, Frozen, SnapshotLimits, StoredSnapshot};
+use crate::store::statement::Statement;
 use crate::store::types::{Now, Queued};
 
-#[async_trait]
-impl<DB: Database<Connection: Connection>> SnapshotStore for SqlStore<DB> {
-    async fn queue_snapshot(
+impl Store {
+    /// Queues a job that an administrator asks for, and writes it to the log.
+    pub async fn queue_snapshot(
         &self,
         job: &Job,
         request: &NewSnapshot,
@@ -32,31 +30,38 @@ impl<DB: Database<Connection: Connection>> SnapshotStore for SqlStore<DB> {
         in_transaction!(self, tx => add::queue(tx, job, request, account, who, now))
     }
 
-    async fn freezable(&self, slug: &HardwareSlug) -> StoreResult<Option<Freezable>> {
-        read::freezable(&mut *snapshot(self).await?, slug).await
+    /// What a snapshot would have now; `None` for unknown hardware.
+    pub async fn freezable(&self, slug: &HardwareSlug) -> StoreResult<Option<Freezable>> {
+        read::freezable(&mut self.read_transaction().await?, slug).await
     }
 
-    async fn add_snapshot(&self, frozen: &Frozen, limits: &SnapshotLimits) -> StoreResult<Added> {
+    /// Adds a snapshot whose files are stored. If it is not added, no row names the files.
+    pub async fn add_snapshot(&self, frozen: &Frozen, limits: &SnapshotLimits) -> StoreResult<Added> {
         in_transaction!(self, tx => add::add(tx, frozen, limits))
     }
 
-    async fn snapshots(
+    /// The newest snapshots, of all hardware or of one, the newest first.
+    pub async fn snapshots(
         &self,
         hardware: Option<&HardwareSlug>,
         limit: u32,
     ) -> StoreResult<Vec<SnapshotSummary>> {
-        read::list(&mut *snapshot(self).await?, &self.withdrawn, hardware, limit).await
+        read::list(&mut self.read_transaction().await?, &self.withdrawn, hardware, limit).await
     }
 
-    async fn snapshot(&self, name: &SnapshotName) -> StoreResult<Option<StoredSnapshot>> {
-        read::find(&mut *snapshot(self).await?, &self.withdrawn, name).await
+    /// One snapshot; `None` if there is none with this name.
+    pub async fn snapshot(&self, name: &SnapshotName) -> StoreResult<Option<StoredSnapshot>> {
+        read::find(&mut self.read_transaction().await?, &self.withdrawn, name).await
     }
 
-    async fn models_of_snapshot(&self, name: &SnapshotName) -> StoreResult<Vec<ModelId>> {
-        read::models(&mut *reader(self).await?, name).await
+    /// The models that were trained on exactly the uploads of a snapshot.
+    pub async fn models_of_snapshot(&self, name: &SnapshotName) -> StoreResult<Vec<ModelId>> {
+        read::models(&mut self.reader().await?, name).await
     }
 
-    async fn remove_snapshot(
+    /// Removes the files of a snapshot from its row, and writes it to the log. Returns the files; `None` if
+    /// there is no such snapshot, or its files were removed before.
+    pub async fn remove_snapshot(
         &self,
         name: &SnapshotName,
         why: &Reason,
@@ -66,9 +71,11 @@ impl<DB: Database<Connection: Connection>> SnapshotStore for SqlStore<DB> {
         in_transaction!(self, tx => remove::remove(tx, name, why, who, now))
     }
 
-    async fn names_snapshot_file(&self, sha256: &Digest) -> StoreResult<bool> {
+    /// Whether a snapshot has a file with these bytes.
+    pub async fn names_snapshot_file(&self, sha256: &Digest) -> StoreResult<bool> {
         let select = Statement::new("SELECT sha256 FROM snapshot_files WHERE sha256 = $1 LIMIT 1");
-        let row: Option<(String,)> = reader(self).await?.fetch_optional(select.bind(sha256.as_str())).await?;
+        let row: Option<(String,)> =
+            self.reader().await?.fetch_optional(select.bind(sha256.as_str())).await?;
         Ok(row.is_some())
     }
 }

@@ -5,14 +5,14 @@ use std::ops::RangeInclusive;
 use diode_core::Method;
 use diode_core::ids::{HardwareSlug, ProblemId, UploadId};
 
-use super::connection::Connection;
-use super::fields::{optional, parse};
-use super::from_row::from_row;
 use super::problems::problem_of;
 use super::standing;
-use super::statement::Statement;
 use crate::solutions::{Damaged, StoredSolution, StoredSolutions};
+use crate::store::connection::Connection;
 use crate::store::error::StoreResult;
+use crate::store::fields::{optional, parse};
+use crate::store::from_row::from_row;
+use crate::store::statement::Statement;
 use crate::store::types::View;
 
 /// The conditions for solutions that count, and for solutions that count or are fenced.
@@ -94,7 +94,7 @@ impl SolutionRow {
 
 /// Loads solutions with their problems and config lists. Must be called in one transaction, so that its three
 /// queries see the same state.
-pub(super) async fn load(db: &mut impl Connection, selection: Selection<'_>) -> StoreResult<StoredSolutions> {
+pub(super) async fn load(db: &mut Connection, selection: Selection<'_>) -> StoreResult<StoredSolutions> {
     let select = selection
         .push_to(Statement::new("SELECT id, contributor, standing, problem, method, config_list, columns"));
     let solutions: Vec<SolutionRow> = db.fetch_all(select.push(" ORDER BY id")).await?;

@@ -2,12 +2,12 @@
 
 use diode_core::ids::{HardwareSlug, UploadId};
 
-use super::connection::Connection;
-use super::statement::Statement;
+use crate::store::connection::Connection;
 use crate::store::error::StoreResult;
+use crate::store::statement::Statement;
 use crate::store::types::View;
 
-pub(super) async fn add(db: &mut impl Connection, views: &[&View]) -> StoreResult<()> {
+pub(super) async fn add(db: &mut Connection, views: &[&View]) -> StoreResult<()> {
     for chunk in views.chunks(super::inserts::ROWS_PER_STATEMENT) {
         db.execute(super::inserts::stale_entries(chunk)).await?;
     }
@@ -15,7 +15,7 @@ pub(super) async fn add(db: &mut impl Connection, views: &[&View]) -> StoreResul
 }
 
 /// Marks every view of a hardware.
-pub(super) async fn add_all(db: &mut impl Connection, slug: &HardwareSlug) -> StoreResult<()> {
+pub(super) async fn add_all(db: &mut Connection, slug: &HardwareSlug) -> StoreResult<()> {
     let insert = Statement::new(
         "INSERT INTO stale_entries (hardware, problem, method) \
          SELECT DISTINCT hardware, problem, method FROM solutions WHERE hardware = $1 ON CONFLICT DO NOTHING",
@@ -25,7 +25,7 @@ pub(super) async fn add_all(db: &mut impl Connection, slug: &HardwareSlug) -> St
 }
 
 /// Marks every view of an upload's solutions.
-pub(super) async fn add_upload(db: &mut impl Connection, upload: &UploadId) -> StoreResult<()> {
+pub(super) async fn add_upload(db: &mut Connection, upload: &UploadId) -> StoreResult<()> {
     let insert = Statement::new(
         "INSERT INTO stale_entries (hardware, problem, method) \
          SELECT DISTINCT hardware, problem, method FROM solutions \
@@ -36,7 +36,7 @@ pub(super) async fn add_upload(db: &mut impl Connection, upload: &UploadId) -> S
 }
 
 /// Removes the mark of a view.
-pub(super) async fn remove(db: &mut impl Connection, view: &View) -> StoreResult<()> {
+pub(super) async fn remove(db: &mut Connection, view: &View) -> StoreResult<()> {
     let delete =
         Statement::new("DELETE FROM stale_entries WHERE hardware = $1 AND problem = $2 AND method = $3")
             .bind(view.hardware.as_str())

@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use diode_api::Standing;
 use diode_core::ids::{HardwareSlug, UploadId};
 
-use super::connection::Connection;
-use super::fields::parse;
-use super::statement::Statement;
 use super::{agents, hardware, stale_entries, to_fence};
 use crate::solutions::Damaged;
+use crate::store::connection::Connection;
 use crate::store::error::StoreResult;
+use crate::store::fields::parse;
+use crate::store::statement::Statement;
 
 /// The number that stands for a standing in the database. The smallest number is the best standing.
 pub(super) fn number(standing: Standing) -> i64 {
@@ -31,14 +31,14 @@ pub(super) fn read(number: i64) -> Result<Standing, Damaged> {
 }
 
 /// Locks the hardware of some uploads, in the order in which uploads lock it.
-pub(super) async fn lock_hardware(db: &mut impl Connection, uploads: &[UploadId]) -> StoreResult<()> {
+pub(super) async fn lock_hardware(db: &mut Connection, uploads: &[UploadId]) -> StoreResult<()> {
     let slugs = hardware_of_all(db, uploads).await?;
     hardware::lock_all(db, &slugs).await
 }
 
 /// The hardware of some uploads.
 pub(super) async fn hardware_of_all(
-    db: &mut impl Connection,
+    db: &mut Connection,
     uploads: &[UploadId],
 ) -> StoreResult<BTreeSet<HardwareSlug>> {
     let mut slugs = BTreeSet::new();
@@ -48,7 +48,7 @@ pub(super) async fn hardware_of_all(
     Ok(slugs)
 }
 
-async fn hardware_of(db: &mut impl Connection, upload: &UploadId) -> StoreResult<Vec<HardwareSlug>> {
+async fn hardware_of(db: &mut Connection, upload: &UploadId) -> StoreResult<Vec<HardwareSlug>> {
     let select = Statement::new(
         "SELECT DISTINCT hardware FROM solutions WHERE id IN (SELECT solution FROM sent WHERE upload = $1)",
     );
@@ -59,7 +59,7 @@ async fn hardware_of(db: &mut impl Connection, upload: &UploadId) -> StoreResult
 /// Changes the standing of an upload and of its solutions. The hardware must be locked. The views of these
 /// solutions become stale. All uploads that sent them must be judged again, since the solutions may belong to
 /// another account now.
-pub(super) async fn set(db: &mut impl Connection, upload: &UploadId, standing: Standing) -> StoreResult<()> {
+pub(super) async fn set(db: &mut Connection, upload: &UploadId, standing: Standing) -> StoreResult<()> {
     let update = Statement::new("UPDATE uploads SET standing = $1 WHERE id = $2");
     db.execute(update.bind(number(standing)).bind(upload.as_str())).await?;
     restate(db, upload).await?;
@@ -76,7 +76,7 @@ pub(super) async fn set(db: &mut impl Connection, upload: &UploadId, standing: S
 }
 
 /// Stores that an upload has changed which solutions count. `what` distinguishes this change from others.
-pub(super) async fn note_change(db: &mut impl Connection, upload: &UploadId, what: &str) -> StoreResult<()> {
+pub(super) async fn note_change(db: &mut Connection, upload: &UploadId, what: &str) -> StoreResult<()> {
     for slug in hardware_of(db, upload).await? {
         hardware::changed(db, &slug, &format!("{upload} {what}")).await?;
     }
@@ -85,7 +85,7 @@ pub(super) async fn note_change(db: &mut impl Connection, upload: &UploadId, wha
 
 /// If a new upload has quarantined solutions of the same account, quarantines it for the same reason, and
 /// returns `true`. Solutions that count because of another upload are not quarantined.
-pub(super) async fn inherit_quarantine(db: &mut impl Connection, upload: &UploadId) -> StoreResult<bool> {
+pub(super) async fn inherit_quarantine(db: &mut Connection, upload: &UploadId) -> StoreResult<bool> {
     let select = Statement::new(
         "SELECT q.reason FROM uploads u JOIN sent s ON s.upload = u.id \
          JOIN solutions x ON x.id = s.solution JOIN sent o ON o.solution = s.solution \
@@ -114,7 +114,7 @@ pub(super) const FIRST: &str = "(SELECT u.account FROM sent s JOIN uploads u ON 
 /// Computes anew which account owns each solution of an upload, and whether it counts. The upload with the best
 /// standing decides. Among uploads of equal standing, the first one decides, because a copy is no second
 /// measurement.
-pub(super) async fn restate(db: &mut impl Connection, upload: &UploadId) -> StoreResult<()> {
+pub(super) async fn restate(db: &mut Connection, upload: &UploadId) -> StoreResult<()> {
     let update = Statement::new("UPDATE solutions SET standing = ")
         .push(BEST)
         .push(", contributor = ")

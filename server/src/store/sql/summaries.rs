@@ -9,14 +9,14 @@ use diode_core::ids::HardwareSlug;
 use diode_core::stats::median;
 use diode_core::{Comparison, DType, Method, Micros, Nanos, Op};
 
-use super::connection::Connection;
-use super::fields::{named, unsigned};
-use super::from_row::from_row;
 use super::hardware::{self, HardwareRow};
-use super::remembered::Remembered;
-use super::statement::Statement;
 use crate::solutions::Damaged;
+use crate::store::connection::Connection;
 use crate::store::error::StoreResult;
+use crate::store::fields::{named, unsigned};
+use crate::store::from_row::from_row;
+use crate::store::remembered::Remembered;
+use crate::store::statement::Statement;
 
 struct HardwareListRow {
     hardware: HardwareRow,
@@ -43,7 +43,7 @@ from_row!(GroupRow { op, a_dtype, method, tflops, timings, solutions });
 
 /// Figures computed from the entries of one hardware.
 #[derive(Clone)]
-pub(super) struct Figures {
+pub(in crate::store) struct Figures {
     problems: u64,
     solutions: u64,
     timings: u64,
@@ -61,7 +61,7 @@ pub(super) struct Figures {
 /// All hardware that was not merged into another, or only the hardware with a given slug. `db` must be a
 /// transaction whose queries all see the same state.
 pub(super) async fn list(
-    db: &mut impl Connection,
+    db: &mut Connection,
     memory: &Remembered<HardwareSlug, Figures>,
     slug: Option<&HardwareSlug>,
 ) -> StoreResult<Vec<HardwareSummary>> {
@@ -112,7 +112,7 @@ pub(super) async fn list(
     Ok(summaries)
 }
 
-async fn figures(db: &mut impl Connection, slug: &HardwareSlug) -> StoreResult<Figures> {
+async fn figures(db: &mut Connection, slug: &HardwareSlug) -> StoreResult<Figures> {
     let select = Statement::new(
         "SELECT op, a_dtype, method, MAX(tflops) AS tflops, CAST(SUM(timings) AS BIGINT) AS timings, \
          CAST(SUM(solutions) AS BIGINT) AS solutions FROM entries WHERE hardware = $1 \
@@ -153,7 +153,7 @@ async fn figures(db: &mut impl Connection, slug: &HardwareSlug) -> StoreResult<F
     })
 }
 
-pub(super) async fn numbers(db: &mut impl Connection, select: Statement) -> StoreResult<Vec<f64>> {
+pub(super) async fn numbers(db: &mut Connection, select: Statement) -> StoreResult<Vec<f64>> {
     let rows: Vec<(f64,)> = db.fetch_all(select).await?;
     Ok(rows.into_iter().map(|(number,)| number).collect())
 }

@@ -2,19 +2,19 @@
 
 use std::collections::BTreeSet;
 
-use super::connection::Connection;
 use super::inserts::ROWS_PER_STATEMENT;
-use super::statement::Statement;
+use crate::store::connection::Connection;
 use crate::store::error::StoreResult;
+use crate::store::statement::Statement;
 
 /// Marks uploads by their ids, in order. So two transactions that mark the same uploads cannot deadlock.
-pub(super) async fn mark<C: Connection>(db: &mut C, uploads: &BTreeSet<String>) -> StoreResult<()> {
+pub(super) async fn mark(db: &mut Connection, uploads: &BTreeSet<String>) -> StoreResult<()> {
     let uploads: Vec<&str> = uploads.iter().map(String::as_str).collect();
     for chunk in uploads.chunks(ROWS_PER_STATEMENT) {
         let lock = Statement::new("SELECT id FROM uploads WHERE judged <> 0 AND id IN (")
             .push_list(chunk.iter().copied())
             .push(") ORDER BY id")
-            .push(C::CHANGE_ROW);
+            .push(db.change_row());
         let locked: Vec<(String,)> = db.fetch_all(lock).await?;
         if !locked.is_empty() {
             let update = Statement::new("UPDATE uploads SET judged = 0 WHERE id IN (");

@@ -3,15 +3,15 @@
 use diode_core::Heuristic;
 use diode_core::ids::HardwareSlug;
 
-use super::connection::Connection;
-use super::fields::unsigned;
-use super::statement::Statement;
+use crate::store::connection::Connection;
 use crate::store::error::StoreResult;
+use crate::store::fields::unsigned;
+use crate::store::statement::Statement;
 use crate::store::types::Now;
 
 /// Stores how much has been measured, because a training is asked for or a model arrives with its data.
 pub(super) async fn mark(
-    db: &mut impl Connection,
+    db: &mut Connection,
     hardware: &HardwareSlug,
     heuristic: Heuristic,
     now: Now,
@@ -30,7 +30,7 @@ pub(super) async fn mark(
 }
 
 /// How many problems of a hardware have a board entry.
-pub(super) async fn measured(db: &mut impl Connection, hardware: &HardwareSlug) -> StoreResult<u64> {
+pub(super) async fn measured(db: &mut Connection, hardware: &HardwareSlug) -> StoreResult<u64> {
     let select = Statement::new("SELECT COUNT(DISTINCT problem) FROM entries WHERE hardware = $1");
     let (problems,): (i64,) = db.fetch_one(select.bind(hardware.as_str())).await?;
     Ok(unsigned("problem count", problems)?)

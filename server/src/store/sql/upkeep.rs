@@ -2,62 +2,82 @@
 
 use std::collections::BTreeMap;
 
-use async_trait::async_trait;
 use diode_api::{ModelSummary, PackSummary};
-use sqlx::Database;
 
-use super::connection::Connection;
-use super::fields::{from_json, parse, unsigned};
-use super::statement::Statement;
-use super::{SqlStore, agents, checks, contributions, deviations, figures, jobs, reader, snapshot};
+use super::{agents, checks, contributions, deviations, figures, jobs};
 use crate::blobs::BlobKind;
 use crate::solutions::Damaged;
+use crate::store::Store;
+use crate::store::connection::{Connection, Pools};
 use crate::store::error::StoreResult;
+use crate::store::fields::{from_json, parse, unsigned};
+use crate::store::postgres;
+use crate::store::statement::Statement;
 use crate::store::types::{NamedBlob, Now, View};
-use crate::store::upkeep::{CheckedRows, CheckedUploads, Connections, Figures, NamedBlobs, UpkeepStore};
+use crate::store::upkeep::{CheckedRows, CheckedUploads, Connections, Figures, NamedBlobs};
 
-#[async_trait]
-impl<DB: Database<Connection: Connection>> UpkeepStore for SqlStore<DB> {
-    async fn blobs(&self) -> StoreResult<NamedBlobs> {
-        blobs(&mut *snapshot(self).await?).await
+impl Store {
+    /// Every blob that a row names.
+    pub async fn blobs(&self) -> StoreResult<NamedBlobs> {
+        blobs(&mut self.read_transaction().await?).await
     }
 
-    async fn deviations(&self, view: &View) -> StoreResult<BTreeMap<i64, f64>> {
-        deviations::of_view(&mut *reader(self).await?, view).await
+    /// The stored deviations of a view, by the number of the solution.
+    pub async fn deviations(&self, view: &View) -> StoreResult<BTreeMap<i64, f64>> {
+        deviations::of_view(&mut self.reader().await?, view).await
     }
 
-    async fn check_uploads(&self) -> StoreResult<CheckedUploads> {
-        checks::uploads(&mut *snapshot(self).await?).await
+    /// Judges every upload anew and computes the owners of its solutions, but changes nothing.
+    pub async fn check_uploads(&self) -> StoreResult<CheckedUploads> {
+        checks::uploads(&mut self.read_transaction().await?).await
     }
 
-    async fn check_rows(&self) -> StoreResult<CheckedRows> {
-        let mut tx = snapshot(self).await?;
+    /// Reads every job, agent, lease, piece of work and contributed model.
+    pub async fn check_rows(&self) -> StoreResult<CheckedRows> {
+        let mut tx = self.read_transaction().await?;
         let mut checked = CheckedRows::default();
-        jobs::check(&mut *tx, &mut checked).await?;
-        agents::check(&mut *tx, &mut checked).await?;
-        contributions::check(&mut *tx, &mut checked).await?;
+        jobs::check(&mut tx, &mut checked).await?;
+        agents::check(&mut tx, &mut checked).await?;
+        contributions::check(&mut tx, &mut checked).await?;
         Ok(checked)
     }
 
-    async fn figures(&self, now: Now) -> StoreResult<Figures> {
-        figures::figures(&mut *snapshot(self).await?, now).await
+    /// How much the database has and how much waits.
+    pub async fn figures(&self, now: Now) -> StoreResult<Figures> {
+        figures::figures(&mut self.read_transaction().await?, now).await
     }
 
-    async fn count_grown_tables(&self) -> StoreResult<()> {
+    /// Lets the database count tables again that have grown much, so that it reads boards by the right index. Postgres
+    /// counts by itself, too, but up to a minute later.
+    pub async fn count_grown_tables(&self) -> StoreResult<()> {
         self.check_place()?;
-        self.writers.acquire().await?.count_grown_tables().await
+        match &self.pools {
+            // SQLite chooses the right indexes without counts.
+            Pools::Sqlite { .. } => Ok(()),
+            Pools::Postgres(pool) => postgres::count_grown_tables(pool).await,
+        }
     }
 
-    fn connections(&self) -> Vec<Connections> {
-        let of = |pool, connections: &sqlx::Pool<DB>| {
-            let (open, idle) = (connections.size(), connections.num_idle());
-            Connections { pool, open, idle: u32::try_from(idle).unwrap_or(u32::MAX) }
+    /// The connections to the database.
+    pub fn connections(&self) -> Vec<Connections> {
+        let of = |pool, open, idle: usize| Connections {
+            pool,
+            open,
+            idle: u32::try_from(idle).unwrap_or(u32::MAX),
         };
-        vec![of("readers", &self.readers), of("writers", &self.writers)]
+        match &self.pools {
+            Pools::Sqlite { readers, writer } => vec![
+                of("readers", readers.size(), readers.num_idle()),
+                of("writers", writer.size(), writer.num_idle()),
+            ],
+            Pools::Postgres(pool) => {
+                ["readers", "writers"].map(|name| of(name, pool.size(), pool.num_idle())).into()
+            }
+        }
     }
 }
 
-async fn blobs(db: &mut impl Connection) -> StoreResult<NamedBlobs> {
+async fn blobs(db: &mut Connection) -> StoreResult<NamedBlobs> {
     let uploads: Vec<(String, String, i64)> =
         db.fetch_all(Statement::new("SELECT id, digest, bytes FROM uploads")).await?;
     let mut models: Vec<(String, String)> =
@@ -106,7 +126,7 @@ async fn blobs(db: &mut impl Connection) -> StoreResult<NamedBlobs> {
 }
 
 /// Writes a row. Fails if the disk is full or the database is read only.
-pub(super) async fn probe(db: &mut impl Connection) -> StoreResult<()> {
+pub(super) async fn probe(db: &mut Connection) -> StoreResult<()> {
     let update = "INSERT INTO probe (id, writes) VALUES (1, 1) \
                   ON CONFLICT (id) DO UPDATE SET writes = probe.writes + 1";
     db.execute(Statement::new(update)).await?;

@@ -4,18 +4,18 @@ use diode_api::{LibraryOn, Receipt, Standing};
 use diode_core::hardware::Hardware;
 use diode_core::ids::{AccountId, UploadId};
 
-use super::connection::{Connection, Lockable};
-use super::fields::{from_json, json, optional, parse, unsigned};
-use super::from_row::from_row;
 use super::inserts::{self, ROWS_PER_STATEMENT};
 use super::licences::LicenceRow;
-use super::statement::Statement;
 use super::{agents, board_entries, fencing, hardware, problems, senders, stale_entries, standing};
 use crate::blobs::BlobKind;
 use crate::consensus::fence_reason;
 use crate::solutions::Damaged;
+use crate::store::connection::{Connection, Lockable};
 use crate::store::error::StoreResult;
+use crate::store::fields::{from_json, json, optional, parse, unsigned};
+use crate::store::from_row::from_row;
 use crate::store::moderation::UploadFilter;
+use crate::store::statement::Statement;
 use crate::store::types::{NewUpload, View};
 
 /// An upload recomputes entries with as many timings as it brings, plus this number. So small uploads show at once,
@@ -87,7 +87,7 @@ impl UploadRow {
     }
 }
 
-pub(super) async fn receipt(db: &mut impl Connection, upload: &UploadId) -> StoreResult<Option<Receipt>> {
+pub(super) async fn receipt(db: &mut Connection, upload: &UploadId) -> StoreResult<Option<Receipt>> {
     let select = Statement::new(SELECT).push(" WHERE u.id = ").push_bind(upload.as_str());
     let row: Option<UploadRow> = db.fetch_optional(select).await?;
     Ok(row.map(UploadRow::receipt).transpose()?)
@@ -95,7 +95,7 @@ pub(super) async fn receipt(db: &mut impl Connection, upload: &UploadId) -> Stor
 
 /// The newest uploads that pass a filter.
 pub(super) async fn list(
-    db: &mut impl Connection,
+    db: &mut Connection,
     filter: &UploadFilter,
     limit: u32,
 ) -> StoreResult<Vec<Receipt>> {
@@ -114,7 +114,7 @@ pub(super) async fn list(
 /// Uploads of different problems run side by side, even for one hardware. All uploads lock in this order: the file, the
 /// account, the upload itself, new config lists and problems, the hardware, its problems, the lease and its work. The
 /// row with the counts of the hardware comes last, because every upload changes it. Only fencing comes later.
-pub(super) async fn store(db: &mut impl Connection, upload: &NewUpload) -> StoreResult<Receipt> {
+pub(super) async fn store(db: &mut Connection, upload: &NewUpload) -> StoreResult<Receipt> {
     db.keep(Lockable::File(BlobKind::Upload, &upload.digest)).await?;
     if let Some(account) = &upload.account {
         db.keep(Lockable::Account(account)).await?;
@@ -177,7 +177,7 @@ pub(super) async fn store(db: &mut impl Connection, upload: &NewUpload) -> Store
 
 /// For an upload that was fenced: computes the entries again, without the upload, before anybody sees them.
 async fn refresh_again(
-    db: &mut impl Connection,
+    db: &mut Connection,
     known: &[Hardware],
     touched: &BTreeSet<View>,
     budget: u64,
@@ -190,7 +190,7 @@ async fn refresh_again(
 }
 
 /// Computes anew whether solutions of this upload count that did not count before. Returns their views.
-async fn revive(db: &mut impl Connection, upload: &UploadId) -> StoreResult<Vec<View>> {
+async fn revive(db: &mut Connection, upload: &UploadId) -> StoreResult<Vec<View>> {
     let select = Statement::new(
         "SELECT DISTINCT hardware, problem, method FROM solutions \
          WHERE standing > 0 AND id IN (SELECT solution FROM sent WHERE upload = $1)",
@@ -203,7 +203,7 @@ async fn revive(db: &mut impl Connection, upload: &UploadId) -> StoreResult<Vec<
 }
 
 /// The receipt of an upload that must exist.
-async fn stored(db: &mut impl Connection, upload: &UploadId) -> StoreResult<Receipt> {
+async fn stored(db: &mut Connection, upload: &UploadId) -> StoreResult<Receipt> {
     let found = receipt(db, upload).await?;
     Ok(found.ok_or_else(|| Damaged::new("upload", format_args!("{upload} vanished")))?)
 }
@@ -217,7 +217,7 @@ fn library_of(upload: &NewUpload) -> Option<(LibraryOn, u64)> {
 }
 
 /// `false` if the upload is stored already.
-async fn insert_upload(db: &mut impl Connection, upload: &NewUpload) -> StoreResult<bool> {
+async fn insert_upload(db: &mut Connection, upload: &NewUpload) -> StoreResult<bool> {
     let library = library_of(upload);
     let insert = Statement::new(
         "INSERT INTO uploads (id, digest, bytes, format, received_at, hardware, new_solutions, \

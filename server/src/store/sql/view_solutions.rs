@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use diode_core::ids::ProblemId;
 
-use super::connection::Connection;
-use super::fields::{parse, unsigned};
-use super::from_row::from_row;
 use super::problems::problem_of;
 use super::solutions::SolutionRow;
-use super::statement::Statement;
 use crate::solutions::StoredSolutions;
+use crate::store::connection::Connection;
 use crate::store::error::StoreResult;
+use crate::store::fields::{parse, unsigned};
+use crate::store::from_row::from_row;
+use crate::store::statement::Statement;
 use crate::store::types::View;
 
 /// The views as a table `wanted`, which a query can join.
@@ -27,7 +27,7 @@ pub(super) const SOLUTIONS: &str = " FROM wanted w JOIN solutions s \
     ON s.hardware = w.hardware AND s.problem = w.problem AND s.method = w.method";
 
 /// How many timings each view has. Views without solutions are left out.
-pub(super) async fn timings(db: &mut impl Connection, views: &[&View]) -> StoreResult<BTreeMap<View, u64>> {
+pub(super) async fn timings(db: &mut Connection, views: &[&View]) -> StoreResult<BTreeMap<View, u64>> {
     let select = wanted(views)
         .push(" SELECT s.hardware, s.problem, s.method, CAST(SUM(s.timings) AS BIGINT)")
         .push(SOLUTIONS)
@@ -48,7 +48,7 @@ from_row!(ViewRow { hardware, ..solution });
 
 /// The result of [`super::solutions::load`] for each view. Views without solutions are left out.
 pub(super) async fn load(
-    db: &mut impl Connection,
+    db: &mut Connection,
     views: &[&View],
 ) -> StoreResult<BTreeMap<View, StoredSolutions>> {
     let select = wanted(views)
@@ -77,10 +77,7 @@ pub(super) async fn load(
     Ok(loaded)
 }
 
-async fn add_problems(
-    db: &mut impl Connection,
-    loaded: &mut BTreeMap<View, StoredSolutions>,
-) -> StoreResult<()> {
+async fn add_problems(db: &mut Connection, loaded: &mut BTreeMap<View, StoredSolutions>) -> StoreResult<()> {
     let ids: BTreeSet<&str> = loaded.keys().map(|view| view.problem.as_str()).collect();
     if ids.is_empty() {
         return Ok(());
@@ -100,7 +97,7 @@ async fn add_problems(
 
 /// `lists` names the views that need each list.
 async fn add_lists(
-    db: &mut impl Connection,
+    db: &mut Connection,
     lists: &BTreeMap<String, BTreeSet<View>>,
     loaded: &mut BTreeMap<View, StoredSolutions>,
 ) -> StoreResult<()> {

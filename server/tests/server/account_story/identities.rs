@@ -8,7 +8,7 @@ use diode_server::store::{
 
 use super::{later, millis, named, secret, start};
 
-pub(super) async fn identities_are_linked(store: &dyn Store) {
+pub(super) async fn identities_are_linked(store: &Store) {
     let ada = AccountId::of(b"ada");
     let of =
         |issuer: &str, subject: &str| Identity { issuer: issuer.to_owned(), subject: subject.to_owned() };
@@ -89,7 +89,7 @@ pub(super) async fn identities_are_linked(store: &dyn Store) {
 }
 
 /// A new password removes all identities of an account. An administrator can remove a single identity.
-async fn identities_are_taken_off(store: &dyn Store, ada: &AccountId, hers: &Identity) {
+async fn identities_are_taken_off(store: &Store, ada: &AccountId, hers: &Identity) {
     let link = async |session: &str| store.link_identity(ada, hers, &secret(session), start()).await.unwrap();
     let logged = async || store.moderation_log(1).await.unwrap().remove(0);
     assert_eq!(link("linking").await, Linked::Done);

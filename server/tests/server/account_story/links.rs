@@ -6,7 +6,7 @@ use diode_server::store::{Created, LinkFor, MailKind, NewAccount, Now, PasswordR
 
 use super::{later, millis, named, secret, start};
 
-pub(super) async fn links_work_once(store: &dyn Store) {
+pub(super) async fn links_work_once(store: &Store) {
     let ada = AccountId::of(b"ada");
     let add = async |name: &str, link: LinkFor| {
         store.add_link(&secret(name), &link, start(), millis(later(60))).await.unwrap();
@@ -42,7 +42,7 @@ pub(super) async fn links_work_once(store: &dyn Store) {
     assert_eq!(ada.password.as_deref(), Some("chosen"));
 }
 
-pub(super) async fn addresses_are_confirmed(store: &dyn Store) {
+pub(super) async fn addresses_are_confirmed(store: &Store) {
     let ada = AccountId::of(b"ada");
     let address = |text: &str| text.parse::<EmailAddress>().unwrap();
     let (old, new) = (address("Ada@example.org"), address("ada@example.com"));

@@ -7,11 +7,11 @@ use diode_server::store::{ClaimedMail, LinkFor, MAIL_LEASE, MAX_WAITING_MAILS, M
 
 use super::{later, make, millis, secret, start};
 
-async fn claim(store: &dyn Store, now: Now) -> Option<ClaimedMail> {
+async fn claim(store: &Store, now: Now) -> Option<ClaimedMail> {
     store.claim_mail(now).await.unwrap()
 }
 
-pub(super) async fn mails_wait(store: &dyn Store) {
+pub(super) async fn mails_wait(store: &Store) {
     let zoe = make(store, "zoe").await;
     let to: EmailAddress = "zoe@example.org".parse().unwrap();
     let add = async |account: &AccountId, kind: MailKind, now: Now| {
@@ -63,7 +63,7 @@ pub(super) async fn mails_wait(store: &dyn Store) {
 }
 
 /// Each mail is claimed once, even if several servers look at the same moment.
-async fn each_is_claimed_once(store: &dyn Store, account: &AccountId, to: &EmailAddress) {
+async fn each_is_claimed_once(store: &Store, account: &AccountId, to: &EmailAddress) {
     for _ in 0..12 {
         store.add_mail(MailKind::Confirmation, account, to, start()).await.unwrap();
     }
@@ -86,7 +86,7 @@ async fn each_is_claimed_once(store: &dyn Store, account: &AccountId, to: &Email
 }
 
 /// A link that no longer works is not sent. The note about a removed address is sent all the same.
-async fn links_take_their_mails_along(store: &dyn Store, account: &AccountId, to: &EmailAddress) {
+async fn links_take_their_mails_along(store: &Store, account: &AccountId, to: &EmailAddress) {
     let wait = async || {
         for kind in [MailKind::NewPassword, MailKind::Confirmation, MailKind::AddressTakenOff] {
             store.add_mail(kind, account, to, start()).await.unwrap();

@@ -6,7 +6,7 @@ use diode_server::store::{DeviceAnswer, LONGEST_WINDOW, NewTokenRow, Now, Store,
 
 use super::{later, millis, secret, start};
 
-pub(super) async fn sessions_begin_and_end(store: &dyn Store) {
+pub(super) async fn sessions_begin_and_end(store: &Store) {
     let ada = AccountId::of(b"ada");
     let begin = async |name: &str| {
         store.add_session(&secret(name), &ada, start(), millis(later(60))).await.unwrap();
@@ -36,7 +36,7 @@ pub(super) async fn sessions_begin_and_end(store: &dyn Store) {
     assert!(lives("five", start()).await);
 }
 
-pub(super) async fn tokens_are_used_and_revoked(store: &dyn Store) {
+pub(super) async fn tokens_are_used_and_revoked(store: &Store) {
     let (ada, stranger) = (AccountId::of(b"ada"), AccountId::of(b"nobody"));
     let row = NewTokenRow {
         id: TokenId::of(b"one"),
@@ -68,7 +68,7 @@ pub(super) async fn tokens_are_used_and_revoked(store: &dyn Store) {
     assert!(store.use_token(&row.secret, later(90)).await.unwrap().is_none(), "revoked");
 }
 
-pub(super) async fn programs_wait(store: &dyn Store) {
+pub(super) async fn programs_wait(store: &Store) {
     let ada = AccountId::of(b"ada");
     let device = |code: &str| WaitingDevice {
         secret: secret(code),
@@ -98,7 +98,7 @@ pub(super) async fn programs_wait(store: &dyn Store) {
     assert_eq!(poll(&second).await, DeviceAnswer::Unknown);
 }
 
-pub(super) async fn attempts_are_counted(store: &dyn Store) {
+pub(super) async fn attempts_are_counted(store: &Store) {
     let count = async |subject: &str, now: Now| {
         store.count_attempt(subject, millis(now) - 60_000, now).await.unwrap().count
     };

@@ -11,7 +11,7 @@ use super::{later, make, named, start};
 use crate::samples::{dataset, h200, mm};
 use crate::story::upload;
 
-pub(super) async fn terms_are_agreed_to(store: &dyn Store) {
+pub(super) async fn terms_are_agreed_to(store: &Store) {
     let ada = AccountId::of(b"ada");
     let terms = async || store.account(&ada).await.unwrap().unwrap().terms;
     assert_eq!(terms().await, None);
@@ -73,7 +73,7 @@ pub(super) async fn terms_are_agreed_to(store: &dyn Store) {
     assert_eq!(make(store, gone.name.as_str()).await, ada);
 }
 
-pub(super) async fn uploads_leave_with_their_account(store: &dyn Store) {
+pub(super) async fn uploads_leave_with_their_account(store: &Store) {
     let (ada, bob) = (AccountId::of(b"ada"), make(store, "carl").await);
     let send = async |account: &AccountId, m: u64, factor: f64| {
         let mut upload = upload(&dataset(h200(), &[mm(m, 768, 768)], factor), &[]);

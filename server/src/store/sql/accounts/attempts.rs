@@ -1,16 +1,11 @@
 use crate::store::accounts::{LONGEST_WINDOW, Tries};
+use crate::store::connection::Connection;
 use crate::store::error::StoreResult;
-use crate::store::sql::connection::Connection;
-use crate::store::sql::fields::unsigned;
-use crate::store::sql::statement::Statement;
+use crate::store::fields::unsigned;
+use crate::store::statement::Statement;
 use crate::store::types::Now;
 
-pub(super) async fn count(
-    db: &mut impl Connection,
-    subject: &str,
-    since: i64,
-    now: Now,
-) -> StoreResult<Tries> {
+pub(super) async fn count(db: &mut Connection, subject: &str, since: i64, now: Now) -> StoreResult<Tries> {
     // A single statement, so that tries at the same moment are all counted.
     let upsert = Statement::new(
         "INSERT INTO attempts (subject, tries, since) VALUES ($1, 1, $2) ON CONFLICT (subject) DO UPDATE SET \
@@ -30,7 +25,7 @@ pub(super) async fn count(
     Ok(Tries { count: unsigned("tries", tries)?, since })
 }
 
-pub(super) async fn forget(db: &mut impl Connection, subject: &str) -> StoreResult<()> {
+pub(super) async fn forget(db: &mut Connection, subject: &str) -> StoreResult<()> {
     db.execute(Statement::new("DELETE FROM attempts WHERE subject = $1").bind(subject)).await?;
     Ok(())
 }

@@ -4,16 +4,16 @@ use diode_api::Uploads;
 use diode_core::ids::{AccountId, UploadId};
 
 use crate::blobs::BlobKey;
+use crate::store::connection::{Connection, Exclusive, Lockable};
 use crate::store::error::StoreResult;
-use crate::store::sql::connection::{Connection, Exclusive, Lockable};
-use crate::store::sql::fields::parse;
-use crate::store::sql::statement::Statement;
+use crate::store::fields::parse;
 use crate::store::sql::{agents, contributions, hardware, removal, senders, standing};
+use crate::store::statement::Statement;
 use crate::store::types::Now;
 
 /// Deletes an account. An upload that other accounts sent, too, then belongs to one of them.
-pub(super) async fn delete<C: Connection>(
-    db: &mut C,
+pub(super) async fn delete(
+    db: &mut Connection,
     account: &AccountId,
     uploads: Uploads,
     now: Now,
@@ -22,7 +22,7 @@ pub(super) async fn delete<C: Connection>(
     // Waits for uploads of this account that are under way. Uploads that begin later are refused.
     db.claim(Lockable::Account(account)).await?;
     let lock = Statement::new("SELECT id FROM accounts WHERE id = $1").bind(account.as_str());
-    let _locked: Option<(String,)> = db.fetch_optional(lock.push(C::LOCK_ROW)).await?;
+    let _locked: Option<(String,)> = db.fetch_optional(lock.push(db.lock_row())).await?;
     let all = uploads_of(db, account).await?;
     let mut slugs = standing::hardware_of_all(db, &all).await?;
     slugs.extend(contributions::hardware_of_account(db, account).await?);
@@ -49,7 +49,7 @@ pub(super) async fn delete<C: Connection>(
     Ok(files)
 }
 
-async fn uploads_of(db: &mut impl Connection, account: &AccountId) -> StoreResult<Vec<UploadId>> {
+async fn uploads_of(db: &mut Connection, account: &AccountId) -> StoreResult<Vec<UploadId>> {
     let select = Statement::new("SELECT id FROM uploads WHERE account = $1").bind(account.as_str());
     let rows: Vec<(String,)> = db.fetch_all(select).await?;
     Ok(rows.into_iter().map(|(id,)| parse("upload id", id)).collect::<Result<_, _>>()?)

@@ -3,11 +3,11 @@ use diode_core::ids::{AccountId, Digest};
 use super::row::{AccountRow, COLUMNS};
 use crate::solutions::Damaged;
 use crate::store::accounts::{DeviceAnswer, WaitingDevice};
+use crate::store::connection::Connection;
 use crate::store::error::StoreResult;
-use crate::store::sql::connection::Connection;
-use crate::store::sql::fields::{from_json, json, parse};
-use crate::store::sql::from_row::from_row;
-use crate::store::sql::statement::Statement;
+use crate::store::fields::{from_json, json, parse};
+use crate::store::from_row::from_row;
+use crate::store::statement::Statement;
 use crate::store::types::Now;
 
 struct DeviceRow {
@@ -32,7 +32,7 @@ impl DeviceRow {
 }
 
 pub(super) async fn add(
-    db: &mut impl Connection,
+    db: &mut Connection,
     device: &WaitingDevice,
     now: Now,
     expires: i64,
@@ -51,7 +51,7 @@ pub(super) async fn add(
 }
 
 pub(super) async fn find(
-    db: &mut impl Connection,
+    db: &mut Connection,
     user_code: &str,
     now: Now,
 ) -> StoreResult<Option<WaitingDevice>> {
@@ -66,7 +66,7 @@ pub(super) async fn find(
 }
 
 pub(super) async fn answer(
-    db: &mut impl Connection,
+    db: &mut Connection,
     user_code: &str,
     account: Option<&AccountId>,
     now: Now,
@@ -84,7 +84,7 @@ pub(super) async fn answer(
 }
 
 /// Whether a program still waits; `None` if there is no such program.
-pub(super) async fn waits(db: &mut impl Connection, secret: &Digest, now: Now) -> StoreResult<Option<bool>> {
+pub(super) async fn waits(db: &mut Connection, secret: &Digest, now: Now) -> StoreResult<Option<bool>> {
     let select = Statement::new("SELECT account FROM device_requests WHERE secret = $1 AND expires > $2")
         .bind(secret.as_str())
         .bind(now.millis());
@@ -93,7 +93,7 @@ pub(super) async fn waits(db: &mut impl Connection, secret: &Digest, now: Now) -
 }
 
 /// Removes the program, so that only one of two polls gets the answer.
-pub(super) async fn take(db: &mut impl Connection, secret: &Digest, now: Now) -> StoreResult<DeviceAnswer> {
+pub(super) async fn take(db: &mut Connection, secret: &Digest, now: Now) -> StoreResult<DeviceAnswer> {
     let delete = Statement::new(
         "DELETE FROM device_requests WHERE secret = $1 AND expires > $2 AND account IS NOT NULL \
          RETURNING secret, user_code, name, scopes, account",

@@ -4,19 +4,19 @@ use super::links;
 use super::owners::{CredentialsRow, select};
 use crate::mail::EmailAddress;
 use crate::store::accounts::{Credentials, LinkFor, MAX_ACCOUNTS_OF_ADDRESS};
+use crate::store::connection::Connection;
 use crate::store::error::StoreResult;
+use crate::store::fields::{optional, parse};
 use crate::store::mails::MailKind;
-use crate::store::sql::connection::Connection;
-use crate::store::sql::fields::{optional, parse};
 use crate::store::sql::log::note;
 use crate::store::sql::mails;
-use crate::store::sql::statement::Statement;
+use crate::store::statement::Statement;
 use crate::store::types::Now;
 
 /// The reason that the log states.
 const WHY: &str = "its owner asked for it";
 
-pub(super) async fn owners(db: &mut impl Connection, email: &EmailAddress) -> StoreResult<Vec<Credentials>> {
+pub(super) async fn owners(db: &mut Connection, email: &EmailAddress) -> StoreResult<Vec<Credentials>> {
     // People write their addresses in capitals or not. Mail providers do not distinguish them.
     let select = select()
         .push(" WHERE LOWER(a.email) = ")
@@ -28,18 +28,18 @@ pub(super) async fn owners(db: &mut impl Connection, email: &EmailAddress) -> St
 }
 
 /// The name and the address of an account, which nobody can change until the transaction ends.
-pub(super) async fn locked<C: Connection>(
-    db: &mut C,
+pub(super) async fn locked(
+    db: &mut Connection,
     account: &AccountId,
 ) -> StoreResult<Option<(AccountName, Option<EmailAddress>)>> {
     let select = Statement::new("SELECT name, email FROM accounts WHERE id = $1").bind(account.as_str());
-    let row: Option<(String, Option<String>)> = db.fetch_optional(select.push(C::CHANGE_ROW)).await?;
+    let row: Option<(String, Option<String>)> = db.fetch_optional(select.push(db.change_row())).await?;
     let Some((name, email)) = row else { return Ok(None) };
     Ok(Some((parse("account name", name)?, optional("e-mail address", email)?)))
 }
 
-pub(super) async fn confirm<C: Connection>(
-    db: &mut C,
+pub(super) async fn confirm(
+    db: &mut Connection,
     link: &Digest,
     account: &AccountId,
     tells: bool,
@@ -61,8 +61,8 @@ pub(super) async fn confirm<C: Connection>(
     Ok(Some(email))
 }
 
-pub(super) async fn remove<C: Connection>(
-    db: &mut C,
+pub(super) async fn remove(
+    db: &mut Connection,
     account: &AccountId,
     tells: bool,
     now: Now,
@@ -78,7 +78,7 @@ pub(super) async fn remove<C: Connection>(
 }
 
 pub(super) async fn set(
-    db: &mut impl Connection,
+    db: &mut Connection,
     account: &AccountId,
     email: Option<&EmailAddress>,
 ) -> StoreResult<()> {

@@ -3,11 +3,11 @@ use diode_core::ids::{AccountId, Digest};
 use crate::mail::EmailAddress;
 use crate::solutions::Damaged;
 use crate::store::accounts::LinkFor;
+use crate::store::connection::Connection;
 use crate::store::error::StoreResult;
-use crate::store::sql::connection::Connection;
-use crate::store::sql::fields::optional;
+use crate::store::fields::optional;
 use crate::store::sql::mails;
-use crate::store::sql::statement::Statement;
+use crate::store::statement::Statement;
 use crate::store::types::Now;
 
 const FIRST: &str = "first account";
@@ -20,7 +20,7 @@ const EMAIL: &str = "email";
 type LinkRow = (String, Option<String>, Option<String>);
 
 pub(super) async fn add(
-    db: &mut impl Connection,
+    db: &mut Connection,
     secret: &Digest,
     link: &LinkFor,
     now: Now,
@@ -46,11 +46,7 @@ pub(super) async fn add(
     Ok(())
 }
 
-pub(super) async fn find(
-    db: &mut impl Connection,
-    secret: &Digest,
-    now: Now,
-) -> StoreResult<Option<LinkFor>> {
+pub(super) async fn find(db: &mut Connection, secret: &Digest, now: Now) -> StoreResult<Option<LinkFor>> {
     let select = Statement::new("SELECT kind, account, email FROM links WHERE secret = $1 AND expires > $2")
         .bind(secret.as_str())
         .bind(now.millis());
@@ -59,11 +55,7 @@ pub(super) async fn find(
 }
 
 /// Removes a link, so that only one of two requests can use it.
-pub(super) async fn take(
-    db: &mut impl Connection,
-    secret: &Digest,
-    now: Now,
-) -> StoreResult<Option<LinkFor>> {
+pub(super) async fn take(db: &mut Connection, secret: &Digest, now: Now) -> StoreResult<Option<LinkFor>> {
     // As long as there is no account, each start of a server makes a link for the first account. One statement
     // removes all these links: if two requests used two of them and removed them one by one, they could
     // deadlock.
@@ -87,13 +79,13 @@ pub(super) async fn take(
 }
 
 /// Removes all links of an account, including links for mails that still wait.
-pub(super) async fn forget_all(db: &mut impl Connection, account: &AccountId) -> StoreResult<()> {
+pub(super) async fn forget_all(db: &mut Connection, account: &AccountId) -> StoreResult<()> {
     db.execute(Statement::new("DELETE FROM links WHERE account = $1").bind(account.as_str())).await?;
     mails::forget_links(db, account).await
 }
 
 /// Removes the links that were mailed or wait to be mailed.
-pub(super) async fn forget_mailed(db: &mut impl Connection, account: &AccountId) -> StoreResult<()> {
+pub(super) async fn forget_mailed(db: &mut Connection, account: &AccountId) -> StoreResult<()> {
     let delete = Statement::new("DELETE FROM links WHERE account = $1 AND email IS NOT NULL");
     db.execute(delete.bind(account.as_str())).await?;
     mails::forget_links(db, account).await

@@ -3,12 +3,12 @@ use diode_core::ids::Digest;
 use super::{identities, owners};
 use crate::solutions::Damaged;
 use crate::store::accounts::{Created, NewAccount};
+use crate::store::connection::Connection;
 use crate::store::error::StoreResult;
+use crate::store::fields::optional;
+use crate::store::from_row::from_row;
 use crate::store::identities::{Identity, Linked, OpenIdSignIn, OpenIdSignUp, SignedUp};
-use crate::store::sql::connection::Connection;
-use crate::store::sql::fields::optional;
-use crate::store::sql::from_row::from_row;
-use crate::store::sql::statement::Statement;
+use crate::store::statement::Statement;
 use crate::store::types::Now;
 
 struct SignInRow {
@@ -41,7 +41,7 @@ impl SignUpRow {
 }
 
 pub(super) async fn add_sign_in(
-    db: &mut impl Connection,
+    db: &mut Connection,
     secret: &Digest,
     sign_in: &OpenIdSignIn,
     now: Now,
@@ -62,7 +62,7 @@ pub(super) async fn add_sign_in(
 
 /// Removes the row, so that only one of two answers counts.
 pub(super) async fn take_sign_in(
-    db: &mut impl Connection,
+    db: &mut Connection,
     secret: &Digest,
     now: Now,
 ) -> StoreResult<Option<OpenIdSignIn>> {
@@ -81,7 +81,7 @@ pub(super) async fn take_sign_in(
 }
 
 pub(super) async fn add_sign_up(
-    db: &mut impl Connection,
+    db: &mut Connection,
     secret: &Digest,
     sign_up: &OpenIdSignUp,
     now: Now,
@@ -104,7 +104,7 @@ pub(super) async fn add_sign_up(
 }
 
 pub(super) async fn sign_up(
-    db: &mut impl Connection,
+    db: &mut Connection,
     secret: &Digest,
     now: Now,
 ) -> StoreResult<Option<OpenIdSignUp>> {
@@ -120,7 +120,7 @@ pub(super) async fn sign_up(
 
 /// The caller must commit only if an account was made.
 pub(super) async fn create_account(
-    db: &mut impl Connection,
+    db: &mut Connection,
     secret: &Digest,
     account: &NewAccount,
     now: Now,

@@ -6,11 +6,11 @@ use super::{links, sessions};
 use crate::mail::EmailAddress;
 use crate::solutions::Damaged;
 use crate::store::accounts::{Created, Credentials, LinkFor, NewAccount};
+use crate::store::connection::Connection;
 use crate::store::error::StoreResult;
-use crate::store::sql::connection::Connection;
-use crate::store::sql::fields::optional;
-use crate::store::sql::from_row::from_row;
-use crate::store::sql::statement::Statement;
+use crate::store::fields::optional;
+use crate::store::from_row::from_row;
+use crate::store::statement::Statement;
 use crate::store::types::Now;
 
 pub(super) struct CredentialsRow {
@@ -32,7 +32,7 @@ impl CredentialsRow {
 
 /// The caller must commit only if this returns [`Created::Done`].
 pub(super) async fn create(
-    db: &mut impl Connection,
+    db: &mut Connection,
     account: &NewAccount,
     link: Option<&Digest>,
     now: Now,
@@ -69,12 +69,7 @@ pub(super) async fn create(
     }))
 }
 
-pub(super) async fn agree(
-    db: &mut impl Connection,
-    account: &AccountId,
-    terms: u32,
-    now: Now,
-) -> StoreResult<()> {
+pub(super) async fn agree(db: &mut Connection, account: &AccountId, terms: u32, now: Now) -> StoreResult<()> {
     let insert = Statement::new(
         "INSERT INTO agreements (account, terms, agreed_at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
     );
@@ -82,19 +77,19 @@ pub(super) async fn agree(
     Ok(())
 }
 
-pub(super) async fn find(db: &mut impl Connection, name: &AccountName) -> StoreResult<Option<Credentials>> {
+pub(super) async fn find(db: &mut Connection, name: &AccountName) -> StoreResult<Option<Credentials>> {
     let select = select().push(" WHERE a.name = ").push_bind(name.as_str());
     let row: Option<CredentialsRow> = db.fetch_optional(select).await?;
     Ok(row.map(CredentialsRow::credentials).transpose()?)
 }
 
-pub(super) async fn get(db: &mut impl Connection, id: &AccountId) -> StoreResult<Option<Account>> {
+pub(super) async fn get(db: &mut Connection, id: &AccountId) -> StoreResult<Option<Account>> {
     let select = Statement::new("SELECT ").push(COLUMNS).push(" FROM accounts a WHERE a.id = ");
     let row: Option<AccountRow> = db.fetch_optional(select.push_bind(id.as_str())).await?;
     Ok(row.map(AccountRow::account).transpose()?)
 }
 
-pub(super) async fn list(db: &mut impl Connection) -> StoreResult<Vec<Credentials>> {
+pub(super) async fn list(db: &mut Connection) -> StoreResult<Vec<Credentials>> {
     let rows: Vec<CredentialsRow> = db.fetch_all(select().push(" ORDER BY a.name")).await?;
     Ok(rows.into_iter().map(CredentialsRow::credentials).collect::<Result<_, _>>()?)
 }
@@ -103,14 +98,14 @@ pub(super) fn select() -> Statement {
     Statement::new("SELECT ").push(COLUMNS).push(", a.password, a.disabled_at, a.email FROM accounts a")
 }
 
-pub(super) async fn none(db: &mut impl Connection) -> StoreResult<bool> {
+pub(super) async fn none(db: &mut Connection) -> StoreResult<bool> {
     let some: Option<(String,)> =
         db.fetch_optional(Statement::new("SELECT id FROM accounts LIMIT 1")).await?;
     Ok(some.is_none())
 }
 
 pub(super) async fn set_password(
-    db: &mut impl Connection,
+    db: &mut Connection,
     account: &AccountId,
     hash: &str,
     kept: Option<&Digest>,
@@ -121,7 +116,7 @@ pub(super) async fn set_password(
 }
 
 pub(super) async fn set_disabled(
-    db: &mut impl Connection,
+    db: &mut Connection,
     account: &AccountId,
     disabled: bool,
     now: Now,

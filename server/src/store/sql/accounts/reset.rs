@@ -2,8 +2,8 @@ use diode_core::ids::Digest;
 
 use super::{email, identities, links, owners};
 use crate::store::accounts::{LinkFor, PasswordReset};
+use crate::store::connection::Connection;
 use crate::store::error::StoreResult;
-use crate::store::sql::connection::Connection;
 use crate::store::sql::log::note;
 use crate::store::types::Now;
 
@@ -11,8 +11,8 @@ use crate::store::types::Now;
 const WHY: &str = "the password was chosen by a link";
 const WHY_MAILED: &str = "the password was chosen by a link that was sent by mail";
 
-pub(super) async fn set_password_by_link<C: Connection>(
-    db: &mut C,
+pub(super) async fn set_password_by_link(
+    db: &mut Connection,
     link: &Digest,
     hash: &str,
     now: Now,

@@ -3,8 +3,8 @@
 use diode_api::{Account, Agreement};
 
 use crate::solutions::Damaged;
-use crate::store::sql::fields::{parse, terms_version};
-use crate::store::sql::from_row::from_row;
+use crate::store::fields::{parse, terms_version};
+use crate::store::from_row::from_row;
 
 /// The columns of [`AccountRow`]. The query must name the table `accounts` `a`.
 pub(super) const COLUMNS: &str = "a.id, a.name, a.admin, a.created_at, \

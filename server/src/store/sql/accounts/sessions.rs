@@ -2,13 +2,13 @@ use diode_api::Account;
 use diode_core::ids::{AccountId, Digest};
 
 use super::row::{AccountRow, COLUMNS};
+use crate::store::connection::Connection;
 use crate::store::error::StoreResult;
-use crate::store::sql::connection::Connection;
-use crate::store::sql::statement::Statement;
+use crate::store::statement::Statement;
 use crate::store::types::Now;
 
 pub(super) async fn add(
-    db: &mut impl Connection,
+    db: &mut Connection,
     secret: &Digest,
     account: &AccountId,
     now: Now,
@@ -23,11 +23,7 @@ pub(super) async fn add(
     Ok(())
 }
 
-pub(super) async fn find(
-    db: &mut impl Connection,
-    secret: &Digest,
-    now: Now,
-) -> StoreResult<Option<Account>> {
+pub(super) async fn find(db: &mut Connection, secret: &Digest, now: Now) -> StoreResult<Option<Account>> {
     let select = Statement::new("SELECT ")
         .push(COLUMNS)
         .push(" FROM sessions s JOIN accounts a ON a.id = s.account WHERE s.secret = ")
@@ -38,19 +34,19 @@ pub(super) async fn find(
     Ok(row.map(AccountRow::account).transpose()?)
 }
 
-pub(super) async fn end_of(db: &mut impl Connection, secret: &Digest) -> StoreResult<Option<i64>> {
+pub(super) async fn end_of(db: &mut Connection, secret: &Digest) -> StoreResult<Option<i64>> {
     let select = Statement::new("SELECT expires FROM sessions WHERE secret = $1").bind(secret.as_str());
     let row: Option<(i64,)> = db.fetch_optional(select).await?;
     Ok(row.map(|(expires,)| expires))
 }
 
-pub(super) async fn end(db: &mut impl Connection, secret: &Digest) -> StoreResult<()> {
+pub(super) async fn end(db: &mut Connection, secret: &Digest) -> StoreResult<()> {
     db.execute(Statement::new("DELETE FROM sessions WHERE secret = $1").bind(secret.as_str())).await?;
     Ok(())
 }
 
 pub(super) async fn end_all(
-    db: &mut impl Connection,
+    db: &mut Connection,
     account: &AccountId,
     kept: Option<&Digest>,
 ) -> StoreResult<()> {

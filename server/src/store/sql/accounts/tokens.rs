@@ -4,11 +4,11 @@ use diode_core::ids::{AccountId, Digest, TokenId};
 use super::row::{AccountRow, COLUMNS};
 use crate::solutions::Damaged;
 use crate::store::accounts::NewTokenRow;
+use crate::store::connection::Connection;
 use crate::store::error::StoreResult;
-use crate::store::sql::connection::Connection;
-use crate::store::sql::fields::{from_json, json, parse, rfc3339};
-use crate::store::sql::from_row::from_row;
-use crate::store::sql::statement::Statement;
+use crate::store::fields::{from_json, json, parse, rfc3339};
+use crate::store::from_row::from_row;
+use crate::store::statement::Statement;
 use crate::store::types::Now;
 
 /// The time of a token's last use is exact to this many milliseconds. With an exact time, each request would
@@ -57,7 +57,7 @@ where
     }
 }
 
-pub(super) async fn add(db: &mut impl Connection, token: &NewTokenRow, now: Now) -> StoreResult<Token> {
+pub(super) async fn add(db: &mut Connection, token: &NewTokenRow, now: Now) -> StoreResult<Token> {
     let insert = Statement::new(
         "INSERT INTO tokens (id, secret, account, name, scopes, created_at, expires) \
          VALUES ($1, $2, $3, $4, $5, $6, $7)",
@@ -80,7 +80,7 @@ pub(super) async fn add(db: &mut impl Connection, token: &NewTokenRow, now: Now)
     })
 }
 
-pub(super) async fn list(db: &mut impl Connection, account: &AccountId) -> StoreResult<Vec<Token>> {
+pub(super) async fn list(db: &mut Connection, account: &AccountId) -> StoreResult<Vec<Token>> {
     let select = Statement::new("SELECT ")
         .push(TOKEN_COLUMNS)
         .push(" FROM tokens t WHERE t.account = ")
@@ -92,7 +92,7 @@ pub(super) async fn list(db: &mut impl Connection, account: &AccountId) -> Store
 
 /// The last value says whether the stored last use is so recent that this use need not be stored.
 pub(super) async fn find(
-    db: &mut impl Connection,
+    db: &mut Connection,
     secret: &Digest,
     now: Now,
 ) -> StoreResult<Option<(Account, Token, bool)>> {
@@ -110,17 +110,13 @@ pub(super) async fn find(
     Ok(Some((account.account()?, token.token()?, is_noted)))
 }
 
-pub(super) async fn note_use(db: &mut impl Connection, token: &TokenId, now: Now) -> StoreResult<()> {
+pub(super) async fn note_use(db: &mut Connection, token: &TokenId, now: Now) -> StoreResult<()> {
     let update = Statement::new("UPDATE tokens SET used = $1 WHERE id = $2");
     db.execute(update.bind(now.millis()).bind(token.as_str())).await?;
     Ok(())
 }
 
-pub(super) async fn revoke(
-    db: &mut impl Connection,
-    account: &AccountId,
-    token: &TokenId,
-) -> StoreResult<bool> {
+pub(super) async fn revoke(db: &mut Connection, account: &AccountId, token: &TokenId) -> StoreResult<bool> {
     let delete = Statement::new("DELETE FROM tokens WHERE account = $1 AND id = $2");
     Ok(db.execute(delete.bind(account.as_str()).bind(token.as_str())).await? == 1)
 }

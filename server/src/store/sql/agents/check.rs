@@ -6,20 +6,17 @@ use diode_core::ids::{AgentId, LeaseId};
 use super::list;
 use super::work::WorkRow;
 use crate::solutions::Damaged;
+use crate::store::connection::Connection;
 use crate::store::error::{StoreError, StoreResult};
-use crate::store::sql::connection::Connection;
-use crate::store::sql::fields::{named, parse, rfc3339, unsigned};
-use crate::store::sql::statement::Statement;
+use crate::store::fields::{named, parse, rfc3339, unsigned};
+use crate::store::statement::Statement;
 use crate::store::upkeep::CheckedRows;
 
 /// How many pieces of work are in memory at a time. Many agents together make millions a day.
 const WORK_AT_ONCE: i64 = 10_000;
 
 /// Reads every agent, lease and piece of work.
-pub(in crate::store::sql) async fn check(
-    db: &mut impl Connection,
-    checked: &mut CheckedRows,
-) -> StoreResult<()> {
+pub(in crate::store::sql) async fn check(db: &mut Connection, checked: &mut CheckedRows) -> StoreResult<()> {
     let ids: Vec<(String,)> = db.fetch_all(Statement::new("SELECT id FROM agents ORDER BY id")).await?;
     for (id,) in ids {
         let found = match AgentId::try_from(id.clone()) {

@@ -9,17 +9,17 @@ use super::work::{Whom, add};
 use crate::agents::plan::expected_seconds;
 use crate::solutions::Damaged;
 use crate::store::agents::NewWork;
+use crate::store::connection::Connection;
 use crate::store::error::StoreResult;
-use crate::store::sql::connection::Connection;
-use crate::store::sql::fields::from_json;
-use crate::store::sql::statement::Statement;
+use crate::store::fields::from_json;
+use crate::store::statement::Statement;
 
 /// How many problems are measured again: enough to show a change of one percent. They take some minutes.
 const SAMPLE: i64 = 32;
 
 /// Stores the driver of a new agent. If other agents have measured under another driver, plans a sample of the
 /// measured problems for agents with the new driver.
-pub(super) async fn note(db: &mut impl Connection, hardware: &Hardware, driver: &str) -> StoreResult<()> {
+pub(super) async fn note(db: &mut Connection, hardware: &Hardware, driver: &str) -> StoreResult<()> {
     let slug = &hardware.slug;
     let insert =
         Statement::new("INSERT INTO drivers (hardware, driver) VALUES ($1, $2) ON CONFLICT DO NOTHING");
@@ -45,7 +45,7 @@ pub(super) async fn note(db: &mut impl Connection, hardware: &Hardware, driver: 
 
 /// An even sample of the measured problems: those with the lowest ids. It is even because ids are hashes. As long
 /// as no problem is added, every driver gets the same sample.
-async fn sample(db: &mut impl Connection, slug: &HardwareSlug) -> StoreResult<Vec<Problem>> {
+async fn sample(db: &mut Connection, slug: &HardwareSlug) -> StoreResult<Vec<Problem>> {
     let select = Statement::new(
         "SELECT p.fields FROM problems p WHERE p.id IN \
          (SELECT DISTINCT problem FROM entries WHERE hardware = $1 ORDER BY problem LIMIT $2) ORDER BY p.id",

@@ -6,17 +6,17 @@ use diode_core::ids::HardwareSlug;
 
 use crate::solutions::Damaged;
 use crate::store::agents::{KnownProblems, MeasuredUpTo, ReadUpTo};
+use crate::store::connection::Connection;
 use crate::store::error::StoreResult;
-use crate::store::sql::connection::Connection;
-use crate::store::sql::fields::{from_json, parse};
-use crate::store::sql::statement::Statement;
+use crate::store::fields::{from_json, parse};
+use crate::store::statement::Statement;
 
 /// How many planned problems, and how many other measured problems, are read at a time.
 const AT_ONCE: i64 = 5_000;
 
 /// `db` must be a transaction whose queries all see the same state.
 pub(super) async fn read(
-    db: &mut impl Connection,
+    db: &mut Connection,
     hardware: &HardwareSlug,
     after: &ReadUpTo,
 ) -> StoreResult<KnownProblems> {
@@ -29,7 +29,7 @@ pub(super) async fn read(
 
 /// Reads planned problems, measured or not. Returns whether these were the last.
 async fn read_planned(
-    db: &mut impl Connection,
+    db: &mut Connection,
     hardware: &HardwareSlug,
     known: &mut KnownProblems,
 ) -> StoreResult<bool> {
@@ -47,7 +47,7 @@ async fn read_planned(
 
 /// Reads measured problems, except for planned ones. Returns whether these were the last.
 async fn read_measured(
-    db: &mut impl Connection,
+    db: &mut Connection,
     hardware: &HardwareSlug,
     known: &mut KnownProblems,
 ) -> StoreResult<bool> {

@@ -1,8 +1,8 @@
 use diode_core::{Nanos, Problem, Tflops};
 
+use crate::store::connection::Connection;
 use crate::store::error::StoreResult;
-use crate::store::sql::connection::Connection;
-use crate::store::sql::statement::Statement;
+use crate::store::statement::Statement;
 use crate::store::types::NewSolution;
 
 /// How many problems form the top of a board. Here a board has the problems of one operator and one type.
@@ -13,7 +13,7 @@ const ENOUGH: i64 = 40;
 /// Whether the best time of a solution puts its problem at the top of its board. Counts the entries that
 /// exist by now.
 pub(super) async fn leads(
-    db: &mut impl Connection,
+    db: &mut Connection,
     solution: &NewSolution,
     problem: &Problem,
 ) -> StoreResult<bool> {

@@ -3,11 +3,11 @@ use diode_core::ids::{AgentId, LeaseId};
 
 use crate::solutions::Damaged;
 use crate::store::agents::AGENT_LEASE;
+use crate::store::connection::Connection;
 use crate::store::error::StoreResult;
-use crate::store::sql::connection::Connection;
-use crate::store::sql::fields::{named, parse, rfc3339, unsigned};
-use crate::store::sql::from_row::from_row;
-use crate::store::sql::statement::Statement;
+use crate::store::fields::{named, parse, rfc3339, unsigned};
+use crate::store::from_row::from_row;
+use crate::store::statement::Statement;
 use crate::store::types::Now;
 
 /// How many expired leases one request ends.
@@ -39,11 +39,7 @@ impl LeaseRow {
     }
 }
 
-pub(super) async fn list(
-    db: &mut impl Connection,
-    agent: &AgentId,
-    limit: u32,
-) -> StoreResult<Vec<LeaseSummary>> {
+pub(super) async fn list(db: &mut Connection, agent: &AgentId, limit: u32) -> StoreResult<Vec<LeaseSummary>> {
     let select = Statement::new(
         "SELECT l.id, l.state, l.taken, l.ended, l.seconds, l.problems, \
          (SELECT COUNT(*) FROM work w WHERE w.lease = l.id AND w.state = 'done') AS measured \
@@ -53,14 +49,14 @@ pub(super) async fn list(
     Ok(rows.into_iter().map(LeaseRow::summary).collect::<Result<_, _>>()?)
 }
 
-pub(super) async fn agent(db: &mut impl Connection, lease: &LeaseId) -> StoreResult<Option<AgentId>> {
+pub(super) async fn agent(db: &mut Connection, lease: &LeaseId) -> StoreResult<Option<AgentId>> {
     let select = Statement::new("SELECT agent FROM leases WHERE id = $1").bind(lease.as_str());
     let row: Option<(String,)> = db.fetch_optional(select).await?;
     Ok(row.map(|(agent,)| parse("agent id", agent)).transpose()?)
 }
 
 pub(super) async fn renew(
-    db: &mut impl Connection,
+    db: &mut Connection,
     agent: &AgentId,
     lease: &LeaseId,
     now: Now,
@@ -77,14 +73,14 @@ pub(super) async fn renew(
 /// Stores that an agent has asked for something. This locks the agent: its other requests, and a deletion of its
 /// account, wait until the transaction ends. This must come first, because all transactions lock an agent before
 /// leases, and leases before work.
-pub(super) async fn see(db: &mut impl Connection, agent: &AgentId, now: Now) -> StoreResult<()> {
+pub(super) async fn see(db: &mut Connection, agent: &AgentId, now: Now) -> StoreResult<()> {
     let update = Statement::new("UPDATE agents SET seen = $1 WHERE id = $2");
     db.execute(update.bind(now.millis()).bind(agent.as_str())).await?;
     Ok(())
 }
 
 pub(super) async fn end(
-    db: &mut impl Connection,
+    db: &mut Connection,
     agent: &AgentId,
     lease: &LeaseId,
     refused: &[RefusedWork],
@@ -130,7 +126,7 @@ pub(super) async fn end(
 }
 
 /// Ends the lease of an agent, if it has one. The agent must be locked.
-pub(super) async fn take_back(db: &mut impl Connection, agent: &AgentId, now: Now) -> StoreResult<()> {
+pub(super) async fn take_back(db: &mut Connection, agent: &AgentId, now: Now) -> StoreResult<()> {
     let update = Statement::new(
         "UPDATE leases SET state = 'returned', ended = $1 WHERE agent = $2 AND state = 'active' RETURNING id",
     );
@@ -142,14 +138,14 @@ pub(super) async fn take_back(db: &mut impl Connection, agent: &AgentId, now: No
 }
 
 /// Ends leases that were not renewed in time.
-pub(super) async fn expire<C: Connection>(db: &mut C, now: Now) -> StoreResult<()> {
+pub(super) async fn expire(db: &mut Connection, now: Now) -> StoreResult<()> {
     let update = Statement::new("UPDATE leases SET state = 'expired', ended = ")
         .push_bind(now.millis())
         .push(" WHERE id IN (SELECT id FROM leases WHERE state = 'active' AND until < ")
         .push_bind(now.millis())
         .push(" ORDER BY until LIMIT ")
         .push_bind(EXPIRED_AT_ONCE)
-        .push(C::SKIP_LOCKED)
+        .push(db.skip_locked())
         .push(") RETURNING id");
     let expired: Vec<(String,)> = db.fetch_all(update).await?;
     for (lease,) in expired {
@@ -160,7 +156,7 @@ pub(super) async fn expire<C: Connection>(db: &mut C, now: Now) -> StoreResult<(
 
 /// Lets a lease's unmeasured work wait again. Returns how many problems that are. The rows still name the lease,
 /// because its results may arrive late.
-async fn return_work(db: &mut impl Connection, lease: &str) -> StoreResult<u64> {
+async fn return_work(db: &mut Connection, lease: &str) -> StoreResult<u64> {
     let update = Statement::new("UPDATE work SET state = 'waiting' WHERE lease = $1 AND state = 'leased'");
     db.execute(update.bind(lease)).await
 }

@@ -6,11 +6,11 @@ use super::{drivers, leases};
 
 use crate::solutions::Damaged;
 use crate::store::agents::{KnownAgent, MAX_REFUSED_RESULTS, driver_of};
+use crate::store::connection::Connection;
 use crate::store::error::StoreResult;
-use crate::store::sql::connection::Connection;
-use crate::store::sql::fields::{from_json, json, parse, rfc3339, unsigned};
-use crate::store::sql::from_row::from_row;
-use crate::store::sql::statement::Statement;
+use crate::store::fields::{from_json, json, parse, rfc3339, unsigned};
+use crate::store::from_row::from_row;
+use crate::store::statement::Statement;
 use crate::store::types::Now;
 
 struct KnownRow {
@@ -68,7 +68,7 @@ impl AgentRow {
 }
 
 pub(super) async fn register(
-    db: &mut impl Connection,
+    db: &mut Connection,
     id: &AgentId,
     account: Option<&AccountId>,
     registration: &Registration,
@@ -94,7 +94,7 @@ pub(super) async fn register(
 
 /// Moves the agents of a hardware to the hardware that it was merged into.
 pub(in crate::store::sql) async fn move_to(
-    db: &mut impl Connection,
+    db: &mut Connection,
     from: &HardwareSlug,
     into: &Hardware,
 ) -> StoreResult<()> {
@@ -112,19 +112,19 @@ pub(in crate::store::sql) async fn move_to(
     Ok(())
 }
 
-pub(super) async fn find(db: &mut impl Connection, id: &AgentId) -> StoreResult<Option<KnownAgent>> {
+pub(super) async fn find(db: &mut Connection, id: &AgentId) -> StoreResult<Option<KnownAgent>> {
     let select = Statement::new("SELECT id, account, registration, put_aside FROM agents WHERE id = $1");
     let row: Option<KnownRow> = db.fetch_optional(select.bind(id.as_str())).await?;
     Ok(row.map(KnownRow::known).transpose()?)
 }
 
-pub(super) async fn summary(db: &mut impl Connection, id: &AgentId) -> StoreResult<Option<Agent>> {
+pub(super) async fn summary(db: &mut Connection, id: &AgentId) -> StoreResult<Option<Agent>> {
     let select = Statement::new(COLUMNS).push(" WHERE a.id = ").push_bind(id.as_str());
     let row: Option<AgentRow> = db.fetch_optional(select).await?;
     Ok(row.map(AgentRow::agent).transpose()?)
 }
 
-pub(super) async fn count_seen(db: &mut impl Connection, since: Now) -> StoreResult<u64> {
+pub(super) async fn count_seen(db: &mut Connection, since: Now) -> StoreResult<u64> {
     let count = Statement::new("SELECT COUNT(*) FROM agents WHERE seen >= $1").bind(since.millis());
     let (count,): (i64,) = db.fetch_one(count).await?;
     Ok(unsigned("agents", count)?)
@@ -132,7 +132,7 @@ pub(super) async fn count_seen(db: &mut impl Connection, since: Now) -> StoreRes
 
 /// The agents whose column `of.0` has the value `of.1`; without `of`, all agents.
 pub(super) async fn list(
-    db: &mut impl Connection,
+    db: &mut Connection,
     of: Option<(&'static str, &str)>,
     limit: u32,
 ) -> StoreResult<Vec<Agent>> {
@@ -148,7 +148,7 @@ pub(super) async fn list(
 }
 
 pub(super) async fn note_refused_result(
-    db: &mut impl Connection,
+    db: &mut Connection,
     agent: &AgentId,
     reason: &str,
 ) -> StoreResult<bool> {
@@ -171,7 +171,7 @@ pub(super) async fn note_refused_result(
 }
 
 /// Gives work again to an agent that was put aside. `false` if there is no such agent, or it was not put aside.
-pub(in crate::store::sql) async fn readmit(db: &mut impl Connection, agent: &AgentId) -> StoreResult<bool> {
+pub(in crate::store::sql) async fn readmit(db: &mut Connection, agent: &AgentId) -> StoreResult<bool> {
     let update = Statement::new(
         "UPDATE agents SET put_aside = NULL, refused = 0 WHERE id = $1 AND put_aside IS NOT NULL",
     );

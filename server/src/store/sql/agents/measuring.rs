@@ -5,11 +5,11 @@ use diode_core::ids::{HardwareSlug, ProblemId};
 
 use crate::solutions::Damaged;
 use crate::store::Now;
+use crate::store::connection::Connection;
 use crate::store::error::StoreResult;
-use crate::store::sql::connection::Connection;
-use crate::store::sql::fields::named;
-use crate::store::sql::from_row::from_row;
-use crate::store::sql::statement::Statement;
+use crate::store::fields::named;
+use crate::store::from_row::from_row;
+use crate::store::statement::Statement;
 
 struct WaitingRow {
     problem: String,
@@ -22,7 +22,7 @@ from_row!(WaitingRow { problem, state, purpose, refusal });
 
 /// The state of problems on a hardware.
 pub(super) async fn read(
-    db: &mut impl Connection,
+    db: &mut Connection,
     hardware: &HardwareSlug,
     problems: &[ProblemId],
     now: Now,

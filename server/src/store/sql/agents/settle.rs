@@ -5,17 +5,17 @@ use super::leading::leads;
 use super::work::{Whom, WorkRow, add, reopen_for_others};
 use crate::agents::plan::is_to_be_confirmed;
 use crate::store::agents::NewWork;
+use crate::store::connection::Connection;
 use crate::store::error::StoreResult;
-use crate::store::sql::connection::Connection;
-use crate::store::sql::statement::Statement;
+use crate::store::statement::Statement;
 use crate::store::types::{ForLease, NewUpload, Now};
 
 /// Stores which work of a lease an upload has brought, in the upload's own transaction. The lease ends when all of
 /// its work is there. Work that arrives after the end counts, too, unless another lease has had it since. If the
 /// upload does not count, its work waits for other contributors, since new results of this contributor would not
 /// count either.
-pub(in crate::store::sql) async fn settle<C: Connection>(
-    db: &mut C,
+pub(in crate::store::sql) async fn settle(
+    db: &mut Connection,
     upload: &NewUpload,
     counts: bool,
 ) -> StoreResult<()> {
@@ -24,7 +24,7 @@ pub(in crate::store::sql) async fn settle<C: Connection>(
         .push_bind(lease.as_str())
         .push(" AND agent = ")
         .push_bind(agent.as_str())
-        .push(C::LOCK_ROW);
+        .push(db.lock_row());
     // The lease may come from a database that this one has replaced. Its results are stored, but there is no work
     // to settle.
     let known: Option<(String,)> = db.fetch_optional(lock).await?;
@@ -61,7 +61,7 @@ pub(in crate::store::sql) async fn settle<C: Connection>(
     end_if_complete(db, lease).await
 }
 
-async fn end_if_complete(db: &mut impl Connection, lease: &LeaseId) -> StoreResult<()> {
+async fn end_if_complete(db: &mut Connection, lease: &LeaseId) -> StoreResult<()> {
     let update = Statement::new(
         "UPDATE leases SET state = 'done', ended = $1 WHERE id = $2 AND state = 'active' \
          AND NOT EXISTS (SELECT 1 FROM work WHERE lease = $2 AND state = 'leased')",

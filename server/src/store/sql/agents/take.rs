@@ -7,10 +7,10 @@ use super::leases::{expire, see};
 use super::work::WorkRow;
 use crate::agents::plan::{FIRST_RANK, LAST_RANK};
 use crate::store::agents::{AGENT_LEASE, KnownAgent, LeaseWish, LeasedWork, NewWork, Taken};
+use crate::store::connection::Connection;
 use crate::store::error::StoreResult;
-use crate::store::sql::connection::Connection;
-use crate::store::sql::fields::{parse, unsigned};
-use crate::store::sql::statement::Statement;
+use crate::store::fields::{parse, unsigned};
+use crate::store::statement::Statement;
 use crate::store::types::Now;
 
 /// The most problems of a lease. They are locked until the lease is made, so other requests skip them.
@@ -22,7 +22,7 @@ const ASKED_SHARE: f64 = 0.25;
 /// How many of the problems that people and models ask for are read for a lease.
 const MOST_ASKED: i64 = 16;
 
-pub(super) async fn take<C: Connection>(db: &mut C, wish: &LeaseWish<'_>, now: Now) -> StoreResult<Taken> {
+pub(super) async fn take(db: &mut Connection, wish: &LeaseWish<'_>, now: Now) -> StoreResult<Taken> {
     let agent = wish.agent;
     see(db, &agent.id, now).await?;
     expire(db, now).await?;
@@ -32,7 +32,7 @@ pub(super) async fn take<C: Connection>(db: &mut C, wish: &LeaseWish<'_>, now: N
     let mut chosen = Vec::new();
     // The first try skips rows that other requests have locked. If these are all rows, the second try waits for the
     // locks.
-    for lock in [C::SKIP_LOCKED, C::LOCK_ROW] {
+    for lock in [db.skip_locked(), db.lock_row()] {
         let select = waiting(Statement::new(WorkRow::SELECT), wish.agent, wish.seconds)
             .push(" ORDER BY rank, position LIMIT ")
             .push_bind(MOST_PROBLEMS)
@@ -76,7 +76,7 @@ pub(super) async fn take<C: Connection>(db: &mut C, wish: &LeaseWish<'_>, now: N
 }
 
 /// The lease of the agent, renewed.
-async fn resume(db: &mut impl Connection, wish: &LeaseWish<'_>, now: Now) -> StoreResult<Option<LeasedWork>> {
+async fn resume(db: &mut Connection, wish: &LeaseWish<'_>, now: Now) -> StoreResult<Option<LeasedWork>> {
     let update =
         Statement::new("UPDATE leases SET until = $1 WHERE agent = $2 AND state = 'active' RETURNING id")
             .bind(now.lease_end(AGENT_LEASE))
@@ -93,11 +93,7 @@ async fn resume(db: &mut impl Connection, wish: &LeaseWish<'_>, now: Now) -> Sto
 }
 
 /// The work that people and models ask for, as far as this agent can measure it.
-async fn asked(
-    db: &mut impl Connection,
-    wish: &LeaseWish<'_>,
-    lock: &'static str,
-) -> StoreResult<Vec<WorkRow>> {
+async fn asked(db: &mut Connection, wish: &LeaseWish<'_>, lock: &'static str) -> StoreResult<Vec<WorkRow>> {
     let select = waiting(Statement::new(WorkRow::SELECT), wish.agent, wish.seconds)
         .push(" AND rank > ")
         .push_bind(FIRST_RANK)
@@ -111,7 +107,7 @@ async fn asked(
 
 /// How much planned work waits for an agent. Work that people or other agents ask for is not counted.
 pub(super) async fn planned_for(
-    db: &mut impl Connection,
+    db: &mut Connection,
     agent: &KnownAgent,
     seconds: f64,
     most: u64,

@@ -7,12 +7,12 @@ use diode_core::{KernelVariant, Problem};
 use crate::agents::plan::{Kind, rank};
 use crate::solutions::Damaged;
 use crate::store::agents::{ANONYMOUS, NewWork, WorkFigures};
+use crate::store::connection::Connection;
 use crate::store::error::StoreResult;
-use crate::store::sql::connection::Connection;
-use crate::store::sql::fields::{from_json, json, named, unsigned};
-use crate::store::sql::from_row::from_row;
+use crate::store::fields::{from_json, json, named, unsigned};
+use crate::store::from_row::from_row;
 use crate::store::sql::inserts::ROWS_PER_STATEMENT;
-use crate::store::sql::statement::{Statement, Value};
+use crate::store::statement::{Statement, Value};
 
 pub(super) struct WorkRow {
     pub(super) position: i64,
@@ -56,7 +56,7 @@ pub(super) struct Whom<'a> {
 }
 
 pub(super) async fn add(
-    db: &mut impl Connection,
+    db: &mut Connection,
     hardware: &HardwareSlug,
     work: impl IntoIterator<Item = &NewWork>,
     whom: Whom<'_>,
@@ -100,7 +100,7 @@ pub(super) async fn add(
 
 /// Adds the problems of `work` that have no solution that counts.
 pub(super) async fn add_unmeasured(
-    db: &mut impl Connection,
+    db: &mut Connection,
     hardware: &HardwareSlug,
     work: &[NewWork],
 ) -> StoreResult<u64> {
@@ -111,7 +111,7 @@ pub(super) async fn add_unmeasured(
 }
 
 /// If problems that somebody asks for wait already, moves them forward.
-async fn hasten(db: &mut impl Connection, hardware: &HardwareSlug, wanted: &[&NewWork]) -> StoreResult<()> {
+async fn hasten(db: &mut Connection, hardware: &HardwareSlug, wanted: &[&NewWork]) -> StoreResult<()> {
     for chunk in wanted.chunks(ROWS_PER_STATEMENT) {
         let update = Statement::new("UPDATE work SET purpose = ")
             .push_bind(Purpose::Wanted.as_str())
@@ -129,7 +129,7 @@ async fn hasten(db: &mut impl Connection, hardware: &HardwareSlug, wanted: &[&Ne
 
 /// The work whose problems have no solution that counts.
 async fn unmeasured<'w>(
-    db: &mut impl Connection,
+    db: &mut Connection,
     hardware: &HardwareSlug,
     work: &'w [NewWork],
 ) -> StoreResult<Vec<&'w NewWork>> {
@@ -152,7 +152,7 @@ async fn unmeasured<'w>(
 
 /// Lets the work of an upload wait again. Called when the upload is quarantined, and before it is deleted.
 pub(in crate::store::sql) async fn reopen_of_upload(
-    db: &mut impl Connection,
+    db: &mut Connection,
     upload: &UploadId,
 ) -> StoreResult<()> {
     let update = Statement::new(
@@ -165,7 +165,7 @@ pub(in crate::store::sql) async fn reopen_of_upload(
 /// Lets the work of an upload that does not count wait for other contributors. Confirmations are left out, because
 /// a second contributor has made them.
 pub(in crate::store::sql) async fn reopen_for_others(
-    db: &mut impl Connection,
+    db: &mut Connection,
     upload: &UploadId,
 ) -> StoreResult<()> {
     let update = Statement::new(
@@ -179,8 +179,8 @@ pub(in crate::store::sql) async fn reopen_for_others(
 
 /// Lets the work that the agents of an account have leased wait again. Called before the account is deleted. The
 /// locks keep the agents from taking another lease.
-pub(in crate::store::sql) async fn reopen_of_account<C: Connection>(
-    db: &mut C,
+pub(in crate::store::sql) async fn reopen_of_account(
+    db: &mut Connection,
     account: &AccountId,
 ) -> StoreResult<()> {
     for rows in [
@@ -188,7 +188,7 @@ pub(in crate::store::sql) async fn reopen_of_account<C: Connection>(
         "SELECT id FROM leases WHERE state = 'active' AND agent IN (SELECT id FROM agents WHERE account = $1) \
          ORDER BY id",
     ] {
-        let lock = Statement::new(rows).bind(account.as_str()).push(C::LOCK_ROW);
+        let lock = Statement::new(rows).bind(account.as_str()).push(db.lock_row());
         let _locked: Vec<(String,)> = db.fetch_all(lock).await?;
     }
     let update = Statement::new(
@@ -200,7 +200,7 @@ pub(in crate::store::sql) async fn reopen_of_account<C: Connection>(
 }
 
 /// The problems with a solution that counts.
-pub(super) async fn measured(db: &mut impl Connection, hardware: &HardwareSlug) -> StoreResult<Vec<Problem>> {
+pub(super) async fn measured(db: &mut Connection, hardware: &HardwareSlug) -> StoreResult<Vec<Problem>> {
     let select = Statement::new(
         "SELECT fields FROM problems WHERE id IN \
          (SELECT problem FROM solutions WHERE hardware = $1 AND standing = 0)",
@@ -209,7 +209,7 @@ pub(super) async fn measured(db: &mut impl Connection, hardware: &HardwareSlug) 
     Ok(rows.iter().map(|(fields,)| from_json("problem", fields)).collect::<Result<_, _>>()?)
 }
 
-pub(super) async fn figures(db: &mut impl Connection, hardware: &HardwareSlug) -> StoreResult<WorkFigures> {
+pub(super) async fn figures(db: &mut Connection, hardware: &HardwareSlug) -> StoreResult<WorkFigures> {
     let select = Statement::new(
         "SELECT state, purpose, COUNT(*) FROM work WHERE hardware = $1 GROUP BY state, purpose",
     );
@@ -229,7 +229,7 @@ pub(super) async fn figures(db: &mut impl Connection, hardware: &HardwareSlug) -
 
 /// The waiting work, in the order in which agents get it.
 pub(in crate::store::sql) async fn waiting(
-    db: &mut impl Connection,
+    db: &mut Connection,
     hardware: &HardwareSlug,
     limit: u32,
 ) -> StoreResult<Vec<NewWork>> {

@@ -1,19 +1,15 @@
+use crate::store::connection::{Connection, Exclusive};
 use crate::store::contributions::{MAX_WAITING_MODELS, NewContribution, TakenModel};
 use crate::store::error::StoreResult;
-use crate::store::sql::connection::{Connection, Exclusive};
-use crate::store::sql::fields::json;
-use crate::store::sql::statement::Statement;
+use crate::store::fields::json;
 use crate::store::sql::{jobs, models};
+use crate::store::statement::Statement;
 use crate::store::types::{Now, Queued};
 
 use super::read;
 
 /// The caller must commit only if this returns [`TakenModel::New`].
-pub(super) async fn add(
-    db: &mut impl Connection,
-    new: &NewContribution,
-    now: Now,
-) -> StoreResult<TakenModel> {
+pub(super) async fn add(db: &mut Connection, new: &NewContribution, now: Now) -> StoreResult<TakenModel> {
     // One transaction at a time. Otherwise two could together exceed the limit.
     db.turn(Exclusive::Queue).await?;
     let id = &new.model.id;

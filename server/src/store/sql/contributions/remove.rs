@@ -5,22 +5,22 @@ use diode_core::ids::{AccountId, HardwareSlug};
 
 use super::read;
 use crate::blobs::{BlobKey, BlobKind};
+use crate::store::connection::Connection;
 use crate::store::contributions::ContributionFilter;
 use crate::store::error::StoreResult;
-use crate::store::sql::connection::Connection;
 use crate::store::sql::publications;
-use crate::store::sql::statement::Statement;
+use crate::store::statement::Statement;
 use crate::store::types::Now;
 
 /// The hardware of the models that an account has contributed.
 pub(in crate::store::sql) async fn hardware_of_account(
-    db: &mut impl Connection,
+    db: &mut Connection,
     account: &AccountId,
 ) -> StoreResult<BTreeSet<HardwareSlug>> {
     Ok(of_account(db, account).await?.into_iter().map(|model| model.hardware).collect())
 }
 
-async fn of_account(db: &mut impl Connection, account: &AccountId) -> StoreResult<Vec<ModelSummary>> {
+async fn of_account(db: &mut Connection, account: &AccountId) -> StoreResult<Vec<ModelSummary>> {
     let filter = ContributionFilter { account: Some(account.clone()), state: None };
     read::list(db, &filter, u32::MAX).await
 }
@@ -28,7 +28,7 @@ async fn of_account(db: &mut impl Connection, account: &AccountId) -> StoreResul
 /// Removes the models that an account has contributed. Accepted models stay if the account's uploads stay. The
 /// hardware must be locked. Returns the files.
 pub(in crate::store::sql) async fn remove_of_account(
-    db: &mut impl Connection,
+    db: &mut Connection,
     account: &AccountId,
     uploads: Uploads,
     now: Now,

@@ -1,16 +1,16 @@
 use diode_api::{Contribution, ContributionState, Job, ModelSource, ModelSummary, Review, ReviewAction};
 
 use super::read;
+use crate::store::connection::{Connection, Exclusive};
 use crate::store::contributions::ReviewRefused;
 use crate::store::error::StoreResult;
-use crate::store::sql::connection::{Connection, Exclusive};
-use crate::store::sql::statement::Statement;
 use crate::store::sql::{hardware, jobs, models, publications};
+use crate::store::statement::Statement;
 use crate::store::types::{Now, Queued};
 
 /// The caller must commit only if nothing is refused.
 pub(super) async fn act(
-    db: &mut impl Connection,
+    db: &mut Connection,
     review: &Review,
     job: Option<&Job>,
     now: Now,
@@ -74,7 +74,7 @@ fn allows(contribution: &Contribution, review: &Review) -> bool {
 }
 
 async fn judge_anew(
-    db: &mut impl Connection,
+    db: &mut Connection,
     contribution: &Contribution,
     review: &Review,
     job: &Job,

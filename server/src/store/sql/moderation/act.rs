@@ -7,18 +7,18 @@ use diode_core::hardware::Facts;
 use diode_core::ids::{AccountId, AccountName, AgentId, HardwareSlug, UploadId};
 
 use crate::solutions::Damaged;
+use crate::store::connection::{Connection, Exclusive, Lockable};
 use crate::store::error::StoreResult;
+use crate::store::fields::parse;
 use crate::store::moderation::Done;
-use crate::store::sql::connection::{Connection, Exclusive, Lockable};
-use crate::store::sql::fields::parse;
 use crate::store::sql::log::write_down;
-use crate::store::sql::statement::Statement;
 use crate::store::sql::{agents, fencing, hardware, removal, senders, standing};
+use crate::store::statement::Statement;
 use crate::store::types::{Now, View};
 
 /// Carries out a moderation, and writes it to the log.
 pub(super) async fn moderate(
-    db: &mut impl Connection,
+    db: &mut Connection,
     moderation: &Moderation,
     who: &str,
     now: Now,
@@ -32,7 +32,7 @@ pub(super) async fn moderate(
 }
 
 pub(super) async fn confirm_hardware(
-    db: &mut impl Connection,
+    db: &mut Connection,
     slug: &HardwareSlug,
     facts: Option<&Facts>,
     why: &Reason,
@@ -47,7 +47,7 @@ pub(super) async fn confirm_hardware(
 }
 
 pub(super) async fn readmit(
-    db: &mut impl Connection,
+    db: &mut Connection,
     agent: &AgentId,
     why: &Reason,
     who: &str,
@@ -60,7 +60,7 @@ pub(super) async fn readmit(
     Ok(readmitted)
 }
 
-async fn act(db: &mut impl Connection, moderation: &Moderation) -> StoreResult<Option<Done>> {
+async fn act(db: &mut Connection, moderation: &Moderation) -> StoreResult<Option<Done>> {
     db.turn(Exclusive::Owners).await?;
     let Some(found) = find(db, &moderation.subject).await? else { return Ok(None) };
     let mut done = Done { uploads: Vec::new(), files: Vec::new() };
@@ -96,7 +96,7 @@ async fn act(db: &mut impl Connection, moderation: &Moderation) -> StoreResult<O
 /// If a moderation takes the uploads of a contributor, uploads that others sent, too, pass to those others.
 /// Uploads that the moderation names by their id or by their agent do not pass to others.
 async fn hand_over(
-    db: &mut impl Connection,
+    db: &mut Connection,
     moderation: &Moderation,
     uploads: &[UploadId],
     touched: &mut BTreeSet<View>,
@@ -116,7 +116,7 @@ async fn hand_over(
 }
 
 /// Uploads that were fenced before their quarantine are fenced again, before anybody sees them.
-async fn fence_again(db: &mut impl Connection, uploads: &[UploadId]) -> StoreResult<()> {
+async fn fence_again(db: &mut Connection, uploads: &[UploadId]) -> StoreResult<()> {
     let mut touched: BTreeSet<View> = BTreeSet::new();
     for upload in uploads {
         if fencing::judge(db, upload).await? {
@@ -135,8 +135,8 @@ fn is_so_already(action: ModerationAction, standing: Standing) -> bool {
 }
 
 /// The uploads and their standing; `None` if there is no such upload or account.
-async fn find<C: Connection>(
-    db: &mut C,
+async fn find(
+    db: &mut Connection,
     subject: &ModerationSubject,
 ) -> StoreResult<Option<Vec<(UploadId, Standing)>>> {
     let select = Statement::new("SELECT id, standing FROM uploads WHERE ");
@@ -160,7 +160,7 @@ async fn find<C: Connection>(
 }
 
 /// Locks an account. Waits for its uploads that are under way.
-async fn lock_account<C: Connection>(db: &mut C, name: &AccountName) -> StoreResult<Option<String>> {
+async fn lock_account(db: &mut Connection, name: &AccountName) -> StoreResult<Option<String>> {
     let select = Statement::new("SELECT id FROM accounts WHERE name = $1").bind(name.as_str());
     let row: Option<(String,)> = db.fetch_optional(select).await?;
     let Some((id,)) = row else { return Ok(None) };
@@ -168,11 +168,11 @@ async fn lock_account<C: Connection>(db: &mut C, name: &AccountName) -> StoreRes
     db.claim(Lockable::Account(&account)).await?;
     // The account may have been deleted meanwhile.
     let select = Statement::new("SELECT id FROM accounts WHERE id = $1").bind(account.as_str());
-    let row: Option<(String,)> = db.fetch_optional(select.push(C::LOCK_ROW)).await?;
+    let row: Option<(String,)> = db.fetch_optional(select.push(db.lock_row())).await?;
     Ok(row.map(|(id,)| id))
 }
 
-async fn set_reason(db: &mut impl Connection, upload: &UploadId, reason: Option<&str>) -> StoreResult<()> {
+async fn set_reason(db: &mut Connection, upload: &UploadId, reason: Option<&str>) -> StoreResult<()> {
     let update = Statement::new("UPDATE uploads SET reason = $1 WHERE id = $2");
     db.execute(update.bind(reason).bind(upload.as_str())).await?;
     Ok(())

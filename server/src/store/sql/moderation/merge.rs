@@ -7,13 +7,13 @@ use diode_core::hardware::find as listed;
 use diode_core::ids::HardwareSlug;
 
 use crate::solutions::Damaged;
+use crate::store::connection::Connection;
 use crate::store::error::StoreResult;
+use crate::store::fields::unsigned;
 use crate::store::moderation::NotMerged;
-use crate::store::sql::connection::Connection;
-use crate::store::sql::fields::unsigned;
 use crate::store::sql::log::write_down;
-use crate::store::sql::statement::Statement;
 use crate::store::sql::{agents, hardware};
+use crate::store::statement::Statement;
 use crate::store::types::Now;
 
 /// Moves the rows that refer to the first hardware to the other hardware.
@@ -43,7 +43,7 @@ const REMOVED: [&str; 7] = [
 ];
 
 pub(super) async fn merge(
-    db: &mut impl Connection,
+    db: &mut Connection,
     merge: &HardwareMerge,
     who: &str,
     now: Now,
@@ -90,7 +90,7 @@ pub(super) async fn merge(
 }
 
 /// How many jobs about a hardware have not ended.
-async fn open_jobs(db: &mut impl Connection, slug: &HardwareSlug) -> StoreResult<u64> {
+async fn open_jobs(db: &mut Connection, slug: &HardwareSlug) -> StoreResult<u64> {
     // The request is JSON. JSON and LIKE write all characters of a slug unchanged.
     let count =
         Statement::new("SELECT COUNT(*) FROM jobs WHERE state IN ('queued', 'running') AND request LIKE $1")
@@ -100,11 +100,7 @@ async fn open_jobs(db: &mut impl Connection, slug: &HardwareSlug) -> StoreResult
 }
 
 /// The name of an upload's library begins with the hardware, so it changes with the merge.
-async fn rename_library(
-    db: &mut impl Connection,
-    from: &HardwareSlug,
-    into: &HardwareSlug,
-) -> StoreResult<()> {
+async fn rename_library(db: &mut Connection, from: &HardwareSlug, into: &HardwareSlug) -> StoreResult<()> {
     let name = |slug: &HardwareSlug| format!("{slug}@");
     let update = Statement::new(
         "UPDATE uploads SET library = $1 || SUBSTR(library, CAST($2 AS INTEGER)) WHERE library LIKE $3",

@@ -4,14 +4,14 @@ use diode_api::{NewReport, Report};
 use diode_core::ids::AccountId;
 
 use crate::solutions::Damaged;
+use crate::store::connection::Connection;
 use crate::store::error::StoreResult;
-use crate::store::sql::connection::Connection;
-use crate::store::sql::fields::{optional, parse};
-use crate::store::sql::statement::Statement;
+use crate::store::fields::{optional, parse};
+use crate::store::statement::Statement;
 use crate::store::types::Now;
 
 pub(super) async fn add_report(
-    db: &mut impl Connection,
+    db: &mut Connection,
     report: &NewReport,
     account: Option<&AccountId>,
     now: Now,
@@ -26,7 +26,7 @@ pub(super) async fn add_report(
     Ok(db.execute(insert).await? == 1)
 }
 
-pub(super) async fn reports(db: &mut impl Connection, limit: u32) -> StoreResult<Vec<Report>> {
+pub(super) async fn reports(db: &mut Connection, limit: u32) -> StoreResult<Vec<Report>> {
     let select = Statement::new(
         "SELECT r.at, r.upload, a.name, r.reason FROM reports r LEFT JOIN accounts a ON a.id = r.account \
          ORDER BY r.position DESC LIMIT $1",

@@ -8,14 +8,14 @@ use diode_core::ids::{HardwareSlug, ModelId, UploadId};
 
 use super::unseen_models;
 use crate::solutions::Damaged;
+use crate::store::connection::Connection;
 use crate::store::error::StoreResult;
+use crate::store::fields::{named, parse};
+use crate::store::from_row::from_row;
 use crate::store::publications::{ComparedWithPublished, Refused};
-use crate::store::sql::connection::Connection;
-use crate::store::sql::fields::{named, parse};
-use crate::store::sql::from_row::from_row;
 use crate::store::sql::log::write_down;
-use crate::store::sql::statement::Statement;
 use crate::store::sql::{hardware, models, training_marks};
+use crate::store::statement::Statement;
 use crate::store::types::Now;
 
 /// The name under which the history keeps the server's own steps.
@@ -24,7 +24,7 @@ const SERVER: &str = "server";
 /// Adds a model that is released with Diode. It may replace another released model, but never a model that was
 /// trained on this server. `false` if it exists already.
 pub(in crate::store::sql) async fn add_shipped(
-    db: &mut impl Connection,
+    db: &mut Connection,
     model: &ModelSummary,
     described: &Hardware,
     uploads: &[UploadId],
@@ -62,7 +62,7 @@ pub(in crate::store::sql) async fn add_shipped(
 }
 
 pub(super) async fn add_judged(
-    db: &mut impl Connection,
+    db: &mut Connection,
     model: &ModelSummary,
     described: &Hardware,
     uploads: &[UploadId],
@@ -86,7 +86,7 @@ pub(super) async fn add_judged(
 }
 
 async fn publish_or_refuse(
-    db: &mut impl Connection,
+    db: &mut Connection,
     model: &ModelSummary,
     published: Option<ModelSummary>,
     judged: &ComparedWithPublished,
@@ -108,7 +108,7 @@ async fn publish_or_refuse(
 
 /// Takes the step that an administrator asks for, and writes it to the log.
 pub(super) async fn publish(
-    db: &mut impl Connection,
+    db: &mut Connection,
     request: &NewPublication,
     who: &str,
     now: Now,
@@ -125,7 +125,7 @@ pub(super) async fn publish(
 }
 
 async fn act(
-    db: &mut impl Connection,
+    db: &mut Connection,
     request: &NewPublication,
     who: &str,
     now: Now,
@@ -159,7 +159,7 @@ async fn act(
 /// Removes a model for good. Its hardware must be locked. If it is published, the model that was published
 /// before it is published again.
 pub(in crate::store::sql) async fn take_away(
-    db: &mut impl Connection,
+    db: &mut Connection,
     model: &ModelSummary,
     why: &str,
     now: Now,
@@ -175,7 +175,7 @@ pub(in crate::store::sql) async fn take_away(
 }
 
 /// The model that was published before this one. Models that were rolled back since are skipped.
-async fn before(db: &mut impl Connection, model: &ModelSummary) -> StoreResult<Option<ModelSummary>> {
+async fn before(db: &mut Connection, model: &ModelSummary) -> StoreResult<Option<ModelSummary>> {
     let select = Statement::new(
         "SELECT p.model FROM publications p WHERE p.hardware = $1 AND p.heuristic = $2 \
          AND p.action = 'publish' AND p.model <> $3 AND p.position < \
@@ -203,7 +203,7 @@ struct Step<'a> {
     why: String,
 }
 
-async fn note(db: &mut impl Connection, model: &ModelSummary, step: Step<'_>, now: Now) -> StoreResult<()> {
+async fn note(db: &mut Connection, model: &ModelSummary, step: Step<'_>, now: Now) -> StoreResult<()> {
     let insert = Statement::new(
         "INSERT INTO publications (at, hardware, heuristic, model, action, who, why) \
          VALUES ($1, $2, $3, $4, $5, $6, $7)",
@@ -232,7 +232,7 @@ struct PublicationRow {
 from_row!(PublicationRow { at, hardware, heuristic, model, action, who, why });
 
 pub(super) async fn list(
-    db: &mut impl Connection,
+    db: &mut Connection,
     slug: &HardwareSlug,
     limit: u32,
 ) -> StoreResult<Vec<Publication>> {

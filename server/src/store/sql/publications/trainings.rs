@@ -2,16 +2,16 @@
 
 use diode_api::{Job, JobRequest, ModelSource, ModelType};
 
+use crate::store::connection::{Connection, Exclusive};
 use crate::store::error::StoreResult;
+use crate::store::fields::unsigned;
 use crate::store::publications::Due;
-use crate::store::sql::connection::{Connection, Exclusive};
-use crate::store::sql::fields::unsigned;
-use crate::store::sql::statement::Statement;
 use crate::store::sql::training_marks::measured;
 use crate::store::sql::{jobs, models};
+use crate::store::statement::Statement;
 use crate::store::types::{Now, Queued};
 
-pub(super) async fn queue(db: &mut impl Connection, job: &Job, due: &Due, now: Now) -> StoreResult<bool> {
+pub(super) async fn queue(db: &mut Connection, job: &Job, due: &Due, now: Now) -> StoreResult<bool> {
     // Other callers that want to queue the same training wait here, and then find the mark.
     db.turn(Exclusive::Queue).await?;
     Ok(is_due(db, &job.request, due, now).await? && jobs::enqueue(db, job, None, now).await? == Queued::Yes)
@@ -21,7 +21,7 @@ pub(super) async fn queue(db: &mut impl Connection, job: &Job, due: &Due, now: N
 const LOOKED_AT: u32 = 100;
 
 pub(super) async fn is_due(
-    db: &mut impl Connection,
+    db: &mut Connection,
     request: &JobRequest,
     due: &Due,
     now: Now,

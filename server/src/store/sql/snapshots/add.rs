@@ -3,21 +3,21 @@
 use diode_api::{Job, NewSnapshot};
 use diode_core::ids::AccountId;
 
+use crate::store::connection::{Connection, Exclusive};
 use crate::store::error::StoreResult;
+use crate::store::fields::{json, unsigned};
 use crate::store::snapshots::{Added, Frozen, SnapshotLimits};
-use crate::store::sql::connection::{Connection, Exclusive};
-use crate::store::sql::fields::{json, unsigned};
 use crate::store::sql::inserts::ROWS_PER_STATEMENT;
 use crate::store::sql::log::write_down;
-use crate::store::sql::statement::Statement;
 use crate::store::sql::{hardware, jobs};
+use crate::store::statement::Statement;
 use crate::store::types::{Now, Queued};
 
 use super::read::stored;
 
 /// Queues a job that an administrator asks for, and writes it to the log.
 pub(super) async fn queue(
-    db: &mut impl Connection,
+    db: &mut Connection,
     job: &Job,
     request: &NewSnapshot,
     account: Option<&AccountId>,
@@ -32,11 +32,7 @@ pub(super) async fn queue(
     Ok(queued)
 }
 
-pub(super) async fn add(
-    db: &mut impl Connection,
-    frozen: &Frozen,
-    limits: &SnapshotLimits,
-) -> StoreResult<Added> {
+pub(super) async fn add(db: &mut Connection, frozen: &Frozen, limits: &SnapshotLimits) -> StoreResult<Added> {
     // Without a turn, two transactions could together exceed the limit.
     db.turn(Exclusive::Snapshots).await?;
     let name = &frozen.summary.name;
@@ -89,7 +85,7 @@ pub(super) async fn add(
 }
 
 /// Whether every upload of the snapshot exists and counts.
-async fn all_count(db: &mut impl Connection, frozen: &Frozen) -> StoreResult<bool> {
+async fn all_count(db: &mut Connection, frozen: &Frozen) -> StoreResult<bool> {
     for uploads in frozen.uploads.chunks(ROWS_PER_STATEMENT) {
         let count = Statement::new("SELECT COUNT(*) FROM uploads WHERE standing = 0 AND id IN (")
             .push_list(uploads.iter().map(|upload| upload.as_str()))

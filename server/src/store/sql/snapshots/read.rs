@@ -7,17 +7,17 @@ use diode_core::hardware::Hardware;
 use diode_core::ids::{Digest, HardwareSlug, ModelId, UploadId};
 
 use crate::solutions::Damaged;
+use crate::store::connection::Connection;
 use crate::store::error::StoreResult;
+use crate::store::fields::{from_json, json, parse, unsigned};
+use crate::store::from_row::from_row;
+use crate::store::remembered::Remembered;
 use crate::store::snapshots::{Freezable, StoredSnapshot};
-use crate::store::sql::connection::Connection;
-use crate::store::sql::fields::{from_json, json, parse, unsigned};
-use crate::store::sql::from_row::from_row;
 use crate::store::sql::inserts::ROWS_PER_STATEMENT;
 use crate::store::sql::licences::LicenceRow;
-use crate::store::sql::remembered::Remembered;
 use crate::store::sql::solutions::{self, Selection};
-use crate::store::sql::statement::Statement;
 use crate::store::sql::{hardware, sizes};
+use crate::store::statement::Statement;
 
 /// The summary of a snapshot. The losses show whether a remembered count is still valid: their number grows when an
 /// upload of the hardware starts or stops counting.
@@ -51,7 +51,7 @@ type Withdrawn = BTreeMap<i64, u64>;
 /// Counts only for snapshots whose count is not remembered. Removed snapshots are left out: they have no uploads any
 /// more, and a removal by another server does not clear this server's memory.
 async fn withdrawn(
-    db: &mut impl Connection,
+    db: &mut Connection,
     memory: &Remembered<i64, u64>,
     rows: &[SnapshotRow],
 ) -> StoreResult<Withdrawn> {
@@ -111,7 +111,7 @@ struct UploadRow {
 from_row!(UploadRow { id, digest, received_at, ..licence });
 
 pub(super) async fn list(
-    db: &mut impl Connection,
+    db: &mut Connection,
     memory: &Remembered<i64, u64>,
     hardware: Option<&HardwareSlug>,
     limit: u32,
@@ -127,7 +127,7 @@ pub(super) async fn list(
 }
 
 pub(super) async fn find(
-    db: &mut impl Connection,
+    db: &mut Connection,
     memory: &Remembered<i64, u64>,
     name: &SnapshotName,
 ) -> StoreResult<Option<StoredSnapshot>> {
@@ -149,7 +149,7 @@ pub(super) async fn find(
 }
 
 /// A model has the data of a snapshot if both have the same hardware and the same uploads.
-pub(super) async fn models(db: &mut impl Connection, name: &SnapshotName) -> StoreResult<Vec<ModelId>> {
+pub(super) async fn models(db: &mut Connection, name: &SnapshotName) -> StoreResult<Vec<ModelId>> {
     let select = Statement::new(
         "SELECT m.id FROM snapshots s JOIN models m ON m.hardware = s.hardware WHERE s.hardware = $1 \
          AND s.version = $2 AND s.removed IS NULL AND NOT EXISTS ( \
@@ -166,10 +166,7 @@ pub(super) async fn models(db: &mut impl Connection, name: &SnapshotName) -> Sto
 }
 
 /// `db` must be a transaction whose queries all see the same state.
-pub(super) async fn freezable(
-    db: &mut impl Connection,
-    slug: &HardwareSlug,
-) -> StoreResult<Option<Freezable>> {
+pub(super) async fn freezable(db: &mut Connection, slug: &HardwareSlug) -> StoreResult<Option<Freezable>> {
     let Some(described) = hardware::find(db, slug).await? else { return Ok(None) };
     let timings = hardware::state(db, slug).await?.unwrap_or_default();
     let losses = hardware::losses(db, slug).await?;
@@ -210,17 +207,14 @@ fn state_of(
 }
 
 /// How many bytes all files of all snapshots have. A file that two snapshots share counts twice.
-pub(super) async fn stored(db: &mut impl Connection) -> StoreResult<u64> {
+pub(super) async fn stored(db: &mut Connection) -> StoreResult<u64> {
     let select = "SELECT CAST(COALESCE(SUM(bytes), 0) AS BIGINT) FROM snapshots WHERE removed IS NULL";
     let (bytes,): (i64,) = db.fetch_one(Statement::new(select)).await?;
     Ok(unsigned("snapshot size", bytes)?)
 }
 
 /// The uploads that count and have solutions of a hardware, in the order in which they arrived.
-async fn uploads(
-    db: &mut impl Connection,
-    slug: &HardwareSlug,
-) -> StoreResult<Vec<(UploadId, SnapshotUpload)>> {
+async fn uploads(db: &mut Connection, slug: &HardwareSlug) -> StoreResult<Vec<(UploadId, SnapshotUpload)>> {
     let select = Statement::new(
         "SELECT id, digest, received_at, licence, licence_basis, terms FROM uploads WHERE standing = 0 AND id IN ( \
              SELECT n.upload FROM solutions s JOIN sent n ON n.solution = s.id WHERE s.hardware = $1) \

@@ -5,17 +5,17 @@ use diode_core::ids::UploadId;
 
 use crate::blobs::{BlobKey, BlobKind};
 use crate::solutions::Damaged;
+use crate::store::connection::Connection;
 use crate::store::error::StoreResult;
-use crate::store::sql::connection::Connection;
-use crate::store::sql::fields::parse;
+use crate::store::fields::parse;
 use crate::store::sql::log::write_down;
-use crate::store::sql::statement::Statement;
+use crate::store::statement::Statement;
 use crate::store::types::Now;
 
 /// Removes the snapshot that an administrator names, and writes it to the log. `None` if there is no such snapshot,
 /// or its files were removed before.
-pub(super) async fn remove<C: Connection>(
-    db: &mut C,
+pub(super) async fn remove(
+    db: &mut Connection,
     name: &SnapshotName,
     why: &Reason,
     who: &str,
@@ -25,7 +25,7 @@ pub(super) async fn remove<C: Connection>(
         "SELECT position FROM snapshots WHERE hardware = $1 AND version = $2 AND removed IS NULL",
     );
     let select = select.bind(name.hardware.as_str()).bind(i64::from(name.version));
-    let found: Option<(i64,)> = db.fetch_optional(select.push(C::LOCK_ROW)).await?;
+    let found: Option<(i64,)> = db.fetch_optional(select.push(db.lock_row())).await?;
     let Some((position,)) = found else { return Ok(None) };
     let files = take_files(db, position, why.as_str()).await?;
     write_down(db, &format!("remove snapshot {name}"), why, who, now).await?;
@@ -34,7 +34,7 @@ pub(super) async fn remove<C: Connection>(
 
 /// Removes the snapshots that have a deleted upload.
 pub(in crate::store::sql) async fn remove_with(
-    db: &mut impl Connection,
+    db: &mut Connection,
     upload: &UploadId,
 ) -> StoreResult<Vec<BlobKey>> {
     let select = Statement::new("SELECT snapshot FROM snapshot_uploads WHERE upload = $1");
@@ -46,7 +46,7 @@ pub(in crate::store::sql) async fn remove_with(
     Ok(files)
 }
 
-async fn take_files(db: &mut impl Connection, position: i64, why: &str) -> StoreResult<Vec<BlobKey>> {
+async fn take_files(db: &mut Connection, position: i64, why: &str) -> StoreResult<Vec<BlobKey>> {
     let update = Statement::new("UPDATE snapshots SET removed = $1 WHERE position = $2");
     db.execute(update.bind(why).bind(position)).await?;
     let delete = Statement::new("DELETE FROM snapshot_uploads WHERE snapshot = $1");

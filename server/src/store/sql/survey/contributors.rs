@@ -4,11 +4,11 @@ use diode_api::HardwareContributor;
 use diode_core::ids::HardwareSlug;
 
 use crate::solutions::Damaged;
+use crate::store::connection::Connection;
 use crate::store::error::StoreResult;
-use crate::store::sql::connection::Connection;
-use crate::store::sql::fields::{optional, unsigned};
-use crate::store::sql::from_row::from_row;
-use crate::store::sql::statement::Statement;
+use crate::store::fields::{optional, unsigned};
+use crate::store::from_row::from_row;
+use crate::store::statement::Statement;
 
 /// What one contributor has measured: its solutions that count.
 struct MeasuredRow {
@@ -34,7 +34,7 @@ from_row!(SentRow { account, uploads, newest_at, weighted, compared });
 
 /// `db` must be a transaction whose queries all see the same state.
 pub(super) async fn contributors(
-    db: &mut impl Connection,
+    db: &mut Connection,
     slug: &HardwareSlug,
     limit: u32,
 ) -> StoreResult<Vec<HardwareContributor>> {

@@ -2,11 +2,11 @@ use diode_api::{LibraryOn, LibraryUse};
 use diode_core::ids::UploadId;
 
 use crate::solutions::Damaged;
+use crate::store::connection::Connection;
 use crate::store::error::StoreResult;
-use crate::store::sql::connection::Connection;
-use crate::store::sql::fields::{parse, unsigned};
-use crate::store::sql::from_row::from_row;
-use crate::store::sql::statement::Statement;
+use crate::store::fields::{parse, unsigned};
+use crate::store::from_row::from_row;
+use crate::store::statement::Statement;
 
 struct UseRow {
     library: String,
@@ -29,7 +29,7 @@ impl UseRow {
 }
 
 /// The query and the index have the same condition, so that the index is used.
-pub(super) async fn list(db: &mut impl Connection, newest: u32) -> StoreResult<Vec<LibraryUse>> {
+pub(super) async fn list(db: &mut Connection, newest: u32) -> StoreResult<Vec<LibraryUse>> {
     let select = Statement::new(
         "SELECT library, COUNT(*) AS uploads, CAST(SUM(library_problems) AS BIGINT) AS problems, \
          MAX(received_at) AS newest_at FROM uploads WHERE standing = 0 AND library IS NOT NULL \
@@ -41,7 +41,7 @@ pub(super) async fn list(db: &mut impl Connection, newest: u32) -> StoreResult<V
 }
 
 pub(super) async fn uploads(
-    db: &mut impl Connection,
+    db: &mut Connection,
     library: &LibraryOn,
     limit: u32,
 ) -> StoreResult<Vec<UploadId>> {

@@ -5,17 +5,17 @@ use diode_core::Config;
 use diode_core::ids::{HardwareSlug, ProblemId};
 
 use crate::solutions::Damaged;
+use crate::store::connection::Connection;
 use crate::store::error::StoreResult;
-use crate::store::sql::connection::Connection;
-use crate::store::sql::fields::{from_json, parse, unsigned};
+use crate::store::fields::{from_json, parse, unsigned};
 use crate::store::sql::filter::push_filter;
 use crate::store::sql::problems::problem_of;
-use crate::store::sql::statement::Statement;
 use crate::store::sql::summaries::micros;
+use crate::store::statement::Statement;
 use crate::store::survey::{Pair, Sample};
 
 pub(super) async fn triton_problems(
-    db: &mut impl Connection,
+    db: &mut Connection,
     slug: &HardwareSlug,
     filter: &ProblemFilter,
     cap: u32,
@@ -31,7 +31,7 @@ pub(super) async fn triton_problems(
 }
 
 pub(super) async fn timed_problems(
-    db: &mut impl Connection,
+    db: &mut Connection,
     slug: &HardwareSlug,
     kernels: Kernels,
     filter: &ProblemFilter,
@@ -45,7 +45,7 @@ pub(super) async fn timed_problems(
 type PairRow = (String, Option<String>, f64, Option<String>, f64);
 
 pub(super) async fn pairs(
-    db: &mut impl Connection,
+    db: &mut Connection,
     [a, b]: [&MethodOn; 2],
     kernels: Kernels,
     filter: &ProblemFilter,

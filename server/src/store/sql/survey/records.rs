@@ -4,11 +4,11 @@ use diode_core::Nanos;
 use diode_core::ids::AccountId;
 
 use crate::solutions::Damaged;
+use crate::store::connection::Connection;
 use crate::store::error::StoreResult;
-use crate::store::sql::connection::Connection;
-use crate::store::sql::fields::{from_json, parse, unsigned};
-use crate::store::sql::from_row::from_row;
-use crate::store::sql::statement::Statement;
+use crate::store::fields::{from_json, parse, unsigned};
+use crate::store::from_row::from_row;
+use crate::store::statement::Statement;
 use crate::store::survey::{Record, Sample};
 
 /// The account's solutions that count and are as fast as the board's best time, which is a median over
@@ -29,7 +29,7 @@ from_row!(RecordRow { hardware, fields, best_ns, best_contributors });
 
 /// `db` must be a transaction whose queries all see the same state.
 pub(super) async fn records(
-    db: &mut impl Connection,
+    db: &mut Connection,
     account: &AccountId,
     limit: u32,
 ) -> StoreResult<Sample<Record>> {

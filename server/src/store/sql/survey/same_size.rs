@@ -3,12 +3,12 @@ use diode_core::ids::HardwareSlug;
 use diode_core::table::distance;
 use diode_core::{Layout, Method, Op, Problem};
 
+use crate::store::connection::Connection;
 use crate::store::error::StoreResult;
 use crate::store::sql::board_entries;
-use crate::store::sql::connection::Connection;
 use crate::store::sql::nearest::described;
 use crate::store::sql::problems::problem_of;
-use crate::store::sql::statement::Statement;
+use crate::store::statement::Statement;
 use crate::store::types::View;
 
 /// The most problems that are read: enough, because problems of the same size and type differ only in op, bias
@@ -17,7 +17,7 @@ const MOST: i64 = 64;
 
 /// `db` must be a transaction whose queries all see the same state.
 pub(super) async fn same_size(
-    db: &mut impl Connection,
+    db: &mut Connection,
     slug: &HardwareSlug,
     wanted: &Problem,
     method: Method,

@@ -4,12 +4,12 @@ use diode_core::ids::HardwareSlug;
 
 use crate::size_map::SizedProblem;
 use crate::solutions::Damaged;
+use crate::store::connection::Connection;
 use crate::store::error::StoreResult;
-use crate::store::sql::connection::Connection;
-use crate::store::sql::fields::{from_json, unsigned};
+use crate::store::fields::{from_json, unsigned};
+use crate::store::from_row::from_row;
 use crate::store::sql::filter::push_filter;
-use crate::store::sql::from_row::from_row;
-use crate::store::sql::statement::Statement;
+use crate::store::statement::Statement;
 
 struct SizedRow {
     m: i64,
@@ -38,7 +38,7 @@ impl SizedRow {
 
 /// The problems or, if there are more than `cap`, an even sample: the first ids, which are digests.
 pub(super) async fn sized_problems(
-    db: &mut impl Connection,
+    db: &mut Connection,
     slug: &HardwareSlug,
     filter: &ProblemFilter,
     cap: u32,

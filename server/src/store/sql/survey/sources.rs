@@ -1,13 +1,13 @@
 use diode_api::{HardwareReceipt, SolutionSource};
 
 use crate::solutions::Damaged;
+use crate::store::connection::Connection;
 use crate::store::error::StoreResult;
-use crate::store::sql::connection::Connection;
-use crate::store::sql::fields::{from_json, optional, parse, unsigned};
-use crate::store::sql::from_row::from_row;
+use crate::store::fields::{from_json, optional, parse, unsigned};
+use crate::store::from_row::from_row;
 use crate::store::sql::standing;
-use crate::store::sql::statement::Statement;
 use crate::store::sql::summaries::micros;
+use crate::store::statement::Statement;
 use crate::store::survey::Sample;
 use crate::store::types::View;
 
@@ -51,7 +51,7 @@ impl SourceRow {
 
 /// `db` must be a transaction whose queries all see the same state.
 pub(super) async fn sources(
-    db: &mut impl Connection,
+    db: &mut Connection,
     view: &View,
     limit: u32,
 ) -> StoreResult<Sample<SolutionSource>> {

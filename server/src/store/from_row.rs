@@ -6,8 +6,8 @@
 /// `..` is a struct that is read from the same row.
 macro_rules! from_row {
     ($name:ident { $($column:ident),* $(, ..$part:ident)? }) => {
-        $crate::store::sql::from_row::from_row!(sqlx::sqlite::SqliteRow, $name { $($column),* $(, ..$part)? });
-        $crate::store::sql::from_row::from_row!(sqlx::postgres::PgRow, $name { $($column),* $(, ..$part)? });
+        $crate::store::from_row::from_row!(sqlx::sqlite::SqliteRow, $name { $($column),* $(, ..$part)? });
+        $crate::store::from_row::from_row!(sqlx::postgres::PgRow, $name { $($column),* $(, ..$part)? });
     };
     ($row:ty, $name:ident { $($column:ident),* $(, ..$part:ident)? }) => {
         impl sqlx::FromRow<'_, $row> for $name {
