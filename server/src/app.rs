@@ -12,7 +12,6 @@ use crate::consensus::ConfigCaches;
 use crate::exports::Exports;
 use crate::http::Hosts;
 use crate::limits::{Refused, Turn, Turns};
-use crate::mail::Mailer;
 use crate::metrics::Metrics;
 use crate::page_cache::PageCache;
 use crate::readiness::Readiness;
@@ -50,7 +49,6 @@ pub struct App {
     pub(crate) readiness: Readiness,
     policy: Arc<Policy>,
     pub(crate) provider: Option<Arc<Provider>>,
-    pub(crate) mailer: Option<Mailer>,
     stopping: watch::Receiver<bool>,
 }
 
@@ -70,7 +68,6 @@ impl App {
             readiness: Readiness::default(),
             policy: Arc::new(policy),
             provider: None,
-            mailer: None,
             exports: Exports::default(),
             pages: PageCache::default(),
             config_caches: ConfigCaches::default(),
@@ -90,11 +87,6 @@ impl App {
     /// The provider by which people may sign in, in addition to passwords.
     pub fn with_provider(self, provider: Option<Provider>) -> Self {
         Self { provider: provider.map(Arc::new), ..self }
-    }
-
-    /// What sends mails; `None` if this server sends none.
-    pub fn with_mailer(self, mailer: Option<Mailer>) -> Self {
-        Self { mailer, ..self }
     }
 
     /// How long a check of whether the server can work stays valid.

@@ -13,7 +13,6 @@ use crate::metrics::Metrics;
 use crate::settings::{Settings, Snapshots, without_password};
 use crate::store::{self, Store, StoreResult};
 use crate::storing::Storing;
-use crate::traces::Traces;
 
 /// The quota for files is used up.
 #[derive(Debug, thiserror::Error)]
@@ -42,8 +41,6 @@ pub struct Backend {
     pub snapshots: Snapshots,
     /// The counters of this process.
     pub metrics: Metrics,
-    /// The spans that this process sends to a collector.
-    pub traces: Traces,
     /// The uploads that this process is storing.
     pub storing: Storing,
 }
@@ -72,15 +69,8 @@ impl Backend {
             accept_simulated: settings.accept_simulated,
             snapshots: settings.snapshots,
             metrics: Metrics::default(),
-            traces: Traces::default(),
             storing: Storing::default(),
         })
-    }
-
-    /// The same backend, sending spans if the settings name a collector. Commands that end at once send none.
-    pub fn traced(self, settings: &Settings) -> anyhow::Result<Self> {
-        let traces = settings.otlp_endpoint.as_ref().map(Traces::to).transpose()?;
-        Ok(Self { traces: traces.unwrap_or_default(), ..self })
     }
 
     /// Fails if a file of this size does not fit in the quota.

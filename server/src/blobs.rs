@@ -1,9 +1,7 @@
 //! Whole files, byte for byte: uploads, models, kernel packs and snapshots. Each is named by the digest of its
 //! bytes, so a blob is never overwritten with other bytes.
 
-#[cfg(feature = "s3")]
 mod bucket;
-#[cfg(feature = "s3")]
 mod connection;
 mod error;
 mod home;
@@ -60,18 +58,10 @@ impl Blobs {
     }
 
     /// Uses a bucket, if it exists and answers.
-    #[cfg(feature = "s3")]
     async fn in_bucket(bucket: &Bucket) -> Result<Self, BlobError> {
         let refuse = |cause| BlobError::Home { home: bucket.to_string(), cause };
         let store = bucket::open(bucket).await.map_err(refuse)?;
         Ok(Self { store, home: Home::Bucket(bucket.to_string()) })
-    }
-
-    #[cfg(not(feature = "s3"))]
-    async fn in_bucket(bucket: &Bucket) -> Result<Self, BlobError> {
-        let cause =
-            "this diode-server was built without the cargo feature `s3`; name a folder, or build it anew";
-        Err(BlobError::Home { home: bucket.to_string(), cause: cause.into() })
     }
 
     /// Stores a blob. Once this returns, the blob survives a power cut. In a folder, the file and every folder

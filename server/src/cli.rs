@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use crate::admin::{AccountCommand, ModelCommand, ModerationCommand, SnapshotCommand};
 use crate::backend::Backend;
 use crate::serve::{serve, signalled};
-use crate::settings::{DataArgs, Explained, ServingArgs, Settings, TraceArgs, TrainingArgs, explain};
+use crate::settings::{DataArgs, Explained, ServingArgs, Settings, TrainingArgs, explain};
 use crate::store::Now;
 use crate::{admin, metrics, refresh, trainings, worker};
 
@@ -56,8 +56,6 @@ pub enum Command {
         /// An address for figures in the format of Prometheus, at /metrics [default: none]
         #[arg(long, env = "DIODE_METRICS_LISTEN", value_name = "ADDRESS")]
         metrics_listen: Option<String>,
-        #[command(flatten)]
-        traces: TraceArgs,
         #[command(flatten)]
         data: DataArgs,
     },
@@ -140,11 +138,11 @@ impl Cli {
             Command::Serve { serving, no_worker, data } => {
                 serve(&Settings::resolve(data, serving)?, !no_worker, stop_signal()).await?;
             }
-            Command::Worker { training, metrics_listen, traces, data } => {
+            Command::Worker { training, metrics_listen, data } => {
                 // The address in the settings file is the server's, which may run on the same machine. So it does not
                 // count for a worker.
                 let own = metrics_listen.is_some();
-                let serving = ServingArgs { training, metrics_listen, traces, ..ServingArgs::default() };
+                let serving = ServingArgs { training, metrics_listen, ..ServingArgs::default() };
                 let settings = Settings::resolve(data, serving)?;
                 work(&settings, settings.metrics_listen.filter(|_| own)).await?;
             }
@@ -250,8 +248,8 @@ async fn work(settings: &Settings, metrics_listen: Option<SocketAddr>) -> anyhow
         Some(address) => Some(metrics::listening(address).await?),
         None => None,
     };
-    let backend = Backend::open(settings).await?.traced(settings)?;
-    let (store, traces) = (backend.store.clone(), backend.traces.clone());
+    let backend = Backend::open(settings).await?;
+    let store = backend.store.clone();
     let (tell, stopping) = watch::channel(false);
     let figures = figures.map(|listener| metrics::tell(listener, &backend, stopping.clone()));
     let working = tokio::spawn(worker::run(backend.clone(), stopping.clone()));
@@ -266,7 +264,6 @@ async fn work(settings: &Settings, metrics_listen: Option<SocketAddr>) -> anyhow
         figures.await?;
     }
     store.close().await;
-    traces.end().await;
     Ok(())
 }
 

@@ -22,7 +22,6 @@ pub(crate) use from_path::{FromPath, InPath, Lookup, lookup};
 pub(crate) use layers::around;
 pub(crate) use query::{NoParameters, StrictQuery};
 pub(crate) use range::Wanted;
-pub(crate) use request_id::id_of;
 pub(crate) use same_site::{Hosts, same_site};
 pub(crate) use tagged::{describe_unchanged, tagged, weakened};
 pub(crate) use token_in_url::no_token_in_url;

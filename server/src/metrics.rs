@@ -9,5 +9,5 @@ mod scrape;
 
 pub use counted::Metrics;
 pub(crate) use listener::{listening, tell};
-pub(crate) use requests::{known, measured};
+pub(crate) use requests::measured;
 pub use scrape::router;

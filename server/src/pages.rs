@@ -5,9 +5,6 @@ mod account;
 mod admin;
 mod agreeing;
 mod device;
-mod email;
-mod email_form;
-mod forgotten;
 mod form;
 mod layout;
 mod linking;
@@ -30,7 +27,7 @@ pub(crate) fn routes() -> Router<App> {
         .route("/sign-up", get(sign_up::show).post(sign_up::submit))
         .route("/sign-out", post(sign_in::sign_out))
         .route("/password", get(password::show).post(password::submit))
-        .route("/password/forgotten", get(forgotten::show).post(forgotten::submit))
+        .route("/password/forgotten", get(password::show_lost))
         .route("/device", get(device::show).post(device::submit))
         .route("/account", get(account::show))
         .route("/account/models", get(models::show).post(models::decide))
@@ -51,9 +48,6 @@ pub(crate) fn routes() -> Router<App> {
         .route("/account/tokens/revoke", post(account::revoke))
         .route("/account/terms", post(agreeing::submit))
         .route("/terms", get(terms::show))
-        .route("/account/email", get(email::show).post(email::submit))
-        .route("/account/email/confirm", post(email::confirm))
-        .route("/account/email/remove", post(email::remove))
         .route("/account/delete", post(account::delete))
         .route("/sign-in/openid", post(openid::submit))
         .route("/sign-in/openid/callback", get(openid::callback))

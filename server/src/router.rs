@@ -58,7 +58,7 @@ pub fn router(app: App) -> Router {
     // The description is made into text once: it is large, and each connection has its own copy of the routes.
     let description = Bytes::from(description.to_json().expect("a description is plain data"));
     let json = [(header::CONTENT_TYPE, "application/json")];
-    let (hosts, metrics, traces) = (app.hosts.clone(), app.metrics.clone(), app.backend.traces.clone());
+    let (hosts, metrics) = (app.hosts.clone(), app.metrics.clone());
     let is_strict = app.policy().is_strict();
     let api = api
         .route("/api/v1/openapi.json", get(move || async move { (json, description) }))
@@ -80,7 +80,7 @@ pub fn router(app: App) -> Router {
         .layer(from_fn_with_state(hosts, same_site))
         .layer(from_fn(versions::agree))
         .layer(from_fn_with_state(metrics, measured));
-    around(router, is_strict, traces)
+    around(router, is_strict)
 }
 
 /// The API's description, as `/api/v1/openapi.json` gives it.

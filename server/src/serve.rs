@@ -11,7 +11,6 @@ use crate::accounts::{Policy, Provider, first_account_link};
 use crate::app::App;
 use crate::backend::Backend;
 use crate::listen::{Patience, listen};
-use crate::mail::{Mailer, Tries};
 use crate::router::router;
 use crate::settings::Settings;
 use crate::store::Store;
@@ -38,23 +37,19 @@ pub async fn serve(
     let tls = settings.access.tls().cloned().map(Tls::open).transpose()?;
     let provider = settings.openid.as_ref();
     let provider = provider.map(|openid| Provider::new(openid, &policy.public_url)).transpose()?;
-    let backend = Backend::open(settings).await?.traced(settings)?;
-    let mailer = |mail| Mailer::new(mail, &policy, Tries::default(), &backend);
-    let mailer = settings.mail.as_ref().map(mailer).transpose()?;
+    let backend = Backend::open(settings).await?;
     let (tell, stopping) = watch::channel(false);
     let working = train.then(|| tokio::spawn(worker::run(backend.clone(), stopping.clone())));
     let refreshing = tokio::spawn(refresh::run(backend.clone(), stopping.clone()));
     let looking = tokio::spawn(trainings::run(backend.clone(), settings.training, stopping.clone()));
-    let sending = mailer.clone().map(|mailer| tokio::spawn(mailer.run(stopping.clone())));
     let renewing = tls.clone().map(|tls| tokio::spawn(tls.renew(stopping.clone())));
     tokio::task::spawn_blocking(agents::get_ready);
-    let (store, traces) = (backend.store.clone(), backend.traces.clone());
+    let store = backend.store.clone();
     greet(backend.store.as_ref(), &policy).await?;
     let mut hosts = settings.hosts.clone();
     hosts.extend(policy.host());
     let figures = figures.map(|listener| metrics::tell(listener, &backend, stopping.clone()));
-    let app =
-        App::new(backend, policy, stopping).answering_to(hosts).with_provider(provider).with_mailer(mailer);
+    let app = App::new(backend, policy, stopping).answering_to(hosts).with_provider(provider);
     // The first poll begins to catch signals. It comes before anybody learns that the server runs.
     let mut stop = std::pin::pin!(stop);
     let stopped = futures_util::poll!(&mut stop).is_ready();
@@ -77,9 +72,6 @@ pub async fn serve(
         working.await?;
     }
     looking.await?;
-    if let Some(sending) = sending {
-        sending.await?;
-    }
     if let Some(renewing) = renewing {
         renewing.await?;
     }
@@ -88,7 +80,6 @@ pub async fn serve(
     }
     refreshing.await?;
     store.close().await;
-    traces.end().await;
     Ok(())
 }
 

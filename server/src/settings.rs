@@ -5,10 +5,8 @@ mod access;
 mod blobs;
 mod explain;
 mod limits;
-mod mail;
 mod openid;
 mod snapshots;
-mod traces;
 mod training;
 
 use std::net::SocketAddr;
@@ -24,10 +22,8 @@ pub use blobs::BucketArgs;
 pub(crate) use explain::without_password;
 pub use explain::{Explained, explain};
 pub use limits::LimitArgs;
-pub use mail::{Login, MailArgs, MailServer, MailSettings, Security, Smtp};
 pub use openid::{ClientSecret, OpenId, OpenIdArgs};
 pub use snapshots::{SnapshotArgs, Snapshots};
-pub use traces::{OtlpEndpoint, TraceArgs};
 pub use training::{Training, TrainingArgs};
 
 use crate::blobs::BlobPlace;
@@ -85,16 +81,10 @@ pub struct ServingArgs {
     pub metrics_listen: Option<String>,
 
     #[command(flatten)]
-    pub traces: TraceArgs,
-
-    #[command(flatten)]
     pub access: AccessArgs,
 
     #[command(flatten)]
     pub openid: OpenIdArgs,
-
-    #[command(flatten)]
-    pub mail: MailArgs,
 
     #[command(flatten)]
     pub training: TrainingArgs,
@@ -112,13 +102,10 @@ struct File {
     hosts: Vec<String>,
     accept_simulated: Option<bool>,
     metrics_listen: Option<String>,
-    otlp_endpoint: Option<String>,
     #[serde(default)]
     access: access::AccessFile,
     #[serde(default)]
     openid: openid::OpenIdFile,
-    #[serde(default)]
-    mail: mail::MailFile,
     #[serde(default)]
     s3: blobs::BucketFile,
     #[serde(default)]
@@ -143,13 +130,9 @@ pub struct Settings {
     pub accept_simulated: bool,
     /// The address that serves figures; `None` for none.
     pub metrics_listen: Option<SocketAddr>,
-    /// The collector that gets spans of requests and jobs; `None` for none.
-    pub otlp_endpoint: Option<OtlpEndpoint>,
     pub access: Access,
     /// The provider by which people may sign in; `None` if they sign in by password alone.
     pub openid: Option<OpenId>,
-    /// How mails are sent; `None` if none are sent.
-    pub mail: Option<MailSettings>,
     pub training: Training,
     pub snapshots: Snapshots,
 }
@@ -174,7 +157,6 @@ impl Settings {
             listen,
             access: Access::resolve(serving.access, file.access, &file.limits, listen)?,
             openid: OpenId::resolve(serving.openid, file.openid)?,
-            mail: MailSettings::resolve(serving.mail, file.mail)?,
             training: Training::resolve(serving.training, file.training)?,
             snapshots: Snapshots::resolve(&args.snapshots, &file.snapshots),
             database_url: args
@@ -192,7 +174,6 @@ impl Settings {
                 .unwrap_or(DEFAULT_MAX_STORED_MB)
                 .saturating_mul(1_000_000),
             metrics_listen: metrics.map(|given| address("metrics_listen", &given)).transpose()?,
-            otlp_endpoint: OtlpEndpoint::resolve(serving.traces, file.otlp_endpoint)?,
             accept_simulated: serving.accept_simulated || file.accept_simulated.unwrap_or_default(),
             hosts: if serving.hosts.is_empty() { file.hosts } else { serving.hosts },
         })

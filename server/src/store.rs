@@ -12,7 +12,6 @@ mod error;
 mod fields;
 mod from_row;
 mod identities;
-mod mails;
 mod migrations;
 mod moderation;
 mod postgres;
@@ -37,8 +36,8 @@ use sql::board::{Counted, Totals};
 use sql::summaries::Figures as SummaryFigures;
 
 pub use accounts::{
-    Created, Credentials, DeviceAnswer, LONGEST_WINDOW, LinkFor, MAX_ACCOUNTS_OF_ADDRESS, NewAccount,
-    NewTokenRow, PasswordReset, Tries, WaitingDevice,
+    Created, Credentials, DeviceAnswer, LONGEST_WINDOW, LinkFor, NewAccount, NewTokenRow, PasswordReset,
+    Tries, WaitingDevice,
 };
 pub use agents::{
     AGENT_LEASE, KnownAgent, KnownProblems, LeaseWish, LeasedWork, MAX_REFUSED_RESULTS, MeasuredUpTo,
@@ -48,7 +47,6 @@ pub use contributions::{ContributionFilter, MAX_WAITING_MODELS, NewContribution,
 pub use cursor::{Cursor, Ranking};
 pub use error::{StoreError, StoreResult};
 pub use identities::{Identity, Linked, OpenIdSignIn, OpenIdSignUp, SignedUp, Unlinked};
-pub use mails::{ClaimedMail, MAIL_LEASE, MAX_WAITING_MAILS, MailKind};
 pub use moderation::{Done, NotMerged, UploadFilter};
 pub use publications::{ComparedWithPublished, Due, Refused};
 pub use snapshots::{Added, Freezable, Frozen, SnapshotLimits, StoredSnapshot};

@@ -1,6 +1,5 @@
 //! TLS without a proxy.
 
-#[cfg_attr(not(feature = "tls"), path = "absent.rs")]
 mod certificate;
 
 use std::path::PathBuf;

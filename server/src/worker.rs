@@ -15,6 +15,7 @@ use diode_api::{JobKind, ModelState, ModelSummary};
 use diode_core::hardware::Hardware;
 use diode_core::ids::{Digest, UploadId};
 use tokio::sync::watch;
+use tracing::Instrument as _;
 
 use publishable::OnKept;
 pub(crate) use summary::summarise;
@@ -66,10 +67,9 @@ async fn next(backend: &Backend, stopping: &watch::Receiver<bool>) -> anyhow::Re
     tracing::info!(job = %claim.job.id, "started");
     let began = Instant::now();
     backend.metrics.job_begins();
-    let span = backend.traces.job(&claim.job);
-    let worked = work(backend, &claim, stopping).await;
+    let span = tracing::info_span!("job", id = %claim.job.id, kind = %claim.job.request.kind);
+    let worked = work(backend, &claim, stopping).instrument(span).await;
     backend.metrics.job_ends(outcome(&worked), began.elapsed());
-    span.ended(outcome(&worked), worked.as_ref().err().and_then(failure));
     match worked {
         Ok(made) => {
             while let Err(error) = backend.store.finish_job(&claim, Now::read(), Ok(&made)).await {
@@ -106,15 +106,6 @@ fn outcome(worked: &Result<Made, Failure>) -> &'static str {
         Err(Failure::LostClaim) => "lost",
         Err(Failure::Failed(_)) => "failed",
         Err(Failure::Backend(_)) => "postponed",
-    }
-}
-
-/// Why a job failed; `None` if it was stopped or cancelled.
-fn failure(failure: &Failure) -> Option<String> {
-    match failure {
-        Failure::Stopped | Failure::LostClaim => None,
-        Failure::Failed(reason) => Some(reason.clone()),
-        Failure::Backend(error) => Some(format!("{error:#}")),
     }
 }
 

@@ -34,8 +34,7 @@ fn compile() -> anyhow::Result<()> {
     }
     std::thread::scope(|scope| {
         let dashboard = scope.spawn(web::compile);
-        // Without the default features, less has to be compiled. Trying Diode out does not need them.
-        let host = ["build", "--package", "diode-server", "--package", web::BUNDLE, "--no-default-features"];
+        let host = ["build", "--package", "diode-server", "--package", web::BUNDLE];
         let server = shell::run(cargo().args(host));
         // A panic of the other thread is a fault of this program, so it ends this program, too.
         let dashboard = dashboard.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));

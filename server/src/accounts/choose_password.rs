@@ -13,7 +13,7 @@ pub(crate) async fn choose_password(app: &App, link: &str, password: Password) -
     let secret = digest_of(link);
     // The link is looked up before the password is hashed: a link that does not work must not cost a hash.
     let account = match app.backend.store.link(&secret, Now::read()).await? {
-        Some(LinkFor::Password(account) | LinkFor::MailedPassword(account, _)) => account,
+        Some(LinkFor::Password(account)) => account,
         _ => return Err(broken()),
     };
     let account = app.backend.store.account(&account).await?.ok_or_else(broken)?;

@@ -3,7 +3,6 @@ use std::time::Duration;
 use diode_api::Account;
 
 use super::Peer;
-use super::links::MAILED_PASSWORD_LASTS;
 use crate::app::App;
 use crate::http::ApiResult;
 use crate::limits::{Rate, admit};
@@ -27,19 +26,6 @@ pub(super) const DEVICES_OF_ADDRESS: Rate = Rate { name: "devices", quota: 60, w
 
 /// Without a limit, a signed-in account could guess the code of a stranger's program and allow it.
 pub(super) const CODES_OF_ACCOUNT: Rate = Rate { name: "codes", quota: 20, window: QUARTER };
-
-/// Each request for a new password may send a mail. Nobody learns whether it did.
-pub(super) const RESETS: Rate = Rate { name: "resets", quota: 5, window: QUARTER };
-
-/// Each request leaves a row for a while and looks for an account. A company may share one address.
-pub(super) const RESETS_OF_ADDRESS: Rate = Rate { name: "resets", quota: 30, window: QUARTER };
-
-/// How many mails for a new password one account gets, even if requests come from several addresses. Nobody
-/// learns that no more are sent.
-pub(super) const RESETS_OF_ACCOUNT: Rate = Rate { name: "resets", quota: 5, window: MAILED_PASSWORD_LASTS };
-
-/// Confirmations go to any address that an account gives, also to a stranger's.
-pub(super) const CONFIRMATIONS: Rate = Rate { name: "confirmations", quota: 5, window: LONGEST_WINDOW };
 
 /// Each report leaves a row and takes an administrator's time.
 const REPORTS: Rate = Rate { name: "reports", quota: 20, window: LONGEST_WINDOW };

@@ -6,21 +6,14 @@ use diode_core::ids::AccountId;
 
 use super::Policy;
 use super::secret::Secret;
-use crate::mail::EmailAddress;
 use crate::store::{LinkFor, Now, Store};
 
 const HOUR: u64 = 60 * 60;
 
-/// How long an invitation works: long enough for its mail to be read.
+/// How long an invitation works: long enough for whoever is invited to read it.
 const INVITATION_LASTS: Duration = Duration::from_secs(7 * 24 * HOUR);
 /// Shorter than an invitation, because this link opens an account that exists.
 const PASSWORD_LASTS: Duration = Duration::from_secs(24 * HOUR);
-
-/// Short, since people soon read a mail that they asked for. It is the window of `RESETS_OF_ACCOUNT`, too: if a
-/// stranger has used up the quota of mails, the owner still has a link that works.
-pub(super) const MAILED_PASSWORD_LASTS: Duration = Duration::from_secs(HOUR);
-/// A day, because this link opens no account.
-const EMAIL_LASTS: Duration = Duration::from_secs(24 * HOUR);
 
 /// A link, and when it expires.
 #[derive(Debug)]
@@ -44,32 +37,10 @@ pub async fn password_link(store: &Store, policy: &Policy, account: AccountId) -
     make(store, policy, &LinkFor::Password(account)).await
 }
 
-/// A link to choose the password of an account, which is mailed to the account's address.
-pub(crate) async fn mailed_password_link(
-    store: &Store,
-    policy: &Policy,
-    account: AccountId,
-    email: EmailAddress,
-) -> anyhow::Result<Link> {
-    make(store, policy, &LinkFor::MailedPassword(account, email)).await
-}
-
-/// A link that is mailed to an address. Following it shows that mails arrive there.
-pub(crate) async fn email_link(
-    store: &Store,
-    policy: &Policy,
-    account: AccountId,
-    email: EmailAddress,
-) -> anyhow::Result<Link> {
-    make(store, policy, &LinkFor::Email(account, email)).await
-}
-
 async fn make(store: &Store, policy: &Policy, link: &LinkFor) -> anyhow::Result<Link> {
     let (page, lasts) = match link {
         LinkFor::FirstAccount | LinkFor::Account => ("sign-up?invitation", INVITATION_LASTS),
         LinkFor::Password(_) => ("password?link", PASSWORD_LASTS),
-        LinkFor::MailedPassword(..) => ("password?link", MAILED_PASSWORD_LASTS),
-        LinkFor::Email(..) => ("account/email?link", EMAIL_LASTS),
     };
     let (secret, now) = (Secret::draw("")?, Now::read());
     let expires = now.lease_end(lasts);

@@ -8,8 +8,6 @@ mod begin;
 mod finish;
 mod keys;
 mod link;
-// Without the feature, settings that name a provider are refused when the server starts.
-#[cfg_attr(not(feature = "openid"), path = "absent.rs")]
 mod provider;
 mod sign_up;
 

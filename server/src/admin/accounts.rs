@@ -34,8 +34,7 @@ pub enum AccountCommand {
         #[command(flatten)]
         data: DataArgs,
     },
-    /// Print a link by which the owner of an account chooses a new password; that ends its sessions, unlinks it
-    /// and takes its e-mail address off
+    /// Print a link by which the owner of an account chooses a new password; that ends its sessions and unlinks it
     Reset {
         name: AccountName,
         #[command(flatten)]
@@ -216,12 +215,10 @@ fn shown(link: &Link) -> String {
 }
 
 fn account_line(found: &Credentials) -> String {
-    let Credentials { account, password, disabled, email } = found;
+    let Credentials { account, password, disabled } = found;
     let mut notes = vec![format!("since {}", account.created_at)];
     notes.extend(account.admin.then(|| "administrator".to_owned()));
     notes.extend(password.is_none().then(|| "no password".to_owned()));
-    // Only the owner may know the address itself.
-    notes.extend(email.is_some().then(|| "can get a new password by mail".to_owned()));
     notes.extend(disabled.then(|| "disabled".to_owned()));
     format!("{}: {}\n", account.name, notes.join(", "))
 }

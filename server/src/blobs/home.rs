@@ -17,7 +17,6 @@ use crate::path_identity::PathIdentity;
 pub(super) enum Home {
     Folder(PathIdentity),
     /// A bucket, in words.
-    #[cfg_attr(not(feature = "s3"), expect(dead_code, reason = "only storage makes one"))]
     Bucket(String),
 }
 

@@ -4,7 +4,7 @@ use std::any::Any;
 
 use axum::extract::Request;
 use axum::http::{HeaderName, HeaderValue, header};
-use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use axum::{Json, Router};
 use diode_api::ApiError;
@@ -17,7 +17,6 @@ use tracing::Span;
 use super::ApiFault;
 use super::fault::Cause;
 use super::request_id::id_of;
-use crate::traces::{Traces, traced};
 
 /// The dashboard needs its own files, WebAssembly and inline styles (bars in tables), and nothing from other
 /// sites.
@@ -35,7 +34,7 @@ const SECURITY_HEADERS: [(HeaderName, &str); 3] = [
 const STRICT: &str = "max-age=31536000";
 
 /// Puts all layers around the routes. With `is_strict`, answers tell browsers to use TLS alone.
-pub(crate) fn around(router: Router, is_strict: bool, traces: Traces) -> Router {
+pub(crate) fn around(router: Router, is_strict: bool) -> Router {
     // The last layer added is the outermost.
     let mut router = router.layer(CatchPanicLayer::custom(panicked)).layer(from_fn(log_cause));
     for (name, value) in SECURITY_HEADERS {
@@ -46,7 +45,6 @@ pub(crate) fn around(router: Router, is_strict: bool, traces: Traces) -> Router 
         router = router.layer(SetResponseHeaderLayer::overriding(name, value));
     }
     router
-        .layer(from_fn_with_state(traces, traced))
         .layer(TraceLayer::new_for_http().make_span_with(span))
         .layer(PropagateRequestIdLayer::x_request_id())
         .layer(SetRequestIdLayer::x_request_id(MakeRequestUuid))
@@ -96,7 +94,7 @@ mod tests {
         async fn broken() -> &'static str {
             panic!("a secret")
         }
-        let router = around(Router::new().route("/", get(broken)), false, Traces::default());
+        let router = around(Router::new().route("/", get(broken)), false);
         let response = router.oneshot(Request::new(Body::empty())).await.unwrap();
         assert_eq!(response.status(), 500);
         let id = response.headers()["x-request-id"].to_str().unwrap().to_owned();

@@ -33,11 +33,6 @@ struct JobLabels {
     outcome: &'static str,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct MailLabels {
-    outcome: &'static str,
-}
-
 /// The counters of this process.
 #[derive(Clone)]
 pub struct Metrics {
@@ -48,7 +43,6 @@ pub struct Metrics {
     timings: Counter,
     jobs: Family<JobLabels, Histogram, fn() -> Histogram>,
     working: Gauge,
-    mails: Family<MailLabels, Counter>,
 }
 
 impl Default for Metrics {
@@ -67,9 +61,7 @@ impl Default for Metrics {
         let help = "Time that this process has worked on a job, by outcome";
         registry.register_with_unit("worker_job_duration", help, Unit::Seconds, jobs.clone());
         registry.register("worker_busy", "Whether this process works on a job", working.clone());
-        let mails = Family::default();
-        registry.register("mails", "Mails, by outcome", mails.clone());
-        Self { registry: Arc::new(registry), requests, uploads, upload_bytes, timings, jobs, working, mails }
+        Self { registry: Arc::new(registry), requests, uploads, upload_bytes, timings, jobs, working }
     }
 }
 
@@ -102,11 +94,6 @@ impl Metrics {
     pub(crate) fn job_ends(&self, outcome: &'static str, took: Duration) {
         self.working.dec();
         self.jobs.get_or_create(&JobLabels { outcome }).observe(took.as_secs_f64());
-    }
-
-    /// Counts a mail by its outcome.
-    pub(crate) fn mail(&self, outcome: &'static str) {
-        self.mails.get_or_create(&MailLabels { outcome }).inc();
     }
 
     /// Counts an upload that was refused for its content.

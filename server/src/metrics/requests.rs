@@ -22,7 +22,7 @@ pub(crate) async fn measured(State(metrics): State<Metrics>, request: Request, n
 }
 
 /// The label of a method. Clients may make up methods, which would make too many labels.
-pub(crate) fn known(method: &Method) -> &'static str {
+fn known(method: &Method) -> &'static str {
     match method.as_str() {
         "GET" => "GET",
         "HEAD" => "HEAD",

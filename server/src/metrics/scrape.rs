@@ -61,17 +61,8 @@ async fn gather(store: &Store) -> Registry {
 }
 
 fn database(registry: &mut Registry, figures: StoreResult<Figures>) -> StoreResult<()> {
-    let Figures {
-        jobs,
-        stale_entries,
-        to_judge,
-        uploads,
-        upload_bytes,
-        agents,
-        leases,
-        waiting_work,
-        waiting_mails,
-    } = figures?;
+    let Figures { jobs, stale_entries, to_judge, uploads, upload_bytes, agents, leases, waiting_work } =
+        figures?;
     let gauge = |number: u64| ConstGauge::new(i64::try_from(number).unwrap_or(i64::MAX));
     registry.register("stale_entries", "Board entries that wait to be computed", gauge(stale_entries));
     registry.register("uploads_to_judge", "Uploads that wait to be judged anew", gauge(to_judge));
@@ -80,7 +71,6 @@ fn database(registry: &mut Registry, figures: StoreResult<Figures>) -> StoreResu
     registry.register("agents", "Agents that asked for something lately", gauge(agents));
     registry.register("leases", "Leases that have not ended", gauge(leases));
     registry.register("waiting_problems", "Problems that no agent measures yet", gauge(waiting_work));
-    registry.register("waiting_mails", "Mails that wait to be sent", gauge(waiting_mails));
     let by_state = Family::<StateLabels, Gauge>::default();
     for (state, number) in jobs {
         by_state.get_or_create(&StateLabels { state: state.to_string() }).set(number as i64);

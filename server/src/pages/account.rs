@@ -9,7 +9,6 @@ use diode_api::{
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use super::email_form::email_form;
 use super::form::{OwnForm, sign_in_first};
 use super::layout::{day, input, minute, page, refused};
 use super::openid::section;
@@ -17,7 +16,6 @@ use super::terms;
 use crate::accounts::{self, Peer, SignedIn};
 use crate::app::App;
 use crate::http::{ApiResult, NoParameters, StrictQuery};
-use crate::mail::EmailAddress;
 
 const TITLE: &str = "Your account";
 
@@ -145,8 +143,6 @@ struct Seen {
     has_password: bool,
     /// The provider's name for people, and since when the account is linked with it.
     provider: Option<(String, Option<String>)>,
-    sends_mails: bool,
-    address: Option<EmailAddress>,
 }
 
 impl Seen {
@@ -161,14 +157,8 @@ impl Seen {
             }
             None => None,
         };
-        let has_password = credentials.as_ref().is_some_and(|found| found.password.is_some());
-        Ok(Self {
-            tokens: store.tokens(&account.id).await?,
-            has_password,
-            provider,
-            sends_mails: app.mailer.is_some(),
-            address: credentials.and_then(|found| found.email),
-        })
+        let has_password = credentials.is_some_and(|found| found.password.is_some());
+        Ok(Self { tokens: store.tokens(&account.id).await?, has_password, provider })
     }
 }
 
@@ -197,7 +187,6 @@ fn content(account: &Account, seen: &Seen, message: &Markup) -> Markup {
             button class="button" { @if seen.has_password { "Change password" } @else { "Choose a password" } }
         }
         @if let Some((label, since)) = &seen.provider { (section(label, since.as_deref(), seen.has_password)) }
-        (email_form(seen.address.as_ref(), seen.sends_mails, seen.has_password))
         h2 { "Delete the account" }
         form class="card" method="post" action="/account/delete" {
             p { "This cannot be undone." }

@@ -1,4 +1,4 @@
-//! Chooses a password by a link that works once.
+//! Chooses a password by a link that works once, and says how to get such a link.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -11,7 +11,7 @@ use super::form::OwnForm;
 use super::layout::{input, page, refused};
 use crate::accounts;
 use crate::app::App;
-use crate::http::StrictQuery;
+use crate::http::{NoParameters, StrictQuery};
 use crate::store::PasswordReset;
 
 const TITLE: &str = "Choose a password";
@@ -36,7 +36,7 @@ pub(super) async fn submit(
     OwnForm(Fields { link, password }): OwnForm<Fields>,
 ) -> Response {
     match accounts::choose_password(&app, &link, password).await {
-        Ok(PasswordReset { account, unlinked, without_email }) => {
+        Ok(PasswordReset { account, unlinked }) => {
             let content = html! {
                 p class="card" {
                     "The password of " (account) " is changed, and all its sessions have ended. "
@@ -47,12 +47,6 @@ pub(super) async fn submit(
                         "The account was linked with " (issuer) ", which does not open it any more: whoever had "
                         "the old password may have linked it. You can link it again at "
                         a href="/account" { "your account" } "."
-                    }
-                }
-                @if without_email {
-                    p class="card" {
-                        "Mails do not go to the address of the account any more: whoever had the old password may "
-                        "have given it. You can give yours again at " a href="/account" { "your account" } "."
                     }
                 }
             };
@@ -71,4 +65,15 @@ fn form(link: &str, said: Option<&Markup>) -> Markup {
             button class="button primary" { "Choose" }
         }
     }
+}
+
+/// Says whom to ask for a link if the password is lost.
+pub(super) async fn show_lost(_: StrictQuery<NoParameters>) -> Response {
+    let content = html! {
+        p class="card" {
+            "Ask whoever runs this server for a link by which you choose a new password. They get it at "
+            a href="/admin/accounts" { "Accounts" } " or by " code { "diode-server admin reset NAME" } "."
+        }
+    };
+    page("Password lost", &content)
 }

@@ -35,7 +35,6 @@ pub fn explain(command: &Command, matches: &ArgMatches) -> anyhow::Result<Vec<Ex
     };
     let why = |name: &str| {
         from_arg(id_of(name))
-            .or_else(|| from_arg(second_id_of(name)?))
             .or_else(|| has(&file, name).then(|| place.clone()))
             .unwrap_or_else(|| "default".to_owned())
     };
@@ -50,9 +49,6 @@ fn id_of(name: &str) -> &str {
         "openid.client_id" => "openid_client_id",
         "openid.client_secret_file" => "openid_client_secret_file",
         "openid.label" => "openid_label",
-        "mail.server" => "mail_server",
-        "mail.from" => "mail_from",
-        "mail.ca" => "mail_ca",
         "s3.endpoint" => "s3_endpoint",
         "s3.region" => "s3_region",
         "s3.path_style" => "s3_path_style",
@@ -67,11 +63,6 @@ fn id_of(name: &str) -> &str {
         "snapshots.max_mb" => "max_snapshots_mb",
         other => other.rsplit('.').next().unwrap_or(other),
     }
-}
-
-/// The parser's name of a second variable, which other programs use, too.
-fn second_id_of(name: &str) -> Option<&'static str> {
-    (name == "otlp_endpoint").then_some("otel_exporter_otlp_endpoint")
 }
 
 /// The flag or the variable that a value comes from.
@@ -105,7 +96,6 @@ fn values(settings: &Settings) -> Vec<(&'static str, String)> {
     let openid = settings.openid.as_ref();
     let tls = settings.access.tls();
     let secret = openid.and_then(|openid| openid.client_secret_file.as_ref());
-    let mail_ca = settings.mail.as_ref().and_then(|mail| mail.ca.as_ref());
     let snapshots = settings.snapshots;
     let mut values = vec![
         ("listen", settings.listen.to_string()),
@@ -115,7 +105,6 @@ fn values(settings: &Settings) -> Vec<(&'static str, String)> {
         ("hosts", some_or("none", settings.hosts.first().map(|_| settings.hosts.join(", ")))),
         ("accept_simulated", settings.accept_simulated.to_string()),
         ("metrics_listen", some_or("none", settings.metrics_listen)),
-        ("otlp_endpoint", some_or("none", settings.otlp_endpoint.as_ref())),
         ("access.public_url", policy.public_url.clone()),
         ("access.tls_certificate", some_or("none", tls.map(|files| files.certificate.display()))),
         ("access.tls_key", some_or("none", tls.map(|files| files.key.display()))),
@@ -126,9 +115,6 @@ fn values(settings: &Settings) -> Vec<(&'static str, String)> {
         ("openid.client_id", some_or("none", openid.map(|openid| &openid.client_id))),
         ("openid.client_secret_file", some_or("none", secret.map(|file| file.display()))),
         ("openid.label", some_or("none", openid.map(|openid| &openid.label))),
-        ("mail.server", some_or("none", settings.mail.as_ref().map(|mail| &mail.server))),
-        ("mail.from", some_or("none", settings.mail.as_ref().map(|mail| &mail.from))),
-        ("mail.ca", some_or("the public ones", mail_ca.map(|file| file.display()))),
         ("limits.uploads_per_minute", some_or("any number", uploads)),
         ("limits.changes_per_minute", some_or("any number", changes)),
         ("limits.exports_per_minute", some_or("any number", exports)),
@@ -226,10 +212,6 @@ mod tests {
             "https://d.example",
             "--auto-train",
             "off",
-            "--mail-server",
-            "smtps://diode:secret@mail.example",
-            "--mail-from",
-            "diode@mail.example",
         ]);
         let of = |name: &str| {
             let found = all.iter().find(|one| one.name == name).unwrap();
@@ -237,8 +219,6 @@ mod tests {
         };
         assert_eq!(of("listen"), ("127.0.0.1:9090", "tests/settings/diode.toml"));
         assert_eq!(of("database_url"), ("postgres://ada:…@db/diode", "--database-url"));
-        assert_eq!(of("mail.server"), ("smtps://diode:…@mail.example", "--mail-server"));
-        assert_eq!(of("mail.from"), ("diode@mail.example", "--mail-from"));
         assert_eq!(of("access.sign_ups"), ("closed", "tests/settings/diode.toml"));
         assert_eq!(of("access.behind_proxy"), ("true", "--behind-proxy"));
         assert_eq!(of("limits.uploads_per_minute"), ("1200", "default"));

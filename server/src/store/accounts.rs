@@ -7,14 +7,8 @@ use std::time::Duration;
 use diode_api::{Account, Scope};
 use diode_core::ids::{AccountId, AccountName, Digest, TokenId};
 
-use crate::mail::EmailAddress;
-
 /// The longest time for which tries are counted.
 pub const LONGEST_WINDOW: Duration = Duration::from_secs(24 * 3600);
-
-/// At most this many accounts of one address get a link for a new password. Few, because all these mails are sent
-/// at once.
-pub const MAX_ACCOUNTS_OF_ADDRESS: u32 = 5;
 
 /// A new account.
 #[derive(Debug, Clone)]
@@ -34,8 +28,6 @@ pub struct Credentials {
     pub account: Account,
     pub password: Option<String>,
     pub disabled: bool,
-    /// The address that a link for a new password may be sent to.
-    pub email: Option<EmailAddress>,
 }
 
 /// Whether an account was made.
@@ -56,10 +48,6 @@ pub enum LinkFor {
     Account,
     /// To choose the password of an account. Whoever runs the server made the link.
     Password(AccountId),
-    /// To choose the password, by a link that was mailed. Works as long as the account has this address.
-    MailedPassword(AccountId, EmailAddress),
-    /// To give an account the address that the link was sent to.
-    Email(AccountId, EmailAddress),
 }
 
 /// A new token.
@@ -81,8 +69,6 @@ pub struct PasswordReset {
     pub account: AccountName,
     /// The issuers of the identities that the account has lost.
     pub unlinked: Vec<String>,
-    /// Whether the account has lost its e-mail address.
-    pub without_email: bool,
 }
 
 /// A program that waits for its user to allow it.

@@ -98,8 +98,6 @@ pub(crate) enum Exclusive {
     Owners = 2,
     /// To add a snapshot. Otherwise two transactions could together exceed the limit.
     Snapshots = 3,
-    /// To add a mail. Otherwise two transactions could together exceed the limit.
-    Mails = 4,
 }
 
 /// A thing that many transactions may keep at the same time, or one transaction may claim alone.

@@ -18,7 +18,6 @@ mod inserts;
 mod jobs;
 mod licences;
 mod log;
-mod mails;
 mod models;
 mod moderation;
 mod nearest;

@@ -55,7 +55,6 @@ pub struct Figures {
     pub agents: u64,
     pub leases: u64,
     pub waiting_work: u64,
-    pub waiting_mails: u64,
 }
 
 /// The connections of a pool.

@@ -2,7 +2,6 @@
 
 mod identities;
 mod links;
-mod mails;
 mod sessions;
 mod uploads;
 
@@ -46,8 +45,6 @@ pub(crate) async fn accounts_live(store: &Store) {
     accounts_are_made(store).await;
     sessions::sessions_begin_and_end(store).await;
     links::links_work_once(store).await;
-    links::addresses_are_confirmed(store).await;
-    mails::mails_wait(store).await;
     identities::identities_are_linked(store).await;
     sessions::tokens_are_used_and_revoked(store).await;
     sessions::programs_wait(store).await;

@@ -115,6 +115,8 @@ async fn a_link_lets_its_owner_choose_a_password_once() {
     let link = password_link(app.backend.store.as_ref(), &app.policy, account.id).await.unwrap();
     let path = link.url.strip_prefix(PUBLIC_URL).unwrap();
     let visitor = Visitor::new(&app);
+    assert!(visitor.page("/sign-in").await.contains("/password/forgotten"));
+    assert!(visitor.page("/password/forgotten").await.contains("diode-server admin reset NAME"));
     assert!(visitor.page(path).await.contains("New password"));
     let secret = link.url.rsplit('=').next().unwrap();
     let choose =

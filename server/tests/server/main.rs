@@ -52,9 +52,6 @@ mod leaderboard;
 mod limits;
 #[cfg(test)]
 mod listen;
-#[cfg(feature = "mail")]
-#[cfg(test)]
-mod mail;
 #[cfg(test)]
 mod measuring;
 #[cfg(test)]
@@ -69,7 +66,6 @@ mod moderation;
 mod nearest;
 #[cfg(test)]
 mod openapi;
-#[cfg(feature = "openid")]
 #[cfg(test)]
 mod openid;
 #[cfg(test)]
@@ -116,9 +112,6 @@ mod test_app;
 mod tls;
 #[cfg(test)]
 mod tokens;
-#[cfg(feature = "traces")]
-#[cfg(test)]
-mod traces;
 #[cfg(test)]
 mod trainings;
 #[cfg(test)]

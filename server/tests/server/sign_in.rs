@@ -203,7 +203,7 @@ async fn forms_that_are_slow_or_lack_a_field_are_answered_by_a_page() {
     said(form("/sign-in", Body::from("a".repeat(70_000))).await, 413, "exceeds 65536 bytes");
     let silent = Body::from_stream(futures_util::stream::pending::<Result<Vec<u8>, std::io::Error>>());
     // A silent client gets ten seconds of grace.
-    said(form("/password/forgotten", silent).await, 408, "too slowly");
+    said(form("/sign-in", silent).await, 408, "too slowly");
 }
 
 #[tokio::test]

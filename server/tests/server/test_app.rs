@@ -1,8 +1,6 @@
 //! The real router on a new database, and a client for it.
 
 use std::path::Path;
-#[cfg(feature = "mail")]
-use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
@@ -14,17 +12,9 @@ use diode_server::app::App;
 use diode_server::backend::Backend;
 use diode_server::blobs::BlobPlace;
 use diode_server::limits::Limits;
-#[cfg(feature = "mail")]
-use diode_server::mail::{Mailer, Tries};
 use diode_server::router::router;
-#[cfg(feature = "traces")]
-use diode_server::settings::OtlpEndpoint;
 use diode_server::settings::{Access, Settings, Snapshots, Training};
-#[cfg(feature = "mail")]
-use diode_server::settings::{MailServer, MailSettings};
 use diode_server::store::SnapshotLimits;
-#[cfg(feature = "traces")]
-use diode_server::traces::Traces;
 use serde::de::DeserializeOwned;
 use tempfile::TempDir;
 use tokio::sync::watch;
@@ -110,33 +100,6 @@ impl TestApp {
             .answering_to(self.policy.host().into_iter().collect())
             .with_provider(Some(provider));
         Self { router: router(served), ..self }
-    }
-
-    /// The same server, sending mails.
-    #[cfg(feature = "mail")]
-    pub(crate) fn with_mails(self, server: MailServer, tries: Tries) -> Self {
-        self.with_mails_trusting(server, tries, None)
-    }
-
-    /// The same server, sending mails and trusting the certificates in a file.
-    #[cfg(feature = "mail")]
-    pub(crate) fn with_mails_trusting(self, server: MailServer, tries: Tries, ca: Option<PathBuf>) -> Self {
-        let mails = MailSettings { server, from: "diode@example.org".parse().unwrap(), ca };
-        let mailer = Mailer::new(&mails, &self.policy, tries, &self.backend).unwrap();
-        tokio::spawn(mailer.clone().run(self.stopping()));
-        let served = App::new(self.backend.clone(), self.policy.clone(), self.stopping())
-            .answering_to(self.policy.host().into_iter().collect())
-            .with_mailer(Some(mailer));
-        Self { router: router(served), ..self }
-    }
-
-    /// The same server, sending spans.
-    #[cfg(feature = "traces")]
-    pub(crate) fn with_traces(self, endpoint: &OtlpEndpoint) -> Self {
-        let traces = Traces::to(endpoint).unwrap();
-        let backend = Backend { traces, ..self.backend.clone() };
-        let served = App::new(backend.clone(), self.policy.clone(), self.stopping());
-        Self { backend, router: router(served), ..self }
     }
 
     /// The same server, which keeps each result of the readiness check for `lasts`.
@@ -258,10 +221,8 @@ impl TestApp {
             hosts: Vec::new(),
             accept_simulated: false,
             metrics_listen: None,
-            otlp_endpoint: None,
             access: Access::default(),
             openid: None,
-            mail: None,
             training: Training::default(),
             // Automatic snapshots are off, because tests of other things count jobs.
             snapshots: Snapshots {

@@ -4,7 +4,6 @@ use crate::accounts::secret::digest_of;
 
 /// The secrets that the provider gets on behalf of one browser. All are derived from the secret in the
 /// browser's cookie, so the database holds none of them.
-#[cfg_attr(not(feature = "openid"), expect(dead_code, reason = "only a provider reads all of it"))]
 pub(super) struct Keys {
     /// Shows that an answer belongs to this browser.
     pub(super) state: Digest,

@@ -3,7 +3,6 @@
 mod attempts;
 mod delete;
 mod devices;
-mod email;
 mod identities;
 mod links;
 mod openid;
@@ -20,7 +19,6 @@ use diode_core::ids::{AccountId, AccountName, Digest, TokenId};
 use tokio::time::timeout;
 
 use crate::blobs::BlobKey;
-use crate::mail::EmailAddress;
 use crate::store::Store;
 use crate::store::accounts::{
     Created, Credentials, DeviceAnswer, LinkFor, NewAccount, NewTokenRow, PasswordReset, Tries, WaitingDevice,
@@ -83,8 +81,7 @@ impl Store {
     }
 
     /// Uses up a link and sets the password of its account. Ends the account's sessions and removes its
-    /// identities, because somebody with the old password may have linked them. Also removes the account's e-mail
-    /// address, unless the link was sent to it. `None` if there is no such link.
+    /// identities, because somebody with the old password may have linked them. `None` if there is no such link.
     pub async fn set_password_by_link(
         &self,
         link: &Digest,
@@ -92,35 +89,6 @@ impl Store {
         now: Now,
     ) -> StoreResult<Option<PasswordReset>> {
         in_transaction!(self, tx => reset::set_password_by_link(tx, link, hash, now))
-    }
-
-    /// The accounts with this address, at most [`MAX_ACCOUNTS_OF_ADDRESS`].
-    pub async fn accounts_of_email(&self, email: &EmailAddress) -> StoreResult<Vec<Credentials>> {
-        email::owners(&mut self.reader().await?, email).await
-    }
-
-    /// Uses up a link that was sent to an address, and gives the address to `account`. The link must have been
-    /// made for this account. With `tells`, also queues a mail to the previous address. Returns the new address;
-    /// `None` if there is no such link.
-    pub async fn confirm_email(
-        &self,
-        link: &Digest,
-        account: &AccountId,
-        tells: bool,
-        now: Now,
-    ) -> StoreResult<Option<EmailAddress>> {
-        in_transaction!(self, tx => email::confirm(tx, link, account, tells, now))
-    }
-
-    /// Removes the address of an account, and the links that were sent to it. With `tells`, also queues a mail to
-    /// the address. Returns the address.
-    pub async fn remove_email(
-        &self,
-        account: &AccountId,
-        tells: bool,
-        now: Now,
-    ) -> StoreResult<Option<EmailAddress>> {
-        in_transaction!(self, tx => email::remove(tx, account, tells, now))
     }
 
     /// Disables an account, or enables it again. Disabling ends its sessions, and its tokens do not work

@@ -16,10 +16,10 @@ pub(super) async fn figures(db: &mut Connection, now: Now) -> StoreResult<Figure
         "SELECT (SELECT COUNT(*) FROM stale_entries), (SELECT COUNT(*) FROM uploads WHERE judged = 0), \
                 (SELECT COUNT(*) FROM uploads), (SELECT COUNT(*) FROM agents WHERE seen >= $1), \
                 (SELECT COUNT(*) FROM leases WHERE state = 'active'), \
-                (SELECT COUNT(*) FROM work WHERE state = 'waiting'), (SELECT COUNT(*) FROM mails)",
+                (SELECT COUNT(*) FROM work WHERE state = 'waiting')",
     )
     .bind(now.millis() - AGENT_LEASE.as_millis() as i64);
-    let (stale, to_judge, uploads, agents, leases, work, mails): (i64, i64, i64, i64, i64, i64, i64) =
+    let (stale, to_judge, uploads, agents, leases, work): (i64, i64, i64, i64, i64, i64) =
         db.fetch_one(counts).await?;
     let by_state = Statement::new("SELECT state, COUNT(*) FROM jobs GROUP BY state ORDER BY state");
     let jobs: Vec<(String, i64)> = db.fetch_all(by_state).await?;
@@ -35,7 +35,6 @@ pub(super) async fn figures(db: &mut Connection, now: Now) -> StoreResult<Figure
         agents: unsigned("agents", agents)?,
         leases: unsigned("leases", leases)?,
         waiting_work: unsigned("waiting work", work)?,
-        waiting_mails: unsigned("waiting mails", mails)?,
     })
 }
 

@@ -1,23 +1,19 @@
 use diode_core::ids::{AccountId, Digest};
 
-use crate::mail::EmailAddress;
 use crate::solutions::Damaged;
 use crate::store::accounts::LinkFor;
 use crate::store::connection::Connection;
 use crate::store::error::StoreResult;
 use crate::store::fields::optional;
-use crate::store::sql::mails;
 use crate::store::statement::Statement;
 use crate::store::types::Now;
 
 const FIRST: &str = "first account";
 const ACCOUNT: &str = "account";
 const PASSWORD: &str = "password";
-const MAILED_PASSWORD: &str = "mailed password";
-const EMAIL: &str = "email";
 
-/// The kind, the account and the address.
-type LinkRow = (String, Option<String>, Option<String>);
+/// The kind and the account.
+type LinkRow = (String, Option<String>);
 
 pub(super) async fn add(
     db: &mut Connection,
@@ -27,27 +23,22 @@ pub(super) async fn add(
     expires: i64,
 ) -> StoreResult<()> {
     db.execute(Statement::new("DELETE FROM links WHERE expires <= $1").bind(now.millis())).await?;
-    let (kind, account, email) = match link {
-        LinkFor::FirstAccount => (FIRST, None, None),
-        LinkFor::Account => (ACCOUNT, None, None),
-        LinkFor::Password(account) => (PASSWORD, Some(account), None),
-        LinkFor::MailedPassword(account, email) => (MAILED_PASSWORD, Some(account), Some(email)),
-        LinkFor::Email(account, email) => (EMAIL, Some(account), Some(email)),
+    let (kind, account) = match link {
+        LinkFor::FirstAccount => (FIRST, None),
+        LinkFor::Account => (ACCOUNT, None),
+        LinkFor::Password(account) => (PASSWORD, Some(account)),
     };
-    let insert = Statement::new(
-        "INSERT INTO links (secret, kind, account, email, expires) VALUES ($1, $2, $3, $4, $5)",
-    )
-    .bind(secret.as_str())
-    .bind(kind)
-    .bind(account.map(AccountId::as_str))
-    .bind(email.map(EmailAddress::as_str))
-    .bind(expires);
+    let insert = Statement::new("INSERT INTO links (secret, kind, account, expires) VALUES ($1, $2, $3, $4)")
+        .bind(secret.as_str())
+        .bind(kind)
+        .bind(account.map(AccountId::as_str))
+        .bind(expires);
     db.execute(insert).await?;
     Ok(())
 }
 
 pub(super) async fn find(db: &mut Connection, secret: &Digest, now: Now) -> StoreResult<Option<LinkFor>> {
-    let select = Statement::new("SELECT kind, account, email FROM links WHERE secret = $1 AND expires > $2")
+    let select = Statement::new("SELECT kind, account FROM links WHERE secret = $1 AND expires > $2")
         .bind(secret.as_str())
         .bind(now.millis());
     let row: Option<LinkRow> = db.fetch_optional(select).await?;
@@ -71,35 +62,25 @@ pub(super) async fn take(db: &mut Connection, secret: &Digest, now: Now) -> Stor
         return Ok(Some(LinkFor::FirstAccount));
     }
     let delete =
-        Statement::new("DELETE FROM links WHERE secret = $1 AND expires > $2 RETURNING kind, account, email")
+        Statement::new("DELETE FROM links WHERE secret = $1 AND expires > $2 RETURNING kind, account")
             .bind(secret.as_str())
             .bind(now.millis());
     let row: Option<LinkRow> = db.fetch_optional(delete).await?;
     Ok(row.map(link).transpose()?)
 }
 
-/// Removes all links of an account, including links for mails that still wait.
-pub(super) async fn forget_all(db: &mut Connection, account: &AccountId) -> StoreResult<()> {
+/// Removes all links of an account.
+pub(super) async fn forget(db: &mut Connection, account: &AccountId) -> StoreResult<()> {
     db.execute(Statement::new("DELETE FROM links WHERE account = $1").bind(account.as_str())).await?;
-    mails::forget_links(db, account).await
+    Ok(())
 }
 
-/// Removes the links that were mailed or wait to be mailed.
-pub(super) async fn forget_mailed(db: &mut Connection, account: &AccountId) -> StoreResult<()> {
-    let delete = Statement::new("DELETE FROM links WHERE account = $1 AND email IS NOT NULL");
-    db.execute(delete.bind(account.as_str())).await?;
-    mails::forget_links(db, account).await
-}
-
-fn link((kind, account, email): LinkRow) -> Result<LinkFor, Damaged> {
+fn link((kind, account): LinkRow) -> Result<LinkFor, Damaged> {
     let account: Option<AccountId> = optional("account id", account)?;
-    let email: Option<EmailAddress> = optional("e-mail address", email)?;
-    match (kind.as_str(), account, email) {
-        (FIRST, None, None) => Ok(LinkFor::FirstAccount),
-        (ACCOUNT, None, None) => Ok(LinkFor::Account),
-        (PASSWORD, Some(account), None) => Ok(LinkFor::Password(account)),
-        (MAILED_PASSWORD, Some(account), Some(email)) => Ok(LinkFor::MailedPassword(account, email)),
-        (EMAIL, Some(account), Some(email)) => Ok(LinkFor::Email(account, email)),
-        (kind, account, _) => Err(Damaged::new("link", format_args!("`{kind}` with account {account:?}"))),
+    match (kind.as_str(), account) {
+        (FIRST, None) => Ok(LinkFor::FirstAccount),
+        (ACCOUNT, None) => Ok(LinkFor::Account),
+        (PASSWORD, Some(account)) => Ok(LinkFor::Password(account)),
+        (kind, account) => Err(Damaged::new("link", format_args!("`{kind}` with account {account:?}"))),
     }
 }

@@ -3,12 +3,11 @@ use diode_core::ids::{AccountId, AccountName, Digest};
 
 use super::row::{AccountRow, COLUMNS};
 use super::{links, sessions};
-use crate::mail::EmailAddress;
 use crate::solutions::Damaged;
 use crate::store::accounts::{Created, Credentials, LinkFor, NewAccount};
 use crate::store::connection::Connection;
 use crate::store::error::StoreResult;
-use crate::store::fields::optional;
+use crate::store::fields::parse;
 use crate::store::from_row::from_row;
 use crate::store::statement::Statement;
 use crate::store::types::Now;
@@ -17,16 +16,14 @@ pub(super) struct CredentialsRow {
     account: AccountRow,
     password: Option<String>,
     disabled_at: Option<String>,
-    email: Option<String>,
 }
 
-from_row!(CredentialsRow { password, disabled_at, email, ..account });
+from_row!(CredentialsRow { password, disabled_at, ..account });
 
 impl CredentialsRow {
     pub(super) fn credentials(self) -> Result<Credentials, Damaged> {
         let disabled = self.disabled_at.is_some();
-        let email: Option<EmailAddress> = optional("e-mail address", self.email)?;
-        Ok(Credentials { account: self.account.account()?, password: self.password, disabled, email })
+        Ok(Credentials { account: self.account.account()?, password: self.password, disabled })
     }
 }
 
@@ -95,7 +92,14 @@ pub(super) async fn list(db: &mut Connection) -> StoreResult<Vec<Credentials>> {
 }
 
 pub(super) fn select() -> Statement {
-    Statement::new("SELECT ").push(COLUMNS).push(", a.password, a.disabled_at, a.email FROM accounts a")
+    Statement::new("SELECT ").push(COLUMNS).push(", a.password, a.disabled_at FROM accounts a")
+}
+
+/// The name of an account, which nobody can change or delete until the transaction ends.
+pub(super) async fn locked(db: &mut Connection, account: &AccountId) -> StoreResult<Option<AccountName>> {
+    let select = Statement::new("SELECT name FROM accounts WHERE id = $1").bind(account.as_str());
+    let row: Option<(String,)> = db.fetch_optional(select.push(db.change_row())).await?;
+    Ok(row.map(|(name,)| parse("account name", name)).transpose()?)
 }
 
 pub(super) async fn none(db: &mut Connection) -> StoreResult<bool> {
