@@ -14,11 +14,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use diode_compat::AnyModel;
 use diode_core::hardware::Hardware;
 use diode_core::space::{Space, SpaceName};
 use diode_core::stats::upper_median;
 use diode_core::{Config, Method, Problem};
-use diode_model::AnyModel;
 
 use crate::collect::bench::DeviceArgs;
 use crate::collect::collection::Collection;

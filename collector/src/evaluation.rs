@@ -9,13 +9,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use diode_api::EvaluationReport;
+use diode_compat::AnyModel;
 use diode_core::hardware::{Hardware, catalogue, find};
 use diode_core::{
     Config, DType, Dataset, Method, Op, OperandAlignment, Problem, ProblemFields, ProblemGroup, Solution,
     TimeColumn,
 };
 use diode_formats::limits::MAX_DOCUMENT;
-use diode_model::{AnyModel, Predictor};
+use diode_model::Predictor;
 use diode_train::{Baselines, Evaluation, Judged, ProblemRow, TrainError, TrainingSet};
 use serde::{Deserialize, Serialize};
 

@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use anyhow::Context as _;
-use diode_model::AnyModel;
+use diode_compat::AnyModel;
 use diode_train::{Checkpoint, EpochLoss, Fitted, FoldModel, Plan, Share, TrainOptions, TrainingSet, fit};
 
 use crate::interrupt::Interrupt;

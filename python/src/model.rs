@@ -4,6 +4,8 @@ use std::io::Read as _;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use diode_compat::AnyModel;
+use diode_compat::PredecessorModel;
 use diode_core::hardware::Hardware;
 use diode_core::ids::Digest;
 use diode_core::space::Space;
@@ -11,8 +13,7 @@ use diode_core::{Config, DType, Invalid, Micros, Problem, ProblemGroup};
 use diode_formats::FileKind;
 use diode_formats::limits::MAX_CHECKPOINT;
 use diode_model::epilogue::NEAR;
-use diode_model::predecessor::PredecessorModel;
-use diode_model::{AnyModel, MOST_PICKS, Model, ModelError, Predictor as _, Ranker};
+use diode_model::{MOST_PICKS, Model, ModelError, Predictor as _, Ranker};
 use pyo3::prelude::*;
 
 use crate::choice::{Answers, PyChoice, Question};
@@ -172,7 +173,7 @@ impl PyModel {
             return Err(format!("got more than {MAX_CHECKPOINT} bytes, expected a model"));
         }
         let model = if diode_formats::recognise(bytes) == Some(FileKind::TorchCheckpoint) {
-            let checkpoint = diode_formats::decode_checkpoint(bytes).map_err(|error| error.to_string())?;
+            let checkpoint = diode_compat::decode_checkpoint(bytes).map_err(|error| error.to_string())?;
             let model = PredecessorModel::from_checkpoint(checkpoint).map_err(|error| error.to_string())?;
             AnyModel::Predecessor(Box::new(model))
         } else {

@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::Args;
+use diode_compat::AnyModel;
 use diode_core::{Dataset, Problem, Table};
-use diode_model::{AnyModel, Predictor};
+use diode_model::Predictor;
 use diode_train::{Baselines, Judged, TrainOptions, TrainingSet, cross_validate, without_a_model};
 
 use crate::evaluation::speedups::{self, Speedups};
@@ -172,7 +173,7 @@ impl Evaluate {
 
     fn against_solution(&self, judged: &[Judged]) -> anyhow::Result<Option<Speedups>> {
         let Some(path) = &self.max_autotune_solution else { return Ok(None) };
-        let comparison = speedups::compare(judged, &diode_formats::read_reference_configs(path)?, path)?;
+        let comparison = speedups::compare(judged, &diode_compat::read_reference_configs(path)?, path)?;
         for note in &comparison.notes {
             say!("note: {note}");
         }

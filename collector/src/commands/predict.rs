@@ -1,11 +1,12 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use diode_compat::AnyModel;
 use diode_core::hardware::fits;
 use diode_core::space::{Space, SpaceName};
 use diode_core::{Config, DType, Epilogue, Micros, Problem, Tflops};
 use diode_model::epilogue::uncounted;
-use diode_model::{AnyModel, Candidate, Prediction};
+use diode_model::{Candidate, Prediction};
 
 use crate::failure::Usage;
 use crate::input::arguments::{at_least_one, probability, space};

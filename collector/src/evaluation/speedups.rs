@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::bail;
+use diode_compat::ReferenceConfigs;
 use diode_core::stats::{mean, quantile};
 use diode_core::{Config, Op, Problem, Tile};
-use diode_formats::ReferenceConfigs;
 use diode_train::Judged;
 use serde::{Serialize, Serializer};
 
@@ -405,8 +405,8 @@ mod tests {
 
 #[cfg(test)]
 mod reference_tests {
+    use diode_compat::{ReferenceConfig, Scope};
     use diode_core::{AccType, DType, ProblemFields};
-    use diode_formats::{ReferenceConfig, Scope};
 
     use diode_train::JudgedRow;
 

@@ -3,12 +3,13 @@
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
+use diode_compat::AnyModel;
+use diode_compat::PredecessorModel;
 use diode_core::hardware::{Hardware, catalogue, find};
 use diode_core::ids::ModelId;
 use diode_formats::FileKind;
 use diode_formats::limits::MAX_CHECKPOINT;
-use diode_model::predecessor::PredecessorModel;
-use diode_model::{AnyModel, Model};
+use diode_model::Model;
 
 use crate::failure::Usage;
 use crate::node::gpus;
@@ -34,7 +35,7 @@ pub(crate) fn read_model(path: &Path) -> anyhow::Result<AnyModel> {
         Some(FileKind::Model) | None => return AnyModel::from_bytes(&bytes).with_context(context),
         Some(other) => bail!("{}: got {other}, expected a model", path.display()),
     }
-    let checkpoint = diode_formats::decode_checkpoint(&bytes).with_context(context)?;
+    let checkpoint = diode_compat::decode_checkpoint(&bytes).with_context(context)?;
     let model = PredecessorModel::from_checkpoint(checkpoint).with_context(context)?;
     Ok(AnyModel::Predecessor(Box::new(model)))
 }

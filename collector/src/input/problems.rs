@@ -9,8 +9,8 @@ use std::str::FromStr;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
+use diode_compat::ShapeSet;
 use diode_core::{Bias, DType, Invalid, Layout, Op, OutputLayout, Problem, ProblemFields, numbered};
-use diode_formats::ShapeSet;
 use serde::de::{Error, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -349,7 +349,7 @@ impl ShortProblem {
 /// Reads the problems of a shape set, in the order of the file. `ops` chooses among the ops; if it
 /// is empty, all are chosen. The second value says how many repeated problems were left out.
 pub(crate) fn read_shapeset(path: &Path, ops: &[Op]) -> anyhow::Result<(Vec<Problem>, usize)> {
-    let mut set = diode_formats::read_shapes(path)?;
+    let mut set = diode_compat::read_shapes(path)?;
     let all = choose(&mut set, ops);
     let problems = set.distinct();
     if problems.is_empty() {

@@ -2,8 +2,9 @@
 
 use std::ops::ControlFlow;
 
-use diode_model::AnyModel;
-use diode_train::{EpochLoss, PredecessorOptions, Progress, TrainingSet, train_predecessor};
+use diode_compat::AnyModel;
+use diode_compat::{PredecessorOptions, train_predecessor};
+use diode_train::{EpochLoss, Progress, TrainingSet};
 
 use crate::interrupt::Interrupt;
 use crate::node::time_of_making;

@@ -1,9 +1,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use diode_compat::AnyModel;
 use diode_core::Op;
 use diode_core::ids::{Digest, ModelId};
-use diode_model::AnyModel;
 use diode_train::{TrainingSet, judge};
 use serde::Serialize;
 
@@ -75,7 +75,7 @@ impl ValidateMaxAutotune {
         files::check_may_write(&self.output, true)?;
         files::check_not_input(&self.output, [&self.model, &self.dataset, &self.max_autotune_solution])?;
         files::check_replaces_report(&self.output, "{")?;
-        let configs = diode_formats::read_reference_configs(&self.max_autotune_solution)?;
+        let configs = diode_compat::read_reference_configs(&self.max_autotune_solution)?;
         let model = models::read_model(&self.model)?;
         let set = evaluation::read_timings(&model, &self.dataset, None, &self.selection)?;
         evaluation::warn_if_trained_on(&model, &set);

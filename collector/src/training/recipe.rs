@@ -6,10 +6,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
+use diode_compat::AnyModel;
+use diode_compat::Architecture;
+use diode_compat::PredecessorOptions;
 use diode_formats::FileKind;
-use diode_model::predecessor::Architecture;
-use diode_model::{AnyModel, Predictor as _};
-use diode_train::{FoldModel, PredecessorOptions, TrainOptions, TrainingSet, curves};
+use diode_model::Predictor as _;
+use diode_train::{FoldModel, TrainOptions, TrainingSet, curves};
 
 use crate::evaluation::words::{metrics, parse_folds_or_none};
 use crate::failure::Usage;

@@ -1,8 +1,8 @@
 use diode_api::{EvaluationReport, KeptReport, ModelSource, ModelState, ModelSummary, ModelType};
+use diode_compat::{Architecture, PredecessorMetadata};
 use diode_core::hardware::Hardware;
 use diode_core::ids::{Digest, JobId, ModelId};
 use diode_core::{DType, Heuristic, Op};
-use diode_model::predecessor::{Architecture, PredecessorMetadata};
 use diode_model::{Metadata, Model, Training};
 
 /// What the file of every type of model states.

@@ -37,7 +37,6 @@ pub mod space;
 pub mod stats;
 pub mod table;
 pub mod timing;
-pub mod torch_checkpoint;
 pub mod units;
 
 pub use alignment::{Alignment, OperandAlignment};
@@ -60,5 +59,4 @@ pub use problem::{Bias, Problem, ProblemFields};
 pub use provenance::Provenance;
 pub use table::Table;
 pub use timing::TimeColumn;
-pub use torch_checkpoint::{SavedTensor, SavedValues, Setting, TorchCheckpoint};
 pub use units::{Micros, Millis, Nanos, Tflops};

@@ -4,20 +4,20 @@ use crate::FormatError;
 
 /// What is wrong with some bytes, and at which position.
 #[derive(Debug)]
-pub(crate) struct Corrupt {
-    pub(crate) truncated: bool,
-    pub(crate) at: usize,
-    pub(crate) cause: String,
+pub struct Corrupt {
+    pub truncated: bool,
+    pub at: usize,
+    pub cause: String,
 }
 
 impl Corrupt {
     /// An error for bytes that are complete but wrong.
-    pub(crate) fn invalid(at: usize, cause: impl Into<String>) -> Self {
+    pub fn invalid(at: usize, cause: impl Into<String>) -> Self {
         Self { truncated: false, at, cause: cause.into() }
     }
 
     /// The error for a user. `at` puts the position into words.
-    pub(crate) fn malformed(self, encoding: &'static str, at: impl FnOnce(usize) -> String) -> FormatError {
+    pub fn malformed(self, encoding: &'static str, at: impl FnOnce(usize) -> String) -> FormatError {
         FormatError::Malformed {
             state: if self.truncated { "truncated" } else { "invalid" },
             encoding,
@@ -35,17 +35,17 @@ impl std::fmt::Display for Corrupt {
 }
 
 /// Hands out the bytes of a slice in order. Every length is checked before it is used.
-pub(crate) struct Cursor<'a> {
+pub struct Cursor<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
 impl<'a> Cursor<'a> {
-    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+    pub fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, at: 0 }
     }
 
-    pub(crate) fn take(&mut self, count: usize) -> Result<&'a [u8], Corrupt> {
+    pub fn take(&mut self, count: usize) -> Result<&'a [u8], Corrupt> {
         let rest = &self.bytes[self.at..];
         let taken = rest.get(..count).ok_or_else(|| Corrupt {
             truncated: true,
@@ -56,11 +56,11 @@ impl<'a> Cursor<'a> {
         Ok(taken)
     }
 
-    pub(crate) fn byte(&mut self) -> Result<u8, Corrupt> {
+    pub fn byte(&mut self) -> Result<u8, Corrupt> {
         Ok(self.take(1)?[0])
     }
 
-    pub(crate) fn varint(&mut self) -> Result<u64, Corrupt> {
+    pub fn varint(&mut self) -> Result<u64, Corrupt> {
         let mut value = 0_u64;
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;
@@ -78,7 +78,7 @@ impl<'a> Cursor<'a> {
 
     /// Reads a count of things that take at least a byte each. If the rest of the bytes cannot hold
     /// that many, the count is refused before any memory is allocated.
-    pub(crate) fn count(&mut self, what: &str, limit: usize) -> Result<usize, Corrupt> {
+    pub fn count(&mut self, what: &str, limit: usize) -> Result<usize, Corrupt> {
         let count = self.varint()?;
         let limit = limit.min(self.bytes.len() - self.at);
         usize::try_from(count)
@@ -88,14 +88,14 @@ impl<'a> Cursor<'a> {
     }
 
     /// Refuses bytes after the last value.
-    pub(crate) fn end(&self) -> Result<(), Corrupt> {
+    pub fn end(&self) -> Result<(), Corrupt> {
         match self.bytes.len() - self.at {
             0 => Ok(()),
             rest => Err(self.corrupt(format!("expected the end, found {rest} more bytes"))),
         }
     }
 
-    pub(crate) fn corrupt(&self, cause: impl Into<String>) -> Corrupt {
+    pub fn corrupt(&self, cause: impl Into<String>) -> Corrupt {
         Corrupt::invalid(self.at, cause)
     }
 }

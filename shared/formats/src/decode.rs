@@ -4,11 +4,11 @@ use std::io::{self, BufRead};
 
 use diode_core::Dataset;
 
-use crate::error_place::Place;
 use crate::input::contents::{FileKind, PARQUET_MAGIC, expect};
+use crate::input::malformed::Place;
 use crate::input::malformed::malformed;
 use crate::input::source::Source;
-use crate::predecessor::tree;
+use crate::nested;
 use crate::{Format, FormatError, columnar, rows};
 
 /// The datasets that some bytes hold.
@@ -67,8 +67,8 @@ pub(crate) fn decode_stream<R: BufRead>(
     accepts(format)?;
     let datasets = match format {
         Format::Columnar => columnar::decode(source)?,
-        Format::PredecessorJson => tree::decode_json(source)?,
-        Format::PredecessorMsgpack => tree::decode_msgpack(source)?,
+        Format::PredecessorJson => nested::decode_json(source)?,
+        Format::PredecessorMsgpack => nested::decode_msgpack(source)?,
         Format::Csv => rows::csv::decode(source)?,
         Format::Parquet => {
             let packed = io::Error::other("Parquet within zstd; unpack it first");

@@ -1,11 +1,16 @@
 //! Digests of what datasets hold, whatever their file format.
 
+use std::fs::File;
+use std::io;
+use std::io::Read as _;
+use std::path::Path;
+
 use diode_core::ids::{Digest, HardwareSlug};
 use diode_core::{Config, ConfigDictionary, ConfigIndex, Dataset, Solution};
 use sha2::{Digest as _, Sha256};
 
 use crate::bytes::write_varint;
-use crate::dictionary::{reason_code, to_numbers};
+use crate::columns::{reason_code, to_numbers};
 
 /// The digest of one solution: hardware, problem, method, times and failures.
 ///
@@ -121,5 +126,35 @@ pub fn content_digest(datasets: &[Dataset]) -> Digest {
 fn write_config(out: &mut Vec<u8>, config: &Config) {
     for number in to_numbers(config) {
         write_varint(out, u64::from(number));
+    }
+}
+
+/// Bytes that are read at a time.
+const PIECE: usize = 1 << 20;
+
+/// The size and the digest of a file. The file may be larger than memory.
+pub fn size_and_digest(path: &Path) -> io::Result<(u64, Digest)> {
+    let (mut file, mut hash, mut size) = (File::open(path)?, Sha256::new(), 0);
+    let mut piece = vec![0; PIECE];
+    loop {
+        let length = file.read(&mut piece)?;
+        if length == 0 {
+            return Ok((size, Digest::from_hash(hash.finalize().into())));
+        }
+        hash.update(&piece[..length]);
+        size += length as u64;
+    }
+}
+
+#[cfg(test)]
+mod file_digest_tests {
+    use super::*;
+
+    #[test]
+    fn a_large_file_has_the_digest_of_its_bytes() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, bytes) = (folder.path().join("x"), vec![7; PIECE + 5]);
+        crate::write_atomically(&path, &bytes).unwrap();
+        assert_eq!(size_and_digest(&path).unwrap(), (bytes.len() as u64, Digest::of(&bytes)));
     }
 }

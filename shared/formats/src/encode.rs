@@ -1,12 +1,21 @@
 //! Writes datasets in a format, and finds what the format cannot hold.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::BufReader;
+use std::path::Path;
 
 use diode_core::{Dataset, Problem, Provenance};
 
-use crate::check_before_writing::check;
-use crate::predecessor::tree;
-use crate::{Format, FormatError, columnar, rows};
+use crate::atomic::write_atomically;
+use crate::decode::{Decoded, decode_stream};
+use crate::input::contents::{FileKind, PARQUET_MAGIC, expect};
+use crate::input::file::{Opened, in_file, open};
+use crate::input::malformed::Place;
+use crate::limits::{
+    MAX_CONFIGS, MAX_DATASETS, MAX_NODE_FACTS, MAX_TEXT, MAX_TIMINGS_PER_FILE, MAX_TIMINGS_PER_PROBLEM,
+};
+use crate::{Format, FormatError, columnar, nested, rows};
 
 /// Writes datasets in a format, or refuses with a list of what would be lost.
 pub fn encode(format: Format, datasets: &[Dataset]) -> Result<Vec<u8>, FormatError> {
@@ -15,8 +24,8 @@ pub fn encode(format: Format, datasets: &[Dataset]) -> Result<Vec<u8>, FormatErr
         return Err(FormatError::WouldLose { holder: format.in_words(), losses });
     }
     match format {
-        Format::PredecessorJson => Ok(tree::encode_json(datasets)),
-        Format::PredecessorMsgpack => Ok(tree::encode_msgpack(datasets)),
+        Format::PredecessorJson => Ok(nested::encode_json(datasets)),
+        Format::PredecessorMsgpack => Ok(nested::encode_msgpack(datasets)),
         Format::Columnar => Ok(columnar::encode(datasets)),
         Format::Csv => Ok(rows::csv::encode(datasets)),
         #[cfg(feature = "parquet")]
@@ -29,9 +38,9 @@ pub fn encode(format: Format, datasets: &[Dataset]) -> Result<Vec<u8>, FormatErr
 /// What a format cannot hold, and in how many problems; `None` if it holds everything.
 pub fn losses(format: Format, datasets: &[Dataset]) -> Option<String> {
     let losses = match format {
-        Format::PredecessorJson | Format::PredecessorMsgpack => tree::losses(datasets),
+        Format::PredecessorJson | Format::PredecessorMsgpack => nested::losses(datasets),
         Format::Columnar => BTreeMap::new(),
-        Format::Csv | Format::Parquet => rows::losses::losses(datasets),
+        Format::Csv | Format::Parquet => rows::losses(datasets),
     };
     let in_words = |(loss, problems): (&str, usize)| {
         format!("{loss} ({problems} {})", if problems == 1 { "problem" } else { "problems" })
@@ -52,9 +61,9 @@ pub struct Reduced {
 /// different things are never mixed, even if the format cannot tell these things apart.
 pub fn reduce(format: Format, datasets: &[Dataset]) -> Reduced {
     let (datasets, left_out) = match format {
-        Format::PredecessorJson | Format::PredecessorMsgpack => tree::reduce(datasets),
+        Format::PredecessorJson | Format::PredecessorMsgpack => nested::reduce(datasets),
         Format::Columnar => (datasets.to_vec(), Vec::new()),
-        Format::Csv | Format::Parquet => (rows::losses::reduce(datasets), Vec::new()),
+        Format::Csv | Format::Parquet => (rows::reduce(datasets), Vec::new()),
     };
     Reduced { datasets, left_out }
 }
@@ -62,7 +71,7 @@ pub fn reduce(format: Format, datasets: &[Dataset]) -> Reduced {
 /// The problem as a format holds it.
 pub fn held(format: Format, problem: &Problem) -> Problem {
     match format {
-        Format::PredecessorJson | Format::PredecessorMsgpack => tree::plain(problem),
+        Format::PredecessorJson | Format::PredecessorMsgpack => nested::plain(problem),
         Format::Columnar | Format::Csv | Format::Parquet => problem.clone(),
     }
 }
@@ -74,9 +83,105 @@ pub fn left_out(format: Format, datasets: &[Dataset]) -> Vec<&'static str> {
         return Vec::new();
     }
     let provenance = datasets.iter().any(|dataset| dataset.provenance != Provenance::default());
-    let facts = datasets.iter().any(|dataset| rows::losses::has_own_facts(&dataset.hardware));
+    let facts = datasets.iter().any(|dataset| rows::has_own_facts(&dataset.hardware));
     [("provenance", provenance), ("the facts of the hardware", facts)]
         .into_iter()
         .filter_map(|(what, applies)| applies.then_some(what))
         .collect()
+}
+
+/// Reads a dataset file in any format, whatever its name. Only a part of the file is in memory at a
+/// time.
+pub fn read_file(path: &Path) -> Result<Decoded, FormatError> {
+    let Opened { file, length, head } = open(path)?;
+    let decode = || {
+        if head.starts_with(PARQUET_MAGIC) {
+            return decode_parquet(file).map(|datasets| Decoded { format: Format::Parquet, datasets });
+        }
+        decode_stream(BufReader::with_capacity(1 << 16, file), length, usize::MAX, |_| Ok(()))
+    };
+    expect(FileKind::Timings, &head, decode).map_err(|error| in_file(path, error))
+}
+
+/// Writes a dataset file in the format that its extension names.
+pub fn write_file(path: &Path, datasets: &[Dataset]) -> Result<(), FormatError> {
+    let bytes = encode(Format::from_path(path)?, datasets).map_err(|error| in_file(path, error))?;
+    write_atomically(path, &bytes).map_err(|source| FormatError::Io { path: path.to_owned(), source })
+}
+
+#[cfg(feature = "parquet")]
+fn decode_parquet(file: File) -> Result<Vec<Dataset>, FormatError> {
+    rows::parquet::decode(file)
+}
+
+#[cfg(not(feature = "parquet"))]
+fn decode_parquet(_: File) -> Result<Vec<Dataset>, FormatError> {
+    Err(FormatError::WithoutParquet)
+}
+
+pub(crate) fn check(datasets: &[Dataset]) -> Result<(), FormatError> {
+    let timings = datasets.iter().map(|dataset| dataset.timings() + dataset.failures()).sum();
+    within(&Place::default(), "datasets", datasets.len(), MAX_DATASETS)?;
+    within(&Place::default(), "timings", timings, MAX_TIMINGS_PER_FILE)?;
+    datasets.iter().try_for_each(check_dataset)
+}
+
+fn check_dataset(dataset: &Dataset) -> Result<(), FormatError> {
+    let mut place = Place { hardware: Some(dataset.hardware.name.clone()), ..Place::default() };
+    let inconsistent = |place: &Place, source| FormatError::Inconsistent { place: place.to_string(), source };
+    dataset.hardware.validate().map_err(|source| inconsistent(&place, source))?;
+    let longest_text = texts(&dataset.provenance).map(str::len).max().unwrap_or(0);
+    within(&place, "configs", dataset.configs.len(), MAX_CONFIGS)?;
+    within(&place, "facts of the node", dataset.provenance.node.len(), MAX_NODE_FACTS)?;
+    within(&place, "bytes in one text of the provenance", longest_text, MAX_TEXT)?;
+    for (number, solution) in (1..).zip(&dataset.solutions) {
+        place.op = Some(solution.problem.op);
+        place.problem = Some(number);
+        solution.validate(&dataset.configs).map_err(|source| inconsistent(&place, source))?;
+        within(&place, "timings", solution.configs.len(), MAX_TIMINGS_PER_PROBLEM)?;
+        within(&place, "failures", solution.failures.len(), MAX_TIMINGS_PER_PROBLEM)?;
+    }
+    Ok(())
+}
+
+fn within(place: &Place, what: &'static str, given: usize, limit: usize) -> Result<(), FormatError> {
+    if given <= limit {
+        Ok(())
+    } else {
+        Err(FormatError::TooLarge { place: place.to_string(), what, given, limit })
+    }
+}
+
+/// Checks the size of a provenance that was read from a file.
+pub(crate) fn check_provenance(provenance: &Provenance) -> Result<(), String> {
+    if provenance.node.len() > MAX_NODE_FACTS {
+        return Err(format!("more than {MAX_NODE_FACTS} facts of the node"));
+    }
+    if texts(provenance).any(|text| text.len() > MAX_TEXT) {
+        return Err(format!("a text of more than {MAX_TEXT} bytes in the provenance"));
+    }
+    Ok(())
+}
+
+/// Every text of a provenance, including the names of facts.
+fn texts(provenance: &Provenance) -> impl Iterator<Item = &str> {
+    let Provenance { tool, collected_at, node } = provenance;
+    let facts = node.iter().flat_map(|(name, value)| [name, value]);
+    tool.iter().chain(collected_at).chain(facts).map(String::as_str)
+}
+
+#[cfg(test)]
+mod dataset_file_tests {
+    use super::*;
+
+    #[test]
+    fn errors_name_the_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let missing = dir.path().join("missing.json");
+        assert!(read_file(&missing).unwrap_err().to_string().contains("missing.json: "));
+        let broken = dir.path().join("broken.json");
+        write_atomically(&broken, b"{").unwrap();
+        let message = read_file(&broken).unwrap_err().to_string();
+        assert!(message.contains("broken.json: truncated JSON at line 1"), "{message}");
+    }
 }

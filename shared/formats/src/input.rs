@@ -1,13 +1,10 @@
 //! What all readers share: opening files, bounded reading, unpacking, and recognising files.
 
-pub(crate) mod byte_order_mark;
-pub(crate) mod compression;
 pub(crate) mod contents;
 pub(crate) mod delimited;
 pub(crate) mod document;
 pub(crate) mod file;
 pub(crate) mod malformed;
 pub(crate) mod source;
-pub(crate) mod text;
 #[cfg(any(test, target_family = "wasm"))]
 mod zstd_in_rust;

@@ -11,8 +11,10 @@
 //! - `error` and [`limits`];
 //! - `input` opens, unpacks, bounds and recognises what is read; `bytes`, `columns`,
 //!   `dictionary` and `msgpack` read numbers, columns, configs and tokens;
-//! - one module per format: `columnar`, `rows` (CSV and Parquet), `predecessor`, [`pack`]
+//! - one module per format: `columnar`, `rows` (CSV and Parquet), `nested`, [`pack`]
 //!   and [`stored`];
+//! - `nested` (torch-diode's JSON and MessagePack) is one of the five formats of datasets; `diode-compat` reads
+//!   torch-diode's other files, with the parts in [`reading`];
 //! - `decode` recognises the format by content, `encode` writes the format that its caller
 //!   names, and `dataset_file` writes the format that a file's name names.
 //!
@@ -23,49 +25,49 @@
 #[cfg(not(target_family = "wasm"))]
 mod atomic;
 mod bytes;
-mod check_before_writing;
 mod columnar;
 mod columns;
-#[cfg(not(target_family = "wasm"))]
-mod dataset_file;
 mod decode;
-mod dictionary;
 mod digest;
 #[cfg(not(target_family = "wasm"))]
 mod encode;
 mod error;
-mod error_place;
-mod file_digest;
 mod format;
 mod input;
 pub mod limits;
 mod msgpack;
+mod nested;
 #[cfg(not(target_family = "wasm"))]
 pub mod pack;
-mod predecessor;
 mod rows;
 #[cfg(not(target_family = "wasm"))]
 pub mod stored;
 
 #[cfg(not(target_family = "wasm"))]
 pub use atomic::{check_writable, write_atomically, write_privately};
-#[cfg(not(target_family = "wasm"))]
-pub use dataset_file::{read_file, write_file};
 pub use decode::{Decoded, decode, decode_within};
+pub use digest::size_and_digest;
 pub use digest::{SolutionDigests, content_digest, solution_digest};
 #[cfg(not(target_family = "wasm"))]
 pub use encode::{Reduced, encode, held, left_out, losses, reduce};
+#[cfg(not(target_family = "wasm"))]
+pub use encode::{read_file, write_file};
 pub use error::FormatError;
-pub use file_digest::size_and_digest;
 pub use format::Format;
-pub use input::compression::is_sound;
 pub use input::contents::{FileKind, may_be_timings, recognise};
+pub use input::file::{open_text, read_text};
 pub use input::file::{read_bounded, read_head};
-pub use input::text::{open_text, read_text};
-pub use predecessor::checkpoint::{decode_checkpoint, read_checkpoint};
-pub use predecessor::lookup_table::LookupTable;
-pub use predecessor::reference_configs::{
-    ReferenceConfig, ReferenceConfigs, Scope, decode_reference_configs, read_reference_configs,
-};
-pub use predecessor::shape_set::{ShapeForm, ShapeSet, decode_shapes, read_shapes};
-pub use predecessor::tree::{decode_lookup_table, read_lookup_table};
+pub use input::source::is_sound;
+pub use nested::LookupTable;
+pub use nested::{decode_lookup_table, read_lookup_table};
+
+/// Parts for readers of other files.
+pub mod reading {
+    pub use crate::bytes::{Corrupt, Cursor};
+    pub use crate::input::contents::expect;
+    pub use crate::input::delimited::{Delimited, locate};
+    pub use crate::input::document::{Document, Entries};
+    pub use crate::input::file::read_with;
+    pub use crate::input::malformed::refused;
+    pub use crate::nested::{PredecessorConfig, Shape};
+}

@@ -123,13 +123,13 @@ pub const MAX_PICKLE_VALUES: usize = 1 << 17;
 pub const MAX_TENSOR_DIMS: usize = 4;
 
 /// The error for a file with more timings than its size allows.
-pub(crate) fn too_many_timings(limit: usize) -> String {
+pub fn too_many_timings(limit: usize) -> String {
     format!(
         "more than {limit} timings and failures, the most accepted from a file of its size; split the file"
     )
 }
 
 /// The error for a file with more of some part than any file may have.
-pub(crate) fn too_many(parts: &str, limit: usize) -> String {
+pub fn too_many(parts: &str, limit: usize) -> String {
     format!("more than {limit} {parts}, the most accepted in one file; split the file")
 }

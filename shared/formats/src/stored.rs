@@ -11,10 +11,10 @@ use zstd::bulk::{Compressor, Decompressor};
 
 use crate::FormatError;
 use crate::bytes::{Corrupt, Cursor, write_varint};
+use crate::columns::{read_configs, reason_code, reason_from_code, write_configs};
 use crate::columns::{
     read_indexes, read_numbers, read_times, read_u32s, write_indexes, write_numbers, write_times, write_u32s,
 };
-use crate::dictionary::{read_configs, reason_code, reason_from_code, write_configs};
 use crate::limits::MAX_TIMINGS_PER_PROBLEM;
 
 /// The only version so far. Readers refuse others, so no stored blob is misread.

@@ -4,8 +4,8 @@
 use diode_api::{EvaluationReport, MAX_MODEL_BYTES};
 use diode_core::Invalid;
 
+use crate::file::names_architecture;
 use crate::metadata::Training;
-use crate::predecessor::is_predecessor_file;
 use crate::{Metadata, Model, ModelError};
 
 /// No model has learnt from more problems or timings than this.
@@ -25,7 +25,7 @@ pub fn examine(bytes: &[u8]) -> Result<Model, ModelError> {
     if bytes.len() > MAX_MODEL_BYTES {
         return Err(ModelError::TooLarge { bytes: bytes.len(), max: MAX_MODEL_BYTES });
     }
-    if is_predecessor_file(bytes) {
+    if names_architecture(bytes) {
         let expected = "a model of `diode train`; others can be used, but not contributed";
         return Err(Invalid::new("model file", "a network of torch-diode's", expected).into());
     }

@@ -11,12 +11,12 @@ use crate::metadata::Metadata;
 use crate::{Layer, Misfit, Model, ModelError, Network, TileNetwork, TileValues};
 
 /// Far more than our models have (600 kB), and far less than a browser can hold.
-pub(crate) const MAX_BYTES: usize = 16 << 20;
+pub const MAX_BYTES: usize = 16 << 20;
 /// The key of the JSON document in the safetensors metadata. It is the only entry, because several
 /// entries would be written in no fixed order.
-pub(crate) const KEY: &str = "diode";
-pub(crate) const MEAN: &str = "normalisation.mean";
-pub(crate) const STD: &str = "normalisation.std";
+pub const KEY: &str = "diode";
+pub const MEAN: &str = "normalisation.mean";
+pub const STD: &str = "normalisation.std";
 /// The tiles that the networks have values for, with a row for each: the settings that identify it.
 const TILES: &str = "tiles";
 /// The values of each tile.
@@ -269,4 +269,13 @@ impl Part {
         let data = values.iter().flat_map(|value| value.to_le_bytes()).collect();
         Self { name, shape, dtype: Dtype::F32, data }
     }
+}
+/// Whether a model file states an architecture of its own. Diode's models have none to state: they are networks of
+/// another program.
+pub fn names_architecture(bytes: &[u8]) -> bool {
+    let document = SafeTensors::read_metadata(bytes).ok().and_then(|(_, header)| {
+        let text = header.metadata().as_ref()?.get(KEY)?.clone();
+        serde_json::from_str::<serde_json::Value>(&text).ok()
+    });
+    document.is_some_and(|document| document.get("architecture").is_some())
 }

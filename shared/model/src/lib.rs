@@ -5,19 +5,17 @@
 //! order. It has no I/O, clocks or threads.
 #![forbid(unsafe_code)]
 
-mod any;
 pub mod confidence;
 pub mod contribution;
 pub mod epilogue;
 pub mod error;
 pub mod features;
-mod file;
+pub mod file;
 mod mean;
 pub mod metadata;
 pub mod model;
 mod picks;
-pub mod predecessor;
-mod prediction;
+pub mod prediction;
 mod predictor;
 pub mod range;
 mod ranked_space;
@@ -25,7 +23,6 @@ mod ranker;
 mod tile_network;
 mod unseen;
 
-pub use any::AnyModel;
 pub use confidence::GroupConfidence;
 pub use diode_numeric::{Layer, Misfit, Network, math, normalise};
 pub use error::ModelError;

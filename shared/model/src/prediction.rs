@@ -45,11 +45,7 @@ pub struct Candidate {
 }
 
 /// The candidates of the decision if there is one, otherwise the picks.
-pub(crate) fn candidates(
-    decision: Option<&Decision>,
-    picks: Vec<(Config, Micros)>,
-    top: usize,
-) -> Vec<Candidate> {
+pub fn candidates(decision: Option<&Decision>, picks: Vec<(Config, Micros)>, top: usize) -> Vec<Candidate> {
     match decision {
         Some(decision) => decision.best_first.iter().take(top).map(Candidate::from).collect(),
         None => picks.into_iter().map(Candidate::from).collect(),

@@ -15,11 +15,12 @@ use diode_model::Predictor;
 
 pub use baselines::{Baseline, Baselines};
 pub use document::{Evaluation, EvaluationGroup, ProblemRow, WithLibrary, without_a_model};
-pub(crate) use judged::{Judge, judge_while};
+pub use judged::Judge;
+pub(crate) use judged::judge_while;
 pub use judged::{Judged, JudgedRow, judge};
 pub use kept::FirstPicks;
 use verdict::with_library;
-pub(crate) use verdict::{Verdict, report};
+pub use verdict::{Verdict, report};
 
 use crate::{TrainError, TrainingSet};
 

@@ -277,7 +277,7 @@ fn metadata(set: &TrainingSet, plan: &Plan) -> Metadata {
 }
 
 /// The training data and settings of a model, as its file states them.
-pub(crate) fn training(set: &TrainingSet, seed: u64, created_at: String) -> Training {
+pub fn training(set: &TrainingSet, seed: u64, created_at: String) -> Training {
     Training {
         data_digest: set.digest(),
         problems: set.problems() as u64,

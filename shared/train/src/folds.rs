@@ -18,13 +18,13 @@ fn sizes(problem: &Problem) -> Sizes {
 }
 
 /// The fold of every size of a set.
-pub(crate) struct Folds {
+pub struct Folds {
     of_sizes: BTreeMap<Sizes, usize>,
 }
 
 impl Folds {
     /// Deals sizes out to folds at random. The same seed gives the same folds.
-    pub(crate) fn new(set: &TrainingSet, folds: usize, seed: u64) -> Result<Self, TrainError> {
+    pub fn new(set: &TrainingSet, folds: usize, seed: u64) -> Result<Self, TrainError> {
         let all = set.iter().chain(set.others());
         let distinct: BTreeSet<Sizes> = all.map(|p| sizes(&p.problem)).collect();
         let mut distinct: Vec<Sizes> = distinct.into_iter().collect();
@@ -38,12 +38,12 @@ impl Folds {
     }
 
     /// The fold of a problem. `None` for sizes that only related hardware has.
-    pub(crate) fn of(&self, problem: &TrainingProblem) -> Option<usize> {
+    pub fn of(&self, problem: &TrainingProblem) -> Option<usize> {
         self.of_sizes.get(&sizes(&problem.problem)).copied()
     }
 
     /// The folds that have at least one size, in order.
-    pub(crate) fn used(&self) -> BTreeSet<usize> {
+    pub fn used(&self) -> BTreeSet<usize> {
         self.of_sizes.values().copied().collect()
     }
 }

@@ -20,7 +20,6 @@ mod loss;
 mod network;
 mod options;
 mod plan;
-mod predecessor;
 mod prepared;
 mod progress;
 mod schedule;
@@ -32,14 +31,14 @@ pub use cross_validate::cross_validate;
 pub use curves::{EpochLoss, curves};
 pub use error::TrainError;
 pub use evaluation::{
-    Baseline, Baselines, Evaluation, EvaluationGroup, FirstPicks, Judged, JudgedRow, ProblemRow, WithLibrary,
-    evaluate, evaluate_with_library, judge, without_a_model,
+    Baseline, Baselines, Evaluation, EvaluationGroup, FirstPicks, Judge, Judged, JudgedRow, ProblemRow,
+    Verdict, WithLibrary, evaluate, evaluate_with_library, judge, report, without_a_model,
 };
-pub use fit::{Fitted, fit, train};
+pub use fit::{Fitted, fit, train, training};
 pub use fold_models::FoldModel;
+pub use folds::Folds;
 pub use left_out::LeftOut;
 pub use options::TrainOptions;
 pub use plan::Plan;
-pub use predecessor::{PredecessorOptions, train_predecessor};
-pub use progress::{Progress, Share};
+pub use progress::{Observer, Progress, Share};
 pub use set::{TimedConfig, TrainingProblem, TrainingSet};

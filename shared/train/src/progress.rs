@@ -41,7 +41,7 @@ impl Share {
 }
 
 /// Receives the reports, and can stop the training.
-pub(crate) type Observer<'a> = &'a mut dyn FnMut(&Progress) -> ControlFlow<()>;
+pub type Observer<'a> = &'a mut dyn FnMut(&Progress) -> ControlFlow<()>;
 
 #[cfg(test)]
 mod tests {

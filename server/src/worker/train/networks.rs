@@ -3,12 +3,12 @@
 use std::ops::ControlFlow;
 
 use diode_api::{JobRequest, ModelType};
+use diode_compat::{Architecture, PredecessorModel};
+use diode_compat::{PredecessorOptions, train_predecessor};
 use diode_core::Problem;
-use diode_model::predecessor::{Architecture, PredecessorModel};
 use diode_model::{Model, ModelError, Predictor};
 use diode_train::{
-    Checkpoint, FirstPicks, Fitted, FoldModel, Plan, PredecessorOptions, Progress, TrainError, TrainOptions,
-    TrainingSet, fit, train_predecessor,
+    Checkpoint, FirstPicks, Fitted, FoldModel, Plan, Progress, TrainError, TrainOptions, TrainingSet, fit,
 };
 
 use crate::worker::summary::About;

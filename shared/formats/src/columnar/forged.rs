@@ -4,9 +4,9 @@ use diode_core::hardware::Hardware;
 use diode_core::{Config, DType, Method, Op, Problem, ProblemFields, Provenance, TimeColumn};
 use serde::Serialize;
 
-use super::records::{Blob, DatasetHeader, FORMAT, Failures, FileHeader, ProblemRecord, SCHEMA};
+use crate::columnar::{Blob, DatasetHeader, FORMAT, Failures, FileHeader, ProblemRecord, SCHEMA};
+use crate::columns::write_configs;
 use crate::columns::{write_indexes, write_times, write_u32s};
-use crate::dictionary::write_configs;
 
 fn blob(write: impl FnOnce(&mut Vec<u8>)) -> Blob {
     let mut out = Vec::new();

@@ -6,9 +6,9 @@ use std::io::{self, Write};
 use diode_core::{ConfigIndex, Dataset, Solution};
 use serde::Serialize;
 
-use super::records::{Blob, DatasetHeader, FORMAT, Failures, FileHeader, ProblemRecord, SCHEMA};
+use crate::columnar::{Blob, DatasetHeader, FORMAT, Failures, FileHeader, ProblemRecord, SCHEMA};
+use crate::columns::{reason_code, write_configs};
 use crate::columns::{write_indexes, write_numbers, write_times, write_u32s};
-use crate::dictionary::{reason_code, write_configs};
 
 /// zstd's default level. Higher levels gain little, because the low bytes of times are noise.
 const LEVEL: i32 = 3;

@@ -2,9 +2,9 @@
 
 use std::io::Read as _;
 
-use super::byte_order_mark::without_mark;
-use super::compression::{is_zstd, zstd_decoder};
 use crate::FormatError;
+use crate::input::source::without_mark;
+use crate::input::source::{is_zstd, zstd_decoder};
 
 /// How many bytes of a file are searched. Real files name their parts within the first hundreds of bytes.
 const HEAD: usize = 8192;
@@ -133,7 +133,7 @@ fn columns(head: &[u8]) -> Option<FileKind> {
 }
 
 /// Decodes a file. If that fails and the file is of another kind, the error says so.
-pub(crate) fn expect<T>(
+pub fn expect<T>(
     expected: FileKind,
     bytes: &[u8],
     decode: impl FnOnce() -> Result<T, FormatError>,

@@ -9,7 +9,7 @@ use crate::limits::MAX_RECORD;
 const QUOTE: u8 = b'"';
 
 /// Reads records and holds one of them at a time.
-pub(crate) struct Delimited<R> {
+pub struct Delimited<R> {
     input: BufReader<R>,
     delimiter: u8,
     /// The line where the current record begins, counted from 1.
@@ -20,7 +20,7 @@ pub(crate) struct Delimited<R> {
 }
 
 impl<R: Read> Delimited<R> {
-    pub(crate) fn new(input: R, delimiter: u8) -> Self {
+    pub fn new(input: R, delimiter: u8) -> Self {
         Self {
             input: BufReader::with_capacity(1 << 16, input),
             delimiter,
@@ -32,7 +32,7 @@ impl<R: Read> Delimited<R> {
     }
 
     /// The fields of the next record, or `None` at the end. Empty lines are skipped.
-    pub(crate) fn record(&mut self) -> Result<Option<&[String]>, FormatError> {
+    pub fn record(&mut self) -> Result<Option<&[String]>, FormatError> {
         loop {
             if !self.read_raw()? {
                 return Ok(None);
@@ -46,7 +46,7 @@ impl<R: Read> Delimited<R> {
     }
 
     /// An error at the last record that was read.
-    pub(crate) fn refuse(&self, cause: impl std::fmt::Display) -> FormatError {
+    pub fn refuse(&self, cause: impl std::fmt::Display) -> FormatError {
         self.malformed("invalid", cause)
     }
 
@@ -148,10 +148,7 @@ fn unquote<'a>(mut rest: &'a str, field: &mut String) -> Option<&'a str> {
 }
 
 /// The places of the named columns in the header record.
-pub(crate) fn locate<const N: usize>(
-    header: &[String],
-    names: [&str; N],
-) -> Result<[Option<usize>; N], String> {
+pub fn locate<const N: usize>(header: &[String], names: [&str; N]) -> Result<[Option<usize>; N], String> {
     let mut places = [None; N];
     for (place, name) in places.iter_mut().zip(names) {
         let mut found = header.iter().enumerate().filter(|(_, column)| column.trim() == name);

@@ -7,15 +7,15 @@ use std::marker::PhantomData;
 
 use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error as _, MapAccess, Visitor};
 
-use super::byte_order_mark::mark;
-use super::compression::{is_zstd, zstd_decoder, zstd_limit};
 use super::malformed::{malformed, malformed_json, malformed_msgpack};
 use crate::FormatError;
-use crate::error_place::Place;
+use crate::input::malformed::Place;
+use crate::input::source::mark;
+use crate::input::source::{is_zstd, zstd_decoder, zstd_limit};
 use crate::limits::{MAX_DEPTH, MAX_DOCUMENT};
 
 /// The content of a file, unpacked, and how it is encoded.
-pub(crate) enum Document<'a> {
+pub enum Document<'a> {
     Json(Cow<'a, [u8]>),
     Msgpack(Cow<'a, [u8]>),
     /// Neither JSON nor MessagePack. It may be text with columns.
@@ -24,7 +24,7 @@ pub(crate) enum Document<'a> {
 
 impl<'a> Document<'a> {
     /// Unpacks a compressed file. The first byte tells the encoding.
-    pub(crate) fn open(bytes: &'a [u8]) -> Result<Self, FormatError> {
+    pub fn open(bytes: &'a [u8]) -> Result<Self, FormatError> {
         let plain = unpack(bytes)?;
         let mark = mark(&plain).map_err(|error| malformed("text", 0, &Place::default(), &error))?;
         let plain = match plain {
@@ -47,7 +47,7 @@ impl<'a> Document<'a> {
     }
 
     /// Parses JSON or MessagePack into a type; `None` for text.
-    pub(crate) fn parse<T: DeserializeOwned>(&self) -> Result<Option<T>, FormatError> {
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<Option<T>, FormatError> {
         match self {
             Self::Json(json) => serde_json::from_slice(json)
                 .map(Some)
@@ -100,7 +100,7 @@ fn unpack(bytes: &[u8]) -> Result<Cow<'_, [u8]>, FormatError> {
 
 /// A map whose keys are data, in file order. A repeated key is an error, because a reader would
 /// have to ignore one of its values.
-pub(crate) struct Entries<K, V>(pub(crate) Vec<(K, V)>);
+pub struct Entries<K, V>(pub Vec<(K, V)>);
 
 impl<'de, K: Deserialize<'de> + PartialEq + fmt::Debug, V: Deserialize<'de>> Deserialize<'de>
     for Entries<K, V>

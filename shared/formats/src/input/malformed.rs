@@ -1,10 +1,10 @@
 //! The errors for bytes that could not be read, in the words of this crate.
 
-use std::fmt;
-use std::io;
+use std::{fmt, io};
+
+use diode_core::Op;
 
 use crate::FormatError;
-use crate::error_place::Place;
 use crate::limits::MAX_DEPTH;
 
 /// The error for bytes that could not be read, with their position.
@@ -66,6 +66,31 @@ pub(crate) fn malformed_json(error: &serde_json::Error, place: &Place) -> Format
 }
 
 /// The error for a part of a document that validation refuses.
-pub(crate) fn refused(encoding: &'static str, at: String, cause: impl fmt::Display) -> FormatError {
+pub fn refused(encoding: &'static str, at: String, cause: impl fmt::Display) -> FormatError {
     FormatError::Malformed { state: "invalid", encoding, at, place: String::new(), cause: cause.to_string() }
+}
+
+/// The hardware, op and problem that are being read. Prints ` (hardware "…", op mm, problem 17)`,
+/// or nothing if there is no hardware yet.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Place {
+    pub(crate) hardware: Option<String>,
+    pub(crate) op: Option<Op>,
+    /// Counted from 1.
+    pub(crate) problem: Option<usize>,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(hardware) = &self.hardware else { return Ok(()) };
+        // Debug output quotes and escapes, so a name with line breaks stays on one line.
+        write!(f, " (hardware {hardware:?}")?;
+        if let Some(op) = self.op {
+            write!(f, ", op {op}")?;
+        }
+        if let Some(problem) = self.problem {
+            write!(f, ", problem {problem}")?;
+        }
+        f.write_str(")")
+    }
 }

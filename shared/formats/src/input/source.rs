@@ -1,13 +1,15 @@
 //! Reads an input piece by piece, within limits.
 
-use std::io::{self, BufRead, Read};
+use std::io;
+use std::io::{BufRead, BufReader, Read};
 
-use super::byte_order_mark::mark;
-use super::compression::{Unpacked, is_zstd, zstd_limit};
-use super::malformed::malformed;
 use crate::FormatError;
-use crate::error_place::Place;
-use crate::limits::{FREE_TIMINGS, MAX_OBJECT, MAX_TIMINGS_PER_BYTE, MAX_TIMINGS_PER_FILE};
+use crate::input::malformed::Place;
+use crate::input::malformed::malformed;
+use crate::limits::{
+    FREE_TIMINGS, FREE_UNPACKED, MAX_EXPANSION, MAX_OBJECT, MAX_TIMINGS_PER_BYTE, MAX_TIMINGS_PER_FILE,
+    MAX_UNPACKED, MAX_WINDOW_LOG,
+};
 
 /// A reader that counts its position, can show the first bytes, skips a byte order mark and stops at a
 /// limit.
@@ -133,4 +135,80 @@ impl<R: Read> Read for Source<R> {
         }
         Ok(count)
     }
+}
+
+/// Unpacks what is read through it. The browser has no C library, so its decoder is in Rust.
+#[cfg(not(target_family = "wasm"))]
+pub(crate) type ZstdDecoder<R> = zstd::stream::read::Decoder<'static, R>;
+#[cfg(target_family = "wasm")]
+pub(crate) type ZstdDecoder<R> = crate::input::zstd_in_rust::Decoder<R>;
+
+const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+/// Whether some bytes begin like data that zstd has compressed.
+pub(crate) fn is_zstd(bytes: &[u8]) -> bool {
+    bytes.starts_with(&ZSTD_MAGIC)
+}
+
+pub(crate) fn zstd_decoder<R: BufRead>(input: R) -> io::Result<ZstdDecoder<R>> {
+    let mut decoder = ZstdDecoder::with_buffer(input)?;
+    decoder.window_log_max(MAX_WINDOW_LOG)?;
+    Ok(decoder)
+}
+
+/// The most bytes to which a compressed file of this size may unpack.
+pub(crate) fn zstd_limit(compressed: u64) -> u64 {
+    MAX_UNPACKED.min(FREE_UNPACKED.saturating_add(MAX_EXPANSION.saturating_mul(compressed)))
+}
+
+/// Whether every decoder of zstd finds the same errors in some bytes. This is sure if the bytes are not
+/// compressed, or if their compression is undamaged up to the last byte.
+pub fn is_sound(bytes: &[u8]) -> bool {
+    let unpacked = |frame: ZstdDecoder<_>| {
+        io::copy(&mut frame.take(zstd_limit(bytes.len() as u64)), &mut io::sink()).map(drop)
+    };
+    let breaks_off = |error: io::Error| error.kind() == io::ErrorKind::UnexpectedEof;
+    !is_zstd(bytes) || zstd_decoder(bytes).and_then(unpacked).map_or_else(breaks_off, |()| true)
+}
+
+/// An input that is unpacked if it is compressed.
+pub(crate) enum Unpacked<R: BufRead> {
+    Plain(R),
+    Zstd(BufReader<ZstdDecoder<R>>),
+}
+
+impl<R: BufRead> Unpacked<R> {
+    /// Unpacks an input that begins like compressed data.
+    pub(crate) fn zstd(input: R) -> io::Result<Self> {
+        Ok(Self::Zstd(BufReader::with_capacity(1 << 16, zstd_decoder(input)?)))
+    }
+}
+
+impl<R: BufRead> Read for Unpacked<R> {
+    #[inline]
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(input) => input.read(buffer),
+            Self::Zstd(frame) => frame.read(buffer),
+        }
+    }
+}
+
+/// Some programs on Windows put this before UTF-8, where it has no meaning.
+const UTF8_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// The marks of UTF-16. No format here is written in UTF-16.
+const UTF16_MARKS: [&[u8]; 2] = [b"\xff\xfe", b"\xfe\xff"];
+
+/// The length of the mark at the beginning, or 0. Formats other than text never begin with a mark.
+pub(crate) fn mark(head: &[u8]) -> io::Result<usize> {
+    if UTF16_MARKS.iter().any(|mark| head.starts_with(mark)) {
+        return Err(io::Error::other("got a text in UTF-16, expected UTF-8; save it in that encoding"));
+    }
+    Ok(if head.starts_with(UTF8_MARK) { UTF8_MARK.len() } else { 0 })
+}
+
+/// Some bytes without the mark at their beginning, if there is one.
+pub(crate) fn without_mark(bytes: &[u8]) -> &[u8] {
+    &bytes[mark(bytes).unwrap_or(0)..]
 }

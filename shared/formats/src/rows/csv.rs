@@ -5,8 +5,8 @@ use std::io::Read;
 
 use diode_core::Dataset;
 
-use super::columns::{COLUMNS, WIDTH, check_columns, find_column};
 use super::reader::Rows;
+use super::{COLUMNS, WIDTH, check_columns, find_column};
 use super::{Cell, writer};
 use crate::FormatError;
 use crate::input::delimited::Delimited;

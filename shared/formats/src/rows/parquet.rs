@@ -1,17 +1,31 @@
 //! Rows as Parquet.
 
-mod bounds;
-mod panics;
-mod read;
 mod values;
 mod write;
 
-pub(crate) use read::decode;
-pub(crate) use write::encode;
+use std::fs::File;
+use std::io;
+use std::io::BufReader;
+use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
+use std::sync::Once;
 
-use diode_core::Provenance;
+use bytes::Bytes;
 use diode_core::hardware::Hardware;
+use diode_core::{Dataset, Provenance};
 use parquet::errors::ParquetError;
+use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
+use parquet::file::reader::{ChunkReader, FileReader, Length, SerializedFileReader};
+
+use crate::FormatError;
+use crate::encode::check_provenance;
+use crate::limits::{
+    FREE_PARQUET_ROWS, MAX_DATASETS, MAX_PARQUET_CHUNK, MAX_PARQUET_METADATA, MAX_PARQUET_ROWS_PER_BYTE,
+};
+use crate::rows::parquet::values::Values;
+use crate::rows::reader::Rows;
+use crate::rows::{COLUMNS, Cell, WIDTH, check_columns, find_column};
+
+pub(crate) use crate::rows::parquet::write::encode;
 
 /// The key in the file's metadata whose value describes the datasets.
 const DATASETS_KEY: &str = "diode.datasets";
@@ -32,5 +46,218 @@ fn in_words(error: ParquetError) -> String {
     match words.split_once("Disabled feature at compile time: ") {
         Some((_, codec)) => format!("compressed with {codec}, expected zstd, snappy or no compression"),
         None => words,
+    }
+}
+
+/// Rows decoded at a time.
+const BATCH: usize = 4096;
+
+pub(crate) fn decode(file: File) -> Result<Vec<Dataset>, FormatError> {
+    let mut rows = 0;
+    // The library panics on some damaged files.
+    let result = catch_panic(|| read(file, &mut rows))
+        .unwrap_or_else(|| Err("damaged in a way that Parquet's library does not survive".to_owned()));
+    result.map_err(|cause| FormatError::Malformed {
+        state: "invalid",
+        encoding: "Parquet",
+        at: format!("row {rows}"),
+        place: String::new(),
+        // Messages of the library may have several lines.
+        cause: cause.replace('\n', " "),
+    })
+}
+
+fn read(file: File, read: &mut u64) -> Result<Vec<Dataset>, String> {
+    let bytes = file.metadata().map_err(|error| error.to_string())?.len();
+    let file = BoundedFile { file, bytes };
+    check_footer(&file).map_err(in_words)?;
+    let file = SerializedFileReader::new(file).map_err(in_words)?;
+    let places = check_schema(file.metadata(), bytes)?;
+    let mut rows = Rows::default();
+    for group in 0..file.num_row_groups() {
+        let group = file.get_row_group(group).map_err(in_words)?;
+        check_group(group.metadata())?;
+        let mut columns = Vec::new();
+        for (column, place) in places.iter().enumerate() {
+            if let Some(place) = *place {
+                let descriptor = group.metadata().column(place).column_descr_ptr();
+                let reader = group.get_column_reader(place).map_err(in_words)?;
+                columns.push((column, Values::new(reader, &descriptor)?));
+            }
+        }
+        let mut left = u64::try_from(group.metadata().num_rows()).unwrap_or(0);
+        while left > 0 {
+            let count = left.min(BATCH as u64) as usize;
+            for (column, values) in &mut columns {
+                values.next(count).map_err(|cause| format!("column `{}`: {cause}", COLUMNS[*column].name))?;
+            }
+            for _ in 0..count {
+                *read += 1;
+                let mut cells = [Cell::Empty; WIDTH];
+                for (column, values) in &mut columns {
+                    cells[*column] = values
+                        .cell()
+                        .map_err(|cause| format!("column `{}`: {cause}", COLUMNS[*column].name))?;
+                }
+                rows.add(&cells)?;
+            }
+            left -= count as u64;
+        }
+    }
+    let about = dataset_metadata(file.metadata())?;
+    Ok(rows.finish()?.into_iter().map(|(number, dataset)| described(number, dataset, &about)).collect())
+}
+
+fn dataset_metadata(metadata: &ParquetMetaData) -> Result<Vec<DatasetMetadata>, String> {
+    let entries = metadata.file_metadata().key_value_metadata().into_iter().flatten();
+    let Some(text) = entries.filter(|entry| entry.key == DATASETS_KEY).find_map(|entry| entry.value.as_ref())
+    else {
+        return Ok(Vec::new());
+    };
+    let refuse = |cause: String| format!("metadata `{DATASETS_KEY}`: {cause}");
+    let about: Vec<DatasetMetadata> =
+        serde_json::from_str(text).map_err(|error| refuse(error.to_string()))?;
+    if about.len() > MAX_DATASETS {
+        return Err(refuse(format!("{} datasets, expected at most {MAX_DATASETS}", about.len())));
+    }
+    for about in &about {
+        about.hardware.validate().map_err(|invalid| refuse(invalid.to_string()))?;
+        check_provenance(&about.provenance).map_err(refuse)?;
+    }
+    Ok(about)
+}
+
+/// Takes hardware and provenance from the metadata, if the dataset's rows still name the same
+/// hardware.
+fn described(number: u64, dataset: Dataset, about: &[DatasetMetadata]) -> Dataset {
+    let same = |about: &&DatasetMetadata| {
+        let (known, named) = (&about.hardware, &dataset.hardware);
+        about.dataset == number && known.slug == named.slug && known.name == named.name
+    };
+    match about.iter().find(same) {
+        Some(DatasetMetadata { hardware, provenance, .. }) => {
+            Dataset { hardware: hardware.clone(), provenance: provenance.clone(), ..dataset }
+        }
+        None => dataset,
+    }
+}
+
+/// A file that refuses reads beyond its end. Otherwise a forged length could claim any amount of
+/// memory, because the library allocates memory before it reads.
+struct BoundedFile {
+    file: File,
+    bytes: u64,
+}
+
+impl Length for BoundedFile {
+    fn len(&self) -> u64 {
+        self.bytes
+    }
+}
+
+impl ChunkReader for BoundedFile {
+    type T = BufReader<File>;
+
+    fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
+        self.file.get_read(start)
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
+        if start.checked_add(length as u64).is_none_or(|end| end > self.bytes) {
+            let end =
+                io::Error::other(format!("{length} bytes from byte {start}, beyond the end of the file"));
+            return Err(end.into());
+        }
+        self.file.get_bytes(start, length)
+    }
+}
+
+/// Limits the size of the metadata. They stand near the end of a file. After them come their length
+/// in four bytes, and a mark.
+fn check_footer(file: &BoundedFile) -> Result<(), ParquetError> {
+    const FOOTER: usize = 8;
+    let start = file.bytes.checked_sub(FOOTER as u64).unwrap_or(u64::MAX);
+    let footer = file.get_bytes(start, FOOTER)?;
+    let length = u32::from_le_bytes([footer[0], footer[1], footer[2], footer[3]]);
+    if u64::from(length) > MAX_PARQUET_METADATA {
+        let large = format!("metadata of {length} bytes, expected at most {MAX_PARQUET_METADATA}");
+        return Err(io::Error::other(large).into());
+    }
+    Ok(())
+}
+
+/// Finds the columns, and limits the number of rows.
+fn check_schema(metadata: &ParquetMetaData, bytes: u64) -> Result<[Option<usize>; WIDTH], String> {
+    let claimed =
+        metadata.row_groups().iter().map(|group| u64::try_from(group.num_rows()).unwrap_or(u64::MAX));
+    let claimed = claimed.fold(0, u64::saturating_add);
+    let limit = FREE_PARQUET_ROWS.saturating_add(bytes.saturating_mul(MAX_PARQUET_ROWS_PER_BYTE));
+    if claimed > limit {
+        return Err(format!("{claimed} rows, expected at most {limit} in a file of its size"));
+    }
+    let mut places = [None; WIDTH];
+    for (place, column) in metadata.file_metadata().schema_descr().columns().iter().enumerate() {
+        let [name] = column.path().parts() else { continue };
+        let Some(known) = find_column(name) else { continue };
+        if column.max_rep_level() > 0 || column.max_def_level() > 1 {
+            return Err(format!("column `{name}`: got lists, expected one value per row"));
+        }
+        if places[known].replace(place).is_some() {
+            return Err(format!("duplicate column `{name}`"));
+        }
+    }
+    check_columns(|column| places[column].is_some())?;
+    Ok(places)
+}
+
+fn check_group(group: &RowGroupMetaData) -> Result<(), String> {
+    for column in group.columns() {
+        let offsets = [Some(column.data_page_offset()), column.dictionary_page_offset()];
+        let starts_and_size = offsets.into_iter().flatten().chain([column.compressed_size()]);
+        if starts_and_size.into_iter().any(i64::is_negative) {
+            return Err(format!("column `{}`: a negative offset or size", column.column_path().string()));
+        }
+        let size = column.uncompressed_size();
+        if !(0..=MAX_PARQUET_CHUNK).contains(&size) {
+            return Err(format!(
+                "column `{}`: {size} bytes in one row group, expected at most {MAX_PARQUET_CHUNK}",
+                column.column_path().string()
+            ));
+        }
+    }
+    Ok(())
+}
+
+thread_local! {
+    static CATCHING: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+/// Runs code that may panic. `None` if it did. The panic prints nothing, because the caller reports
+/// the error. All other panics print as usual, also in other threads.
+fn catch_panic<T>(run: impl FnOnce() -> T) -> Option<T> {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let before = take_hook();
+        set_hook(Box::new(move |panic| {
+            if !CATCHING.get() {
+                before(panic);
+            }
+        }));
+    });
+    CATCHING.set(true);
+    let result = catch_unwind(AssertUnwindSafe(run));
+    CATCHING.set(false);
+    result.ok()
+}
+
+#[cfg(test)]
+mod panics_tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_none() {
+        assert_eq!(catch_panic(|| 5), Some(5));
+        assert_eq!(catch_panic(|| -> u8 { panic!("never seen") }), None);
+        assert!(!CATCHING.get());
     }
 }

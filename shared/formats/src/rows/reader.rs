@@ -8,12 +8,12 @@ use diode_core::{
 };
 
 use super::Cell;
-use super::columns::{SUBJECT, WIDTH, at};
 use super::row::Row;
 use crate::limits::{
     MAX_CONFIGS, MAX_CONFIGS_PER_FILE, MAX_DATASETS, MAX_PROBLEMS_PER_FILE, MAX_TIMINGS_PER_FILE,
     MAX_TIMINGS_PER_PROBLEM, too_many, too_many_timings,
 };
+use crate::rows::{SUBJECT, WIDTH, at};
 
 /// Datasets under construction.
 #[derive(Default)]

@@ -11,7 +11,7 @@ use diode_core::{
 };
 
 use super::Cell;
-use super::columns::{COLUMNS, WIDTH, at};
+use crate::rows::{COLUMNS, WIDTH, at};
 
 /// The cells of one row.
 #[derive(Clone, Copy)]

@@ -3,7 +3,7 @@
 use diode_core::{Config, ConfigFields, Dataset, OutputLayout, Solution, TimeColumn};
 
 use super::Cell;
-use super::columns::{SUBJECT, WIDTH};
+use super::{SUBJECT, WIDTH};
 
 /// For each problem, calls `row` with every timing, then with every failure, and then calls `end`.
 pub(super) fn rows<E>(

@@ -1,10 +1,8 @@
 //! Files that claim more than a file may hold.
 
 use diode_core::{Config, Dataset, Solution, Tile, TimeColumn};
-use diode_formats::limits::{
-    MAX_CONFIGS, MAX_CONFIGS_PER_FILE, MAX_DATASETS, MAX_PROBLEMS_PER_FILE, MAX_SHAPES,
-};
-use diode_formats::{Format, decode, decode_shapes, decode_within, encode, read_file};
+use diode_formats::limits::{MAX_CONFIGS, MAX_CONFIGS_PER_FILE, MAX_DATASETS, MAX_PROBLEMS_PER_FILE};
+use diode_formats::{Format, decode, decode_within, encode, read_file};
 
 use crate::samples::golden;
 
@@ -151,13 +149,6 @@ fn no_file_may_hold_more_configs_than_memory_is_for() {
     let columnar = zstd::decode_all(&encode(Format::Columnar, &datasets).unwrap()[..]).unwrap();
     let error = decode(&columnar).unwrap_err().to_string();
     assert!(error.contains(&format!("more than {MAX_CONFIGS_PER_FILE} configs")), "{error}");
-}
-
-#[test]
-fn no_list_may_hold_more_shapes_than_memory_is_for() {
-    let csv = format!("name,B,M,K,N,Transposed\n{}", "mm,1,8,8,8,False\n".repeat(MAX_SHAPES + 1));
-    let error = decode_shapes(csv.as_bytes()).unwrap_err().to_string();
-    assert!(error.contains(&format!("more than {MAX_SHAPES} shapes")), "{error}");
 }
 
 #[test]

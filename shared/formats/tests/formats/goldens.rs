@@ -2,8 +2,8 @@
 
 use crate::samples::golden;
 use diode_core::ids::Digest;
-use diode_core::{Config, DType, Op, TimeColumn};
-use diode_formats::{Format, ShapeSet, decode, encode, read_reference_configs, read_shapes};
+use diode_core::{Config, TimeColumn};
+use diode_formats::{Format, decode, encode};
 
 const OLDER_FORM: &str = r#"{"hardware": {"NVIDIA H100": {"operation": {"addmm": {"name": "addmm", "solution": {"{\"version\": 1, \"B\": 1, \"M\": 32, \"M_dtype\": \"float16\", \"N\": 32, \"K\": 32, \"K_dtype\": \"float16\", \"out_dtype\": \"float16\", \"out_size\": [1, 32, 32], \"out_stride\": [1024, 32, 1]}": {"name": "addmm", "timed_configs": [{"config": "{\"ACC_TYPE\": \"tl.float32\", \"ALLOW_TF32\": false, \"EVEN_K\": true, \"USE_FAST_ACCUM\": false, \"block_k\": 16, \"block_m\": 32, \"block_n\": 32, \"grid\": 1, \"group_m\": 8, \"name\": \"addmm_config\", \"num_stages\": 1, \"num_warps\": 2, \"version\": 1}", "time": 0.02611199952661991, "version": 1}], "version": 1}}, "version": 1}}, "version": 1}}, "version": 1}"#;
 
@@ -92,33 +92,4 @@ fn the_old_sample_dataset_is_read_whole() {
     );
     let columnar = encode(Format::Columnar, &decoded.datasets).unwrap();
     assert_eq!(decode(&columnar).unwrap().datasets, decoded.datasets);
-}
-
-/// torch-diode's other real files: shapes and reference configs.
-#[test]
-fn the_old_shape_sets_and_solutions_are_read_whole() {
-    let Some(folder) = std::env::var_os("DIODE_COMPAT_DIR") else {
-        println!("not asked to run: DIODE_COMPAT_DIR names no folder");
-        return;
-    };
-    let file = |name: &str| std::path::Path::new(&folder).join(name);
-    let counts = |set: &ShapeSet| [Op::Addmm, Op::Mm, Op::Bmm].map(|op| set.count(op));
-    let shapes = read_shapes(&file("operation_shapeset.json")).unwrap();
-    let columns = read_shapes(&file("shapes.txt")).unwrap();
-    assert_eq!((shapes.problems.len(), counts(&shapes)), (1577, [302, 801, 474]));
-    assert_eq!((columns.problems.len(), counts(&columns)), (1577, [302, 801, 474]));
-    let sorted = |set: &ShapeSet| {
-        let mut problems = set.problems.clone();
-        problems.sort_unstable();
-        problems
-    };
-    assert!(sorted(&shapes) == sorted(&columns), "the same problems, output layouts included");
-    assert_eq!(counts(&read_shapes(&file("small_op_shapes.json")).unwrap()), [2, 2, 2]);
-    let plain = read_shapes(&file("example_shapeset.json")).unwrap().problems;
-    assert_eq!((plain.len(), plain[3].op, plain[3].b, plain[4].out_dtype), (5, Op::Bmm, 32, DType::Float32));
-
-    let json = read_reference_configs(&file("max_autotune.json")).unwrap();
-    let csv = read_reference_configs(&file("max_autotune_shapes.csv")).unwrap();
-    assert_eq!(json.configs.len(), 19);
-    assert_eq!(json, csv);
 }

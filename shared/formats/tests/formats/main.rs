@@ -2,7 +2,6 @@
 #![cfg(test)]
 
 mod caps;
-mod checkpoint;
 mod damage;
 mod goldens;
 mod properties;

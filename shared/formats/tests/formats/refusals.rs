@@ -1,6 +1,6 @@
 //! Whole files whose content is refused, and files that are accepted.
 
-use diode_formats::{Format, FormatError, decode, decode_reference_configs, encode};
+use diode_formats::{Format, FormatError, decode, encode};
 
 use crate::samples::golden;
 
@@ -108,48 +108,4 @@ fn a_newer_schema_is_refused_in_words() {
     newer[place] = 2;
     let message = decode(&newer).unwrap_err().to_string();
     assert!(message.contains("with schema 2, expected") && message.contains("update diode"), "{message}");
-}
-
-const CONFIG: &str = r#"{"ACC_TYPE": "tl.float32", "block_k": 16, "block_m": 64, "block_n": 32, "grid": 1, "group_m": 8, "name": "x", "num_stages": 2, "num_warps": 4}"#;
-
-#[test]
-fn bad_reference_configs_are_refused_with_their_place() {
-    let with = |from: &str, to: &str| {
-        assert!(CONFIG.contains(from), "{from}");
-        format!(r#"{{"config": [{}]}}"#, CONFIG.replacen(from, to, 1)).into_bytes()
-    };
-    let sized = |fields: &str| format!(r#"{{"configs": [{{{fields}}}]}}"#).into_bytes();
-    let columns = |row: &str| {
-        format!("name,grid,block_m,block_n,block_k,group_m,num_stages,num_warps\n{row}\n").into_bytes()
-    };
-    for (bytes, cause) in [
-        (Vec::new(), "CSV at line 1: no column `name`"),
-        (b"{".to_vec(), "truncated JSON"),
-        (b"{}".to_vec(), "no configs under"),
-        (b"{\"config\": []}".to_vec(), "no configs under"),
-        (b"{\"config\": {}}".to_vec(), "expected a sequence"),
-        (with("64", "48"), "config 1 of \"config\": block_m: got 48"),
-        (with("64", "-64"), "expected u32"),
-        (with("64", "true"), "boolean `true`"),
-        (with("\"block_m\": 64, ", ""), "missing field `block_m`"),
-        (with("\"grid\": 1", "\"grid\": 1, \"grid\": 1"), "duplicate field `grid`"),
-        (with("tl.float32", "tl.float8"), "tl.float8"),
-        (b"{\"mm\": {\"config\": 7}}".to_vec(), "invalid type: integer `7`"),
-        (sized("\"M\": 1"), "missing field `N`"),
-        (
-            sized(
-                "\"M\": 0, \"N\": 1, \"K\": 1, \"block_m\": 16, \"block_n\": 16, \"block_k\": 16, \"num_stages\": 1, \"num_warps\": 1",
-            ),
-            "M: got 0",
-        ),
-        (columns("a,1,64,32,16,8,2"), "line 2: 7 fields, expected 8"),
-        (columns("a,1,64,32,16,8,2,three"), "line 2: num_warps: got \"three\""),
-        (columns("a,1,64,32,16,8,2,3"), "line 2: num_warps: got 3"),
-        (columns(""), "no configs under"),
-        (b"\x81\xa6config\x91\x80".to_vec(), "missing field"),
-        (b"\x81\xa6config\xdd\xff\xff\xff\xff".to_vec(), "truncated MessagePack"),
-    ] {
-        let error = decode_reference_configs(&bytes).unwrap_err().to_string();
-        assert!(error.contains(cause) && !error.contains('\n'), "expected {cause:?}, got {error}");
-    }
 }

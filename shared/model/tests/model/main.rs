@@ -4,7 +4,6 @@
 mod contribution;
 mod file;
 mod oracle;
-mod predecessor;
 mod ranking;
 mod sample;
 mod shortlist;

@@ -123,21 +123,17 @@ pub(crate) fn judge_while(
 }
 
 /// Judges a model on one problem after the other.
-pub(crate) struct Judge<'m> {
+pub struct Judge<'m> {
     model: &'m dyn Predictor,
     shortlister: Option<Box<dyn Shortlister + 'm>>,
 }
 
 impl<'m> Judge<'m> {
-    pub(crate) fn new(model: &'m dyn Predictor) -> Self {
+    pub fn new(model: &'m dyn Predictor) -> Self {
         Self { model, shortlister: model.shortlister() }
     }
 
-    pub(crate) fn judge(
-        &mut self,
-        set: &TrainingSet,
-        problem: &TrainingProblem,
-    ) -> Result<Judged, TrainError> {
+    pub fn judge(&mut self, set: &TrainingSet, problem: &TrainingProblem) -> Result<Judged, TrainError> {
         let configs: Vec<Config> = set.configs(problem).copied().collect();
         let ranked = self.ranked(&problem.problem, &configs)?;
         let start = Instant::now();

@@ -17,7 +17,7 @@ const CLOSE: f64 = 1.05;
 
 /// How good the picks for one problem are.
 #[derive(Debug, Clone)]
-pub(crate) struct Verdict {
+pub struct Verdict {
     /// One share for each of [`PICKS`].
     triton: Shares,
     library: Option<Shares>,
@@ -37,7 +37,7 @@ pub(crate) struct Verdict {
 type Shares = [f64; PICKS.len()];
 
 impl Verdict {
-    pub(crate) fn of(judged: &Judged) -> Self {
+    pub fn of(judged: &Judged) -> Self {
         let best_us = judged.best().measured_us;
         let (mut errors, mut near_errors) = ((0.0, 0), (0.0, 0));
         for row in &judged.rows {
@@ -84,7 +84,7 @@ impl Verdict {
 }
 
 /// Sums verdicts up.
-pub(crate) fn report(verdicts: &[Verdict], split: &str) -> EvaluationReport {
+pub fn report(verdicts: &[Verdict], split: &str) -> EvaluationReport {
     let mut correlations: Vec<f64> = verdicts.iter().map(|v| v.spearman).collect();
     EvaluationReport {
         problems: verdicts.len(),

@@ -5,7 +5,6 @@ mod kept;
 mod learning;
 mod made_up;
 mod merging;
-mod predecessor;
 mod related;
 mod shipped;
 #[cfg(test)]

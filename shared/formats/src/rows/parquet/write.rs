@@ -11,7 +11,7 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::parser::parse_message_type;
 
-use super::super::columns::{COLUMNS, Column, ColumnType, WIDTH};
+use super::super::{COLUMNS, Column, ColumnType, WIDTH};
 use super::super::{Cell, writer};
 use super::{DATASETS_KEY, DatasetMetadata};
 
