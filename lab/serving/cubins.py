@@ -3,7 +3,9 @@
 python3 cubins.py FOLDER [KIND…]    compiles what the problems and configs of these kinds need and the folder lacks
 """
 
+import functools
 import hashlib
+import importlib.util
 import json
 import multiprocessing
 import os
@@ -18,8 +20,8 @@ from pathlib import Path
 os.environ["TRITON_DISABLE_LINE_INFO"] = "1"  # Line tables double a binary and change nothing that runs.
 
 TYPES = {"fp8": "fp8e4nv", "bf16": "bf16", "int8": "i8"}
-POINTERS = {"SA": "*fp32", "SB": "*fp32", "P": "*fp32", "ENDS": "*i32", "PAIRS": "*i32", "EXPERTS": "*i32", "PADDED": "*i32",
-            "WEIGHTS": "*fp32", "C": "*bf16"}  # fmt: skip
+POINTERS = {"SA": "*fp32", "SB": "*fp32", "SUMS": "*fp32", "TURNS": "*i32", "ENDS": "*i32", "PAIRS": "*i32", "EXPERTS": "*i32", "PADDED": "*i32",
+            "WEIGHTS": "*fp32"}  # fmt: skip
 DIVISIBLE = {"N", "K", "lda", "ldb", "ldc", "b_group", "b_expert"}  # by 16: loads of 16 bytes, asynchronous copies
 
 
@@ -30,8 +32,15 @@ def variant(kernel, tile, **constants):
     return {"kernel": kernel, "stages": stages, "warps": warps, **constants, "constants": {**blocks, **constants["constants"]}}
 
 
+@functools.cache
+def source_of(path):
+    return Path(path).read_text()
+
+
 def name_of(one):
-    return hashlib.sha256(json.dumps(one, sort_keys=True).encode()).hexdigest()[:20]
+    """The name of a variant's file. It changes with the kernel's source."""
+    text = json.dumps(one, sort_keys=True) + source_of(one.get("module", Path(__file__).parent / "kernels.py"))
+    return hashlib.sha256(text.encode()).hexdigest()[:20]
 
 
 def resources(cubin):
@@ -59,27 +68,39 @@ def build(one):
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    import kernels
-
-    function = one["function"] if "function" in one else getattr(kernels, one["kernel"])
+    function = getattr(module_of(one.get("module", Path(__file__).parent / "kernels.py")), one["kernel"])
+    operand = "*" + TYPES[one["dtype"]]
+    types = {**POINTERS, "A": operand, "B": operand, "C": "*bf16", **one.get("types", {})}
     signature, attributes = {}, {}
     for index, name in enumerate(function.arg_names):
         if name in one["constants"]:
             signature[name] = "constexpr"
             continue
-        operand = "*" + TYPES[one["dtype"]]
-        own = one.get("types", {})
-        output = "*fp32" if one["constants"].get("SCALING") == "parts" else POINTERS["C"]
-        signature[name] = own.get(name) or (output if name == "C" else POINTERS.get(name, operand if name.isupper() and len(name) == 1 and name in "AB" else "i32"))
+        signature[name] = types.get(name, "i32")
         if signature[name].startswith("*") or name in DIVISIBLE or name in one.get("divisible", ()):
             attributes[(index,)] = [["tt.divisibility", 16]]
-    source = ASTSource(function, signature, constexprs=one["constants"], attrs=attributes)
+    values = {name: triton.language.dtype(value[3:]) if str(value).startswith("tl.") else value for name, value in one["constants"].items()}
+    source = ASTSource(function, signature, constexprs=values, attrs=attributes)
     options = {"num_stages": one["stages"], "num_warps": one["warps"]}
     built = triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)
     registers, stack = resources(built.asm["cubin"])
     about = {"symbol": built.metadata.name, "threads": 32 * one["warps"], "shared": built.metadata.shared, "registers": registers,
              "stack": stack, "scratch": built.metadata.global_scratch_size, "mma": sorted(instructions(built.asm["ptx"]))}  # fmt: skip
     return built.asm["cubin"], about
+
+
+def module_of(path):
+    """A module from a file: our kernels, or a consumer's."""
+    name = re.sub(r"\W", "_", str(path))
+    if name not in sys.modules:
+        found = importlib.util.spec_from_file_location(name, path)
+        sys.modules[name] = importlib.util.module_from_spec(found)
+        found.loader.exec_module(sys.modules[name])
+    return sys.modules[name]
+
+
+def up(a, b):
+    return -(-a // b)
 
 
 def instructions(ptx):

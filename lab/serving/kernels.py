@@ -34,19 +34,18 @@ def multiplied(a, b, acc, FAST: tl.constexpr, SWAP: tl.constexpr):
 def scaled_mm(A, B, SA, SB, C, M, N, K, lda, ldb, ldc, sa_row, sb_row, group_m,
               BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, EVEN_K: tl.constexpr,
               SCALING: tl.constexpr, FAST: tl.constexpr, SWAP: tl.constexpr):
-    """C = (A · Bᵀ) scaled. SCALING: "tensor", "row" (of A and of B), "block", or "parts" (split K: fp32 sums, unscaled)."""
+    """C = (A · Bᵀ) scaled. SCALING: "tensor", "row" (of A and of B) or "block"."""
     block_m, block_n = place(tl.program_id(0), tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N), group_m)
     row = (block_m * BLOCK_M + tl.arange(0, BLOCK_M)) % M
     column = (block_n * BLOCK_N + tl.arange(0, BLOCK_N)) % N
     depth = tl.arange(0, BLOCK_K)
-    part, parts = (tl.program_id(1), tl.num_programs(1)) if SCALING == "parts" else (0, 1)
-    a_at = A + row[:, None] * lda + depth[None, :] + part * BLOCK_K
-    b_at = B + column[None, :] * ldb + depth[:, None] + part * BLOCK_K
+    a_at = A + row[:, None] * lda + depth[None, :]
+    b_at = B + column[None, :] * ldb + depth[:, None]
     if SWAP:
         acc = tl.zeros((BLOCK_N, BLOCK_M), tl.float32)
     else:
         acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
-    for k in range(part * BLOCK_K, K, BLOCK_K * parts):
+    for k in range(0, K, BLOCK_K):
         if EVEN_K:
             a = tl.load(a_at)
             b = tl.load(b_at)
@@ -67,8 +66,8 @@ def scaled_mm(A, B, SA, SB, C, M, N, K, lda, ldb, ldc, sa_row, sb_row, group_m,
                 acc += tl.dot(a, b) * of_rows[:, None] * of_columns[None, :]
         else:
             acc = multiplied(a, b, acc, FAST, SWAP)
-        a_at += BLOCK_K * parts
-        b_at += BLOCK_K * parts
+        a_at += BLOCK_K
+        b_at += BLOCK_K
     if SWAP:
         acc = tl.trans(acc)
     stored_row = block_m * BLOCK_M + tl.arange(0, BLOCK_M)
@@ -79,23 +78,55 @@ def scaled_mm(A, B, SA, SB, C, M, N, K, lda, ldb, ldc, sa_row, sb_row, group_m,
     if SCALING == "row":
         acc = acc * tl.load(SA + stored_row, stored_row < M)[:, None] * tl.load(SB + stored_column, stored_column < N)[None, :]
     at = stored_row[:, None] * ldc + stored_column[None, :]
-    if SCALING == "parts":
-        tl.store(C + part * M * ldc + at, acc, mask)
-    else:
-        tl.store(C + at, acc.to(C.dtype.element_ty), mask)
+    tl.store(C + at, acc.to(C.dtype.element_ty), mask)
 
 
 @triton.jit
-def add_parts(P, SA, SB, C, M, N, ldc, parts, BLOCK_N: tl.constexpr):
-    """The second launch of split K: adds the parts of a row and scales them by row."""
-    row = tl.program_id(0)
-    column = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
-    mask = column < N
-    acc = tl.zeros((BLOCK_N,), tl.float32)
-    for part in range(parts):
-        acc += tl.load(P + (part * M + row) * ldc + column, mask)
-    acc *= tl.load(SA + row) * tl.load(SB + column, mask)
-    tl.store(C + row * ldc + column, acc.to(C.dtype.element_ty), mask)
+def scaled_mm_split(A, B, SA, SB, C, SUMS, TURNS, M, N, K, lda, ldb, ldc, group_m,
+                    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, EVEN_K: tl.constexpr,
+                    FAST: tl.constexpr, SWAP: tl.constexpr):
+    """Scaled by row, K split between programs of one launch: the last one to finish a tile adds the sums of all, in order.
+
+    TURNS has a zero for each tile, and has it again afterwards. So few rows keep all multiprocessors busy.
+    """
+    tile, part, parts = tl.program_id(0), tl.program_id(1), tl.num_programs(1)
+    block_m, block_n = place(tile, tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N), group_m)
+    row = (block_m * BLOCK_M + tl.arange(0, BLOCK_M)) % M
+    column = (block_n * BLOCK_N + tl.arange(0, BLOCK_N)) % N
+    depth = tl.arange(0, BLOCK_K)
+    share = tl.cdiv(tl.cdiv(K, BLOCK_K), parts) * BLOCK_K
+    a_at = A + row[:, None] * lda + depth[None, :] + part * share
+    b_at = B + column[None, :] * ldb + depth[:, None] + part * share
+    if SWAP:
+        acc = tl.zeros((BLOCK_N, BLOCK_M), tl.float32)
+        at = tl.arange(0, BLOCK_N)[:, None] * BLOCK_M + tl.arange(0, BLOCK_M)[None, :]
+    else:
+        acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+        at = tl.arange(0, BLOCK_M)[:, None] * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]
+    for k in range(part * share, min(K, (part + 1) * share), BLOCK_K):
+        if EVEN_K:
+            a = tl.load(a_at)
+            b = tl.load(b_at)
+        else:
+            a = tl.load(a_at, mask=depth[None, :] < K - k, other=0.0)
+            b = tl.load(b_at, mask=depth[:, None] < K - k, other=0.0)
+        acc = multiplied(a, b, acc, FAST, SWAP)
+        a_at += BLOCK_K
+        b_at += BLOCK_K
+    sums = SUMS + tile * parts * (BLOCK_M * BLOCK_N)
+    tl.store(sums + part * (BLOCK_M * BLOCK_N) + at, acc)
+    tl.debug_barrier()
+    if tl.atomic_add(TURNS + tile, 1, sem="acq_rel") == parts - 1:
+        total = tl.load(sums + at, cache_modifier=".cg")
+        for other in range(1, parts):
+            total += tl.load(sums + other * (BLOCK_M * BLOCK_N) + at, cache_modifier=".cg")
+        tl.store(TURNS + tile, 0)
+        summed = tl.trans(total) if SWAP else total
+        row = block_m * BLOCK_M + tl.arange(0, BLOCK_M)
+        column = block_n * BLOCK_N + tl.arange(0, BLOCK_N)
+        summed = summed * tl.load(SA + row, row < M)[:, None] * tl.load(SB + column, column < N)[None, :]
+        at_c = row[:, None] * ldc + column[None, :]
+        tl.store(C + at_c, summed.to(C.dtype.element_ty), (row < M)[:, None] & (column < N)[None, :])
 
 
 @triton.jit

@@ -162,10 +162,11 @@ class Session:
             self.launches += count * len(first)
             times[stage, first], states[stage, first] = looked, COARSE
         picked = self.candidates(kind, times, first, good, set(named.values()), floor)
-        differences, spreads = [], []
+        differences, spreads, counts = [], [], []
         for stage in range(len(stages)):
             best = np.nanmin(times[stage])
-            count, rounds = self.plan(best, len(picked))
+            count, rounds = self.plan(best, len(picked), hasattr(stages[0], "distinct"))
+            counts.append(count)
             fine, spread = self.fine(stages[stage], [make(at, stage) for at in picked], count, rounds)
             spreads.append(spread)
             coarse = times[stage, picked]
@@ -183,9 +184,10 @@ class Session:
                 except Exception as error:
                     trouble[name] = " ".join(str(error).split())[:200]
         about = {"rivals": rivals, "trouble": trouble, "named": named, "touched": [one.touched for one in stages],
-                 "operations": [one.operations for one in stages], "shift": differences, "spread": spreads}  # fmt: skip
+                 "operations": [one.operations for one in stages], "shift": differences, "spread": spreads,
+                 "launches": counts}  # fmt: skip
         if hasattr(stages[0], "distinct"):
-            about["distinct"] = stages[0].distinct
+            about["distinct"], about["distinct_of"] = stages[0].distinct, stages[0].distinct_of
         return times, states, about
 
     def likely(self, kind, problem, first, named, states, most):
@@ -219,9 +221,11 @@ class Session:
                 wide |= {tile + step for step in range(len(kind.groups))} & allowed
         return sorted(wide)
 
-    def plan(self, best, configs_count):
-        """(launches of a graph, rounds): 20 launches or more, unless they would take long."""
+    def plan(self, best, configs_count, routed=False):
+        """(launches of a graph, rounds): 20 launches or more, unless they would take long. Several routings, if there are some."""
         count = max(1, min(32, round(160 / best)))
+        if routed:
+            count = max(count, min(work.ROUTINGS, math.ceil(1200 / best)))
         rounds = max(3, math.ceil(20 / count))
         while rounds > 3 and count * rounds * best * configs_count > 300_000:
             rounds -= 1
@@ -236,21 +240,18 @@ class Session:
         spread = float(np.median([(max(one) - min(one)) / np.median(one) for one in found]))
         return np.array([(np.median(one) - self.start_us) / count for one in found]), spread
 
-    def run(self, kind, seconds, limit):
-        kind.provenance = [*kind.provenance]
+    def run(self, kind, seconds, limit, suits):
         started, launches = time.time(), self.launches
         until = min(self.until, started + seconds)
         self.device.fill(configs.KINDS[kind.name]["operand"])
-        wanted = problems.of_kind(kind.name)
-        known = {one["id"] for one in kind.done}
+        known = {problems.key(one) for one in kind.done}
+        wanted = [one for one in problems.of_kind(kind.name) if problems.key(one) not in known and suits(kind, one)]
         wrong = set()
         for test in check_problems(kind.name):
             wrong |= self.check(kind, test)
         facts = {**self.device.facts(), "method": METHOD, "date": time.strftime("%Y-%m-%d"), "graph_start_us": self.start_us}
         saved = count = 0
         for problem in wanted:
-            if problem["id"] in known:
-                continue
             if time.time() > until or count >= limit:
                 break
             try:
@@ -270,7 +271,7 @@ class Session:
         taken = time.time() - started
         facts["seconds"], facts["problems"] = round(taken), count
         kind.save(facts)
-        print(f"{kind.name}: {count} problems (of {len(wanted)}) in {taken:.0f} s, {(self.launches - launches) / taken:.0f} timings/s", flush=True)
+        print(f"{kind.name}: {count} problems (of {len(wanted)} waiting) in {taken:.0f} s, {(self.launches - launches) / taken:.0f} timings/s", flush=True)
 
 
 def one_block(kind, tile, problem):
@@ -320,6 +321,8 @@ def main():
     parser.add_argument("--cubins", required=True)
     parser.add_argument("--problems", type=int, default=10**9, help="at most so many of each kind")
     parser.add_argument("--seconds", type=float, default=1e9, help="for everything, compiling included")
+    parser.add_argument("--models", help="only of these models, separated by commas")
+    parser.add_argument("--published", action="store_true", help="only what a published file of vLLM's serves")
     parser.add_argument("kinds", nargs="+", metavar="KIND=SECONDS")
     chosen = parser.parse_args()
     session_ends = time.time() + chosen.seconds
@@ -328,9 +331,11 @@ def main():
     cubins.compile_all(chosen.cubins, variants, os.cpu_count(), session_ends - 30)
     os.makedirs(chosen.out, exist_ok=True)
     session = Session(chosen.out, chosen.cubins, session_ends - time.time() - 5)
+    models = chosen.models.split(",") if chosen.models else None
+    suits = lambda kind, one: (not models or one["model"] in models) and (not chosen.published or "vllm file" in named_configs(kind, one))  # noqa: E731
     for name, seconds in wanted:
         try:
-            session.run(Kind(name, chosen.out), seconds, chosen.problems)
+            session.run(Kind(name, chosen.out), seconds, chosen.problems, suits)
         except Exception:
             import traceback
 

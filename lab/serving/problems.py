@@ -59,6 +59,8 @@ EXPERTS = {
     "Qwen3-235B-A22B": (235, 128, 8, 1536, 4096, True),
     "Qwen3-Coder-480B": (480, 160, 8, 2560, 6144, True),
     "Qwen3-Next-80B-A3B": (80, 512, 10, 512, 2048, True),
+    "Qwen3.5-35B-A3B": (35, 256, 8, 512, 2048, True),
+    "Qwen3.5-397B-A17B": (397, 512, 10, 1024, 4096, True),
     "DeepSeek-V2-Lite": (15.7, 64, 6, 1408, 2048, True),
     "DeepSeek-V2": (236, 160, 6, 1536, 5120, True),
     "DeepSeek-V3": (671, 256, 8, 2048, 7168, True),
@@ -140,6 +142,10 @@ def of_kind(kind):
                 _add(found, {**about, "layer": "experts", "stages": stages})
         batches = BATCHES[:-1] if kind != "grouped_mm" else BATCHES + (64, 512, 4096)
     return [{"kind": kind, "id": index, **one} for index, one in enumerate(_balanced(list(found.values()), batches, kind))]
+
+
+def key(problem):
+    return problem["kind"], problem["model"], problem["tp"], problem["layer"], problem["m"]
 
 
 def _add(found, layer):

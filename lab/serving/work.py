@@ -2,14 +2,11 @@
 
 import torch
 
+from cubins import up
 from device import SMS, L2, Operand, Table
 
 TYPES = {"fp8": torch.float8_e4m3fn, "bf16": torch.bfloat16, "int8": torch.int8}
 ROUTINGS = 8
-
-
-def up(a, b):
-    return -(-a // b)
 
 
 def copies_for(touched):
@@ -97,7 +94,8 @@ class Grouped:
         ends = torch.zeros(ROUTINGS, up(self.groups, 32) * 32, dtype=torch.int32, device="cuda")
         ends[:, : self.groups] = counts.cumsum(1)
         self.ends = Table(ends)
-        self.distinct = float((counts > 0).sum(1).float().mean())
+        self.distinct_of = (counts > 0).sum(1).tolist()
+        self.distinct = sum(self.distinct_of) / ROUTINGS
         self.touched = int(2 * (self.rows * (self.k + self.n) + self.distinct * self.n * self.k))
         self.operations = 2 * self.rows * self.n * self.k
         copies, bf16 = copies_for(self.touched), torch.bfloat16
@@ -134,7 +132,8 @@ class Experts:
         (self.n, self.k), self.pairs = problem["stages"][stage], self.m * self.top_k
         self.choice, self.lists = sorted_lists or (routed(problem, 1), {})
         rows = self.pairs if stage else self.m
-        self.distinct = sum(len(one.unique()) for one in self.choice) / ROUTINGS
+        self.distinct_of = [len(one.unique()) for one in self.choice]
+        self.distinct = sum(self.distinct_of) / ROUTINGS
         size = TYPES[operand].itemsize
         self.touched = int(rows * self.k * size + self.distinct * self.n * self.k * size + 2 * self.pairs * self.n)
         self.operations = 2 * self.pairs * self.n * self.k
