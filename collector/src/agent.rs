@@ -25,9 +25,7 @@ use diode_core::ids::LeaseId;
 use crate::agent::ability::ConfigChooser;
 use crate::agent::home::{DeviceState, Outbox};
 use crate::agent::service::{Identity, patiently};
-use crate::collect::add_libraries;
-use crate::collect::collection::dataset_of;
-use crate::devices::{Meter, Outcome};
+use crate::devices::{Meter, Outcome, add_libraries};
 use crate::failure::one_line;
 use crate::interrupt::Interrupt;
 use crate::output::{count, log};
@@ -159,8 +157,7 @@ impl<'a> Worker<'a> {
             }
         }
         // Tries once more to send the results that are left, but does not wait for a server that is away.
-        let sent = self.outbox.send(self.shared.service, &agent)?;
-        if let Err(Trouble::Fatal(error)) = sent {
+        if let Err(Trouble::Fatal(error)) = self.outbox.send(self.shared.service, &agent) {
             return Err(error);
         }
         self.note("ended");
@@ -215,18 +212,7 @@ impl<'a> Worker<'a> {
     fn send_patiently(&self, agent: &mut Identity) -> anyhow::Result<bool> {
         self.note("sending results");
         loop {
-            let mut failed = None;
-            let sent = patiently(self.shared.interrupt, || {
-                let sent = self.outbox.send(self.shared.service, agent);
-                sent.unwrap_or_else(|error| {
-                    failed = Some(error);
-                    Ok(())
-                })
-            });
-            if let Some(error) = failed {
-                return Err(error);
-            }
-            match sent {
+            match patiently(self.shared.interrupt, || self.outbox.send(self.shared.service, agent)) {
                 None => return Ok(false),
                 Some(Err(Trouble::Unknown(_))) if self.register_again(agent)? => {}
                 Some(Err(Trouble::Unknown(_))) => return Ok(false),
@@ -343,8 +329,8 @@ impl<'a> Worker<'a> {
             Outcome::Measured { measured, quality } => {
                 self.tally.kernels += Duration::from_nanos(quality.busy_ns);
                 let method = self.device.meter.method();
-                let (hardware, provenance) = (self.device.hardware.clone(), self.device.provenance.clone());
-                let result = dataset_of((hardware, provenance), work.problem.clone(), method, measured)?;
+                let node = (self.device.hardware.clone(), self.device.provenance.clone());
+                let result = measured.into_dataset(node, work.problem.clone(), method)?;
                 self.outbox.add(&lease.id, result)?;
                 self.tally.measured += 1;
                 Ok(None)
@@ -446,7 +432,7 @@ fn send_all(
     while news.recv().is_ok() {
         // One attempt to send is enough for all that was added meanwhile.
         while news.try_recv().is_ok() {}
-        match outbox.send(service, agent)? {
+        match outbox.send(service, agent) {
             // If the server is away, the result is sent with the next one.
             Ok(()) | Err(Trouble::Away(..) | Trouble::Unknown(_) | Trouble::Ended(_)) => {}
             Err(trouble) => return Err(trouble.into()),

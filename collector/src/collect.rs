@@ -23,7 +23,7 @@ use diode_core::{Config, Method, Problem};
 use crate::collect::bench::DeviceArgs;
 use crate::collect::collection::Collection;
 use crate::collect::output::Output;
-use crate::devices::{Meter, Outcome};
+use crate::devices::{Meter, Outcome, add_libraries};
 use crate::input::arguments::{SpaceArg, at_least_one};
 use crate::input::models::read_model;
 use crate::interrupt::Interrupt;
@@ -100,13 +100,6 @@ impl Collecting {
         print_summary(&collection, &tally);
         Ok(tally)
     }
-}
-
-/// Adds the library, and if any config rounds the problem's inputs to TF32, also the library that does so.
-pub(crate) fn add_libraries(configs: &mut Vec<Config>, problem: &Problem) {
-    let rounds = configs.iter().any(|config| config.rounds(problem));
-    configs.push(Config::Library);
-    configs.extend(rounds.then_some(Config::RoundingLibrary));
 }
 
 /// Which configs to time.

@@ -13,8 +13,12 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::bail;
+use diode_core::hardware::Hardware;
 use diode_core::stats::integer_quantile;
-use diode_core::{Config, FailureReason, Method, Problem};
+use diode_core::{
+    Config, ConfigDictionary, Dataset, Failure, FailureReason, Method, Problem, Provenance, Solution,
+    TimeColumn,
+};
 use serde::{Deserialize, Serialize};
 
 /// One device, with a measuring process of its own.
@@ -113,11 +117,53 @@ impl MeasuredConfigs {
     pub(crate) fn best(&self) -> Option<u64> {
         self.timed.iter().filter_map(|(_, samples)| samples.median()).min()
     }
+
+    /// The dataset that holds this one problem.
+    pub(crate) fn into_dataset(
+        self,
+        (hardware, provenance): (Hardware, Provenance),
+        problem: Problem,
+        method: Method,
+    ) -> anyhow::Result<Dataset> {
+        let mut configs = ConfigDictionary::default();
+        let rows = &self.timed;
+        let solution = Solution {
+            problem,
+            method,
+            configs: rows.iter().map(|(config, _)| configs.intern(*config)).collect(),
+            times: TimeColumn::from_nanos(rows.iter().filter_map(|(_, s)| s.median()).collect())?,
+            minimum_ns: Some(rows.iter().filter_map(|(_, samples)| samples.minimum()).collect()),
+            spread_ns: Some(rows.iter().map(|(_, samples)| samples.spread()).collect()),
+            repeats: Some(rows.iter().map(|(_, samples)| samples.count() as u32).collect()),
+            failures: self
+                .failed
+                .iter()
+                .map(|&(config, reason)| Failure { config: configs.intern(config), reason })
+                .collect(),
+        };
+        solution.validate(&configs)?;
+        Ok(Dataset { hardware, provenance, configs, solutions: vec![solution] })
+    }
+}
+
+/// Adds the library, and if any config rounds the problem's inputs to TF32, also the library that does so.
+pub(crate) fn add_libraries(configs: &mut Vec<Config>, problem: &Problem) {
+    let rounds = configs.iter().any(|config| config.rounds(problem));
+    configs.push(Config::Library);
+    configs.extend(rounds.then_some(Config::RoundingLibrary));
 }
 
 /// The measured times in nanoseconds, in any order.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Samples(Vec<u64>);
+
+impl FromIterator<u64> for Samples {
+    fn from_iter<I: IntoIterator<Item = u64>>(nanos: I) -> Self {
+        let mut samples = Self::default();
+        samples.add(nanos);
+        samples
+    }
+}
 
 impl Samples {
     pub(crate) fn add(&mut self, nanos: impl IntoIterator<Item = u64>) {
@@ -146,14 +192,13 @@ impl Samples {
 }
 
 #[cfg(test)]
-mod samples_tests {
+mod tests {
     use super::*;
 
     #[test]
     fn medians_and_spreads() {
         let of = |values: &[u64]| {
-            let mut samples = Samples::default();
-            samples.add(values.iter().copied());
+            let samples: Samples = values.iter().copied().collect();
             (samples.median(), samples.spread(), samples.minimum())
         };
         assert_eq!(of(&[]), (None, 0, None));

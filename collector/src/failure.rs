@@ -13,6 +13,11 @@ impl Usage {
     pub(crate) fn new(message: impl std::fmt::Display) -> Self {
         Self(message.to_string())
     }
+
+    /// Refuses the command line where something about it is wrong.
+    pub(crate) fn refuse_if(is_wrong: bool, message: impl std::fmt::Display) -> Result<(), Self> {
+        if is_wrong { Err(Self::new(message)) } else { Ok(()) }
+    }
 }
 
 /// The user asked to end before the work was done. Nothing is wrong.

@@ -201,7 +201,7 @@ fn amd_gpus() -> anyhow::Result<Vec<Gpu>> {
 }
 
 #[cfg(test)]
-mod nvidia_tests {
+mod tests {
     use super::*;
 
     #[test]

@@ -296,7 +296,7 @@ fn fastest(f: &Fastest) -> Vec<String> {
 }
 
 #[cfg(test)]
-mod groups_tests {
+mod tests {
     use diode_core::hardware::Hardware;
     use diode_core::{Config, ConfigIndex, Failure, Problem, ProblemFields, Provenance, Tile, TimeColumn};
 

@@ -86,14 +86,12 @@ impl Allowed {
         let or = |given: &[Op]| if given.is_empty() { vec![Op::Mm] } else { given.to_vec() };
         let dtypes = if self.dtypes.is_empty() { vec![DType::BFloat16] } else { self.dtypes.clone() };
         Plan {
-            arch: arch.to_owned(),
             ops: or(&self.ops),
             dtypes,
             layouts: vec![(Layout::Row, Layout::Row), (Layout::Row, Layout::Column)],
             alignments: vec![Alignment::Bytes16],
             biases: Bias::ALL.to_vec(),
-            tf32: false,
-            space: Space::Named(SpaceName::Full),
+            ..Plan::of_space(arch, Space::Named(SpaceName::Full))
         }
     }
 }
@@ -148,7 +146,7 @@ impl ConfigChooser {
 }
 
 #[cfg(test)]
-mod configs_tests {
+mod tests {
     use diode_api::Purpose;
     use diode_core::hardware::find;
     use diode_core::{DType, Op, Problem, ProblemFields};

@@ -123,10 +123,11 @@ impl Outbox {
 
     /// Sends the waiting results one after the other, and drops each that the server acknowledges. Only one
     /// thread at a time may call this; other threads may add results meanwhile.
-    pub(super) fn send(&self, service: &Service, agent: &Identity) -> anyhow::Result<Answered<()>> {
+    pub(super) fn send(&self, service: &Service, agent: &Identity) -> Answered<()> {
         loop {
             let Some(result) = self.contents().waiting.front().cloned() else { break };
-            let bytes = diode_formats::encode(Format::Columnar, std::slice::from_ref(&*result))?;
+            let bytes = diode_formats::encode(Format::Columnar, std::slice::from_ref(&*result))
+                .map_err(anyhow::Error::from)?;
             let lease = result.provenance.node.get(LEASE).and_then(|lease| lease.parse().ok());
             // Every result should name its lease. If one does not, this made-up id is sent; the server stores
             // the result all the same.
@@ -140,7 +141,7 @@ impl Outbox {
             match answer {
                 Ok(_) => {}
                 Err(Trouble::Refused(reason)) => self.keep_refused(&bytes, &reason)?,
-                Err(trouble) => return Ok(Err(trouble)),
+                Err(trouble) => return Err(trouble),
             }
             self.contents().waiting.pop_front();
         }
@@ -150,7 +151,7 @@ impl Outbox {
         if contents.waiting.is_empty() {
             contents.journal.clear()?;
         }
-        Ok(Ok(()))
+        Ok(())
     }
 
     /// Keeps a result that the server refuses, so that nothing that was measured is lost.

@@ -24,7 +24,7 @@ use crate::server::{Answered, Trouble};
 /// How often packs are listed again, to find newly published ones.
 const LIST_EVERY: Duration = Duration::from_secs(3600);
 /// How often packs are listed again after a lease lacked a pack. The pack may have been published since.
-pub(super) const LIST_AGAIN: Duration = Duration::from_secs(60);
+const LIST_AGAIN: Duration = Duration::from_secs(60);
 
 /// The kernels that an agent's GPUs can launch, from packs on this node or on the server.
 pub(crate) struct Kernels {
@@ -93,7 +93,7 @@ impl Kernels {
     }
 
     /// Looks for packs again if it is time. The server's packs are considered only if there is a service.
-    pub(super) fn refresh(&self, service: Option<&Service>, interrupt: &Interrupt) -> anyhow::Result<()> {
+    fn refresh(&self, service: Option<&Service>, interrupt: &Interrupt) -> anyhow::Result<()> {
         let Some(cache) = &self.cache else { return Ok(()) };
         if !self.known().is_due() {
             return Ok(());
@@ -124,12 +124,12 @@ impl Kernels {
     }
 
     /// Whether a pack may still be used: a server may have withdrawn it.
-    pub(super) fn offers(&self, file: &Path) -> bool {
+    fn offers(&self, file: &Path) -> bool {
         self.cache.is_none() || self.known().offers.iter().any(|offer| offer.is(file))
     }
 
     /// The packs with the needed kernels. Each of them is on this node when this returns.
-    pub(super) fn packs_for(&self, service: &Service, needed: &Needed) -> Answered<Vec<PathBuf>> {
+    fn packs_for(&self, service: &Service, needed: &Needed) -> Answered<Vec<PathBuf>> {
         let chosen: Vec<Source> = {
             let known = self.known();
             let places = choose(&known.offers, needed, self.cache.as_ref());

@@ -60,22 +60,20 @@ impl Limits {
     /// Refuses limits that cannot be checked on a device.
     pub(crate) fn check(&self, around: Surroundings) -> Result<(), Usage> {
         let says = "the device does not say";
-        if self.idle_only && around.others.is_none() {
-            return Err(Usage::new(format!(
-                "--idle-only: {says} who computes on it; leave it out, or use a GPU with its management library"
-            )));
-        }
-        if self.max_celsius.is_some() && around.celsius.is_none() {
-            return Err(Usage::new(format!(
-                "--max-celsius: {says} how hot it is; leave it out, or use a GPU with its management library"
-            )));
-        }
-        Ok(())
+        let instead = "leave it out, or use a GPU with its management library";
+        Usage::refuse_if(
+            self.idle_only && around.others.is_none(),
+            format_args!("--idle-only: {says} who computes on it; {instead}"),
+        )?;
+        Usage::refuse_if(
+            self.max_celsius.is_some() && around.celsius.is_none(),
+            format_args!("--max-celsius: {says} how hot it is; {instead}"),
+        )
     }
 
     /// What keeps a device with these surroundings from measuring at a time of the day. `cooling` says that the
     /// device has been waiting for heat to pass. Such a device must cool down further than others.
-    pub(super) fn hindrance(&self, around: Surroundings, now: Time, cooling: bool) -> Option<Hindrance> {
+    fn hindrance(&self, around: Surroundings, now: Time, cooling: bool) -> Option<Hindrance> {
         if let Some(hours) = self.hours.filter(|hours| !hours.hold(now)) {
             return Some(Hindrance::Hours(hours));
         }
@@ -92,7 +90,7 @@ impl Limits {
     }
 
     /// How long to rest after the device has `worked` this long.
-    pub(super) fn rest_after(&self, worked: Duration) -> Duration {
+    fn rest_after(&self, worked: Duration) -> Duration {
         self.share.map_or(Duration::ZERO, |share| worked.mul_f64(1.0 / share - 1.0))
     }
 
@@ -103,7 +101,7 @@ impl Limits {
 }
 
 impl Hindrance {
-    pub(super) fn is_heat(self) -> bool {
+    fn is_heat(self) -> bool {
         matches!(self, Self::Hot(_) | Self::Slowed)
     }
 

@@ -140,18 +140,16 @@ pub(crate) struct GpuNode {
 impl DeviceArgs {
     /// Starts the devices that the flags name.
     pub(crate) fn bench(&self, seed: u64, interrupt: &Interrupt) -> anyhow::Result<Bench> {
-        if self.backend != Backend::Simulated {
-            let given = [("--simulate", self.simulate.is_some()), ("--odd", self.odd.is_some())];
-            if let Some((name, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
-                let words =
-                    format!("{name}: it is about made-up times; leave it out, or add --backend simulated");
-                return Err(Usage::new(words).into());
-            }
+        for (name, is_given) in [("--simulate", self.simulate.is_some()), ("--odd", self.odd.is_some())] {
+            Usage::refuse_if(
+                self.backend != Backend::Simulated && is_given,
+                format_args!("{name}: it is about made-up times; leave it out, or add --backend simulated"),
+            )?;
         }
         if let Some(vendor) = self.vendor()? {
             return self.gpus(vendor, seed, interrupt);
         }
-        let for_gpus = [
+        for (is_given, words) in [
             (!self.kernels.is_empty(), "--kernels: packs are for GPUs; leave out --backend cpu or simulated"),
             (self.device.is_some(), "--device: it chooses among GPUs; leave it out, or name a kernel pack"),
             (
@@ -162,9 +160,8 @@ impl DeviceArgs {
                 self.gpu_patience.is_some(),
                 "--gpu-patience: it is for GPUs; leave it out, or name a kernel pack",
             ),
-        ];
-        if let Some((_, words)) = for_gpus.into_iter().find(|(is_given, _)| *is_given) {
-            return Err(Usage::new(words).into());
+        ] {
+            Usage::refuse_if(is_given, words)?;
         }
         if self.backend == Backend::Simulated {
             return simulated(self.simulate.as_deref(), seed, self.odd.unwrap_or_default());

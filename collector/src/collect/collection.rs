@@ -7,9 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use diode_core::hardware::Hardware;
 use diode_core::ids::ProblemId;
-use diode_core::{
-    Config, ConfigDictionary, Dataset, Failure, Method, Problem, Provenance, Solution, TimeColumn,
-};
+use diode_core::{Config, ConfigDictionary, Dataset, Method, Problem, Provenance, Solution};
 
 use crate::collect::journal::Journal;
 use crate::collect::output::Output;
@@ -154,7 +152,7 @@ impl Collection {
     ) -> anyhow::Result<()> {
         let id = self.output.held_id(&problem);
         let node = (self.hardware.clone(), self.provenance.clone());
-        let entry = dataset_of(node, problem, method, measured)?;
+        let entry = measured.into_dataset(node, problem, method)?;
         self.journal.append(&entry)?;
         self.measured.insert(id);
         for solution in entry.solutions {
@@ -223,7 +221,7 @@ impl Collection {
 }
 
 /// The dataset of a file that a collection goes on with.
-pub(super) fn read_earlier(path: &Path, hardware: &Hardware) -> anyhow::Result<Dataset> {
+fn read_earlier(path: &Path, hardware: &Hardware) -> anyhow::Result<Dataset> {
     let mut datasets = diode_formats::read_file(path)
         .context("cannot resume; move the file away or choose another --output")?
         .datasets;
@@ -238,7 +236,7 @@ pub(super) fn read_earlier(path: &Path, hardware: &Hardware) -> anyhow::Result<D
 }
 
 /// Refuses timings of another node: one file never mixes timings of two nodes.
-pub(super) fn check_node(path: &Path, given: &Hardware, hardware: &Hardware) -> anyhow::Result<()> {
+fn check_node(path: &Path, given: &Hardware, hardware: &Hardware) -> anyhow::Result<()> {
     let cores = |hardware: &Hardware| hardware.facts.map(|facts| facts.sms);
     // torch-diode's formats hold only the name of a node's hardware.
     let same_cores = given.facts.is_none() || cores(given) == cores(hardware);
@@ -255,33 +253,6 @@ pub(super) fn check_node(path: &Path, given: &Hardware, hardware: &Hardware) -> 
         );
     }
     Ok(())
-}
-
-/// The dataset that holds this one problem.
-pub(crate) fn dataset_of(
-    (hardware, provenance): (Hardware, Provenance),
-    problem: Problem,
-    method: Method,
-    measured: MeasuredConfigs,
-) -> anyhow::Result<Dataset> {
-    let mut configs = ConfigDictionary::default();
-    let rows = &measured.timed;
-    let solution = Solution {
-        problem,
-        method,
-        configs: rows.iter().map(|(config, _)| configs.intern(*config)).collect(),
-        times: TimeColumn::from_nanos(rows.iter().filter_map(|(_, s)| s.median()).collect())?,
-        minimum_ns: Some(rows.iter().filter_map(|(_, samples)| samples.minimum()).collect()),
-        spread_ns: Some(rows.iter().map(|(_, samples)| samples.spread()).collect()),
-        repeats: Some(rows.iter().map(|(_, samples)| samples.count() as u32).collect()),
-        failures: measured
-            .failed
-            .iter()
-            .map(|&(config, reason)| Failure { config: configs.intern(config), reason })
-            .collect(),
-    };
-    solution.validate(&configs)?;
-    Ok(Dataset { hardware, provenance, configs, solutions: vec![solution] })
 }
 
 #[cfg(test)]

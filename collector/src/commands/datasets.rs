@@ -251,7 +251,7 @@ impl Cite {
 }
 
 #[cfg(test)]
-mod pull_tests {
+mod tests {
     use super::*;
 
     #[test]

@@ -250,21 +250,6 @@ struct Each<'a> {
     stack: u32,
 }
 
-fn each(pack: &Pack) -> Vec<Each<'_>> {
-    let records = pack.records().iter();
-    let each = records.filter_map(|record| match &record.outcome {
-        Outcome::Built(kernel) => Some(Each {
-            kernel: &record.key,
-            threads: kernel.threads,
-            shared_memory: kernel.shared,
-            registers: kernel.registers,
-            stack: kernel.stack,
-        }),
-        Outcome::Failed { .. } => None,
-    });
-    each.collect()
-}
-
 /// A table with a row for each kernel.
 fn table(each: &[Each<'_>]) -> String {
     let rows = each.iter().map(|one| {
@@ -283,16 +268,6 @@ struct VariantReport {
     failed: usize,
 }
 
-fn variants(pack: &Pack) -> Vec<VariantReport> {
-    let mut found: BTreeMap<String, [usize; 2]> = BTreeMap::new();
-    for record in pack.records() {
-        let Some(variant) = problems_of(&record.key) else { continue };
-        let failed = matches!(record.outcome, Outcome::Failed { .. });
-        found.entry(variant).or_default()[usize::from(failed)] += 1;
-    }
-    found.into_iter().map(|(variant, [kernels, failed])| VariantReport { variant, kernels, failed }).collect()
-}
-
 #[derive(Serialize)]
 struct Failed<'a> {
     kernel: &'a str,
@@ -304,30 +279,39 @@ impl Info {
     fn run(self) -> anyhow::Result<()> {
         let mut pack = Pack::open(&self.pack)?;
         pack.check()?;
-        let built = |which: fn(&str, &Kernel) -> bool| {
-            let records = pack.records().iter();
-            records
-                .filter(
-                    |record| matches!(&record.outcome, Outcome::Built(kernel) if which(&record.key, kernel)),
-                )
-                .count()
-        };
-        let failed = pack.records().iter().filter_map(|record| match &record.outcome {
-            Outcome::Built(_) => None,
-            Outcome::Failed { reason, message } => {
-                Some(Failed { kernel: &record.key, reason: *reason, message })
+        let (mut each, mut failed, mut around, mut spilling) = (Vec::new(), Vec::new(), 0, 0);
+        let mut variants: BTreeMap<String, [usize; 2]> = BTreeMap::new();
+        for record in pack.records() {
+            let (kernel, variant) = (record.key.as_str(), problems_of(&record.key));
+            let is_around = variant.is_none();
+            let counts = variant.map(|variant| variants.entry(variant).or_default());
+            match &record.outcome {
+                Outcome::Built(built) => {
+                    around += usize::from(is_around);
+                    spilling += usize::from(built.stack > 0 && !is_around);
+                    counts.into_iter().for_each(|counts| counts[0] += 1);
+                    let Kernel { threads, shared, registers, stack, .. } = *built;
+                    each.push(Each { kernel, threads, shared_memory: shared, registers, stack });
+                }
+                Outcome::Failed { reason, message } => {
+                    counts.into_iter().for_each(|counts| counts[1] += 1);
+                    failed.push(Failed { kernel, reason: *reason, message });
+                }
             }
-        });
+        }
+        let variants = variants.into_iter();
         let report = Report {
             digest: pack.digest().as_str(),
             arch: pack.arch(),
             toolchain: pack.toolchain(),
-            kernels: built(|_, _| true),
-            around: built(|key, _| problems_of(key).is_none()),
-            spilling: built(|key, kernel| kernel.stack > 0 && problems_of(key).is_some()),
-            variants: variants(&pack),
-            failed: failed.collect(),
-            each: self.each.then(|| each(&pack)),
+            kernels: each.len(),
+            around,
+            spilling,
+            variants: variants
+                .map(|(variant, [kernels, failed])| VariantReport { variant, kernels, failed })
+                .collect(),
+            failed,
+            each: self.each.then_some(each),
         };
         if self.json {
             return output::json(&report);

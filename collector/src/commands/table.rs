@@ -116,10 +116,10 @@ impl Table {
             return lookup.run();
         }
         let Some(path) = self.output.take() else { return Err(Usage::new("--output: got none").into()) };
-        if self.format == TableFormat::Diode && self.inductor.any() {
-            let flags = "--device-agnostic, --torch, --alpha and --beta";
-            return Err(Usage::new(format!("{flags} are for --format inductor only")).into());
-        }
+        Usage::refuse_if(
+            self.format == TableFormat::Diode && self.inductor.any(),
+            "--device-agnostic, --torch, --alpha and --beta are for --format inductor only",
+        )?;
         files::check_may_write(&path, self.force)?;
         files::check_not_input(&path, &self.files)?;
         let table = self.read()?;

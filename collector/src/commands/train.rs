@@ -65,12 +65,10 @@ impl Train {
     pub(crate) fn run(self) -> anyhow::Result<()> {
         check_model_name(&self.model)?;
         self.recipe.check()?;
-        if !self.related.is_empty() && !self.recipe.ranks() {
-            return Err(Usage::new(
-                "--related: got it with base or deep, which learn from one kind of hardware; expected ranking",
-            )
-            .into());
-        }
+        Usage::refuse_if(
+            !self.related.is_empty() && !self.recipe.ranks(),
+            "--related: got it with base or deep, which learn from one kind of hardware; expected ranking",
+        )?;
         let goes_on = self.recipe.goes_on(&self.model, self.seed);
         self.recipe
             .models(&self.model)

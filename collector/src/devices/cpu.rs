@@ -95,11 +95,7 @@ fn measure(
             give_up_ns: Some(one_launch_is_enough(best)),
         };
         match time(process, problem, &look, 2, best)? {
-            Ok(nanos) => {
-                let mut samples = Samples::default();
-                samples.add(nanos);
-                measured.timed.push((*config, samples));
-            }
+            Ok(nanos) => measured.timed.push((*config, nanos.into_iter().collect())),
             Err(reason) => measured.failed.push((*config, reason)),
         }
     }
@@ -288,9 +284,7 @@ mod policy_tests {
     use super::*;
 
     fn samples(values: impl IntoIterator<Item = u64>) -> Samples {
-        let mut samples = Samples::default();
-        samples.add(values);
-        samples
+        values.into_iter().collect()
     }
 
     #[test]

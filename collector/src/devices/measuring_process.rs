@@ -5,7 +5,7 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use serde::Serialize;
@@ -105,35 +105,31 @@ impl MeasuringProcess {
         Ok(())
     }
 
-    /// Waits for the next line. Ends the process if it does not send the line in time.
+    /// Waits for the next line. Ends the process if it does not send the line in time, or once `abandon` is true.
+    /// `None` if it was abandoned.
     pub(crate) fn receive<T: DeserializeOwned>(
         &mut self,
         patience: Duration,
-    ) -> anyhow::Result<Result<T, Lost>> {
-        if let Some(reply) = self.poll(patience)? {
-            return Ok(reply);
-        }
-        self.end();
-        Ok(Err(Lost::TimedOut))
-    }
-
-    /// Waits this long for the next line. `None` if it has not come yet.
-    pub(crate) fn poll<T: DeserializeOwned>(
-        &mut self,
-        wait: Duration,
+        abandon: &dyn Fn() -> bool,
     ) -> anyhow::Result<Option<Result<T, Lost>>> {
-        let Some(running) = &self.running else { return Ok(Some(Err(Lost::Died))) };
-        match running.reply(wait) {
-            Ok(reply) => {
-                let reply = serde_json::from_str(&reply)
-                    .with_context(|| format!("the measuring process answered `{reply:.200}`"))?;
-                Ok(Some(Ok(reply)))
-            }
-            Err(RecvTimeoutError::Timeout) => Ok(None),
-            Err(RecvTimeoutError::Disconnected) => {
-                self.end();
-                Ok(Some(Err(Lost::Died)))
-            }
+        /// How often a wait looks whether it is abandoned.
+        const TURN: Duration = Duration::from_millis(200);
+        let began = Instant::now();
+        loop {
+            let Some(running) = &self.running else { return Ok(Some(Err(Lost::Died))) };
+            let lost = match running.reply(TURN.min(patience)) {
+                Ok(reply) => {
+                    let reply = serde_json::from_str(&reply)
+                        .with_context(|| format!("the measuring process answered `{reply:.200}`"))?;
+                    return Ok(Some(Ok(reply)));
+                }
+                Err(RecvTimeoutError::Disconnected) => Some(Lost::Died),
+                Err(RecvTimeoutError::Timeout) if abandon() => None,
+                Err(RecvTimeoutError::Timeout) if began.elapsed() >= patience => Some(Lost::TimedOut),
+                Err(RecvTimeoutError::Timeout) => continue,
+            };
+            self.end();
+            return Ok(lost.map(Err));
         }
     }
 

@@ -7,7 +7,7 @@ use diode_core::hardware::Hardware;
 use diode_core::simulated::{Oddities, SimulatedDevice};
 use diode_core::{Config, Method, Problem};
 
-use crate::devices::{MeasuredConfigs, Meter, Outcome, Quality, Samples};
+use crate::devices::{MeasuredConfigs, Meter, Outcome, Quality};
 
 /// About as long as a quick GPU needs for a problem. Without this wait, a single simulated agent
 /// would keep a server busy.
@@ -48,11 +48,9 @@ impl Meter for SimulatedMeter {
             // The process ends as if it had been killed: it gives nothing back and prints nothing.
             std::process::abort();
         }
-        let timed = configs.iter().map(|config| {
-            let mut samples = Samples::default();
-            samples.add(self.device.repeats(problem, config).take(REPEATS));
-            (*config, samples)
-        });
+        let timed = configs
+            .iter()
+            .map(|config| (*config, self.device.repeats(problem, config).take(REPEATS).collect()));
         let measured = MeasuredConfigs { timed: timed.collect(), failed: Vec::new() };
         Ok(Outcome::Measured { measured, quality: Quality::default() })
     }

@@ -224,7 +224,7 @@ impl Axis {
     }
 
     /// A logarithmic axis over values above 0, with a little room at both ends.
-    pub(crate) fn logarithmic(label: &'static str, values: impl Iterator<Item = f64>) -> Self {
+    fn logarithmic(label: &'static str, values: impl Iterator<Item = f64>) -> Self {
         let usable = values.filter(|value| value.is_finite() && *value > 0.0);
         let (low, high) = usable.fold((f64::INFINITY, 0.0_f64), |(low, high), v| (low.min(v), high.max(v)));
         let (low, high) = if low <= high { (low, high) } else { (1.0, 10.0) };
@@ -299,7 +299,7 @@ impl Plot {
 
     /// A grid of cells that shows where points lie: the more points in a cell, the stronger its
     /// colour.
-    pub(crate) fn density(&mut self, points: impl Iterator<Item = (f64, f64)>) {
+    fn density(&mut self, points: impl Iterator<Item = (f64, f64)>) {
         const ACROSS: usize = 64;
         const DOWN: usize = 40;
         let mut counts = vec![0_u32; ACROSS * DOWN];
@@ -326,26 +326,21 @@ impl Plot {
     pub(crate) fn finish(self, name: &str) -> String {
         let mut axes = String::new();
         let (bottom, right) = (HEIGHT - BOTTOM, WIDTH - RIGHT);
-        for mark in self.x.marks() {
-            let (x, _) = self.at(mark, self.y.from);
+        let mut mark = |[x1, y1, x2, y2]: [f64; 4], [x, y]: [f64; 2], anchor: &str, mark: f64| {
             let _ = write!(
                 axes,
-                "<line class=\"grid\" x1=\"{x:.1}\" y1=\"{TOP}\" x2=\"{x:.1}\" y2=\"{bottom}\"/>\
-                 <text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
-                bottom + 16.0,
+                "<line class=\"grid\" x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\"/>\
+                 <text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{}</text>",
                 number(mark)
             );
+        };
+        for at in self.x.marks() {
+            let (x, _) = self.at(at, self.y.from);
+            mark([x, TOP, x, bottom], [x, bottom + 16.0], "middle", at);
         }
-        for mark in self.y.marks() {
-            let (_, y) = self.at(self.x.from, mark);
-            let _ = write!(
-                axes,
-                "<line class=\"grid\" x1=\"{LEFT}\" y1=\"{y:.1}\" x2=\"{right}\" y2=\"{y:.1}\"/>\
-                 <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
-                LEFT - 6.0,
-                y + 4.0,
-                number(mark)
-            );
+        for at in self.y.marks() {
+            let (_, y) = self.at(self.x.from, at);
+            mark([LEFT, y, right, y], [LEFT - 6.0, y + 4.0], "end", at);
         }
         let (middle_x, middle_y) = (f64::midpoint(LEFT, right), f64::midpoint(TOP, bottom));
         let (x_label, y_label, last) = (self.x.label, self.y.label, HEIGHT - 8.0);
@@ -368,7 +363,7 @@ pub(crate) struct Bar {
 }
 
 /// A chart of horizontal bars that begin at 0.
-pub(crate) fn bars(name: &str, bars: &[Bar]) -> String {
+fn bars(name: &str, bars: &[Bar]) -> String {
     const START: f64 = 150.0;
     const WORDS: f64 = 64.0;
     let longest = bars.iter().map(|bar| bar.value).fold(f64::MIN_POSITIVE, f64::max);
@@ -416,7 +411,7 @@ pub(crate) fn escaped(text: &str) -> String {
 }
 
 #[cfg(test)]
-mod svg_tests {
+mod tests {
     use super::*;
 
     #[test]

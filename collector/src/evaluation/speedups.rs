@@ -14,7 +14,7 @@ use serde::{Serialize, Serializer};
 use crate::output;
 
 /// The numbers of picks to compare.
-pub(crate) const PICKS: [usize; 7] = [1, 5, 10, 20, 50, 100, 500];
+const PICKS: [usize; 7] = [1, 5, 10, 20, 50, 100, 500];
 
 /// A problem, and the best time of the reference configs on it.
 pub(crate) struct Compared<'a> {

@@ -8,8 +8,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use diode_core::space::{Space, SpaceName};
 use diode_core::{Config, DType, Invalid, numbered};
-use serde::de::value::SeqAccessDeserializer;
-use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 
 /// Parses a count, a size or a seed.
 pub(crate) fn whole<T: FromStr>(text: &str) -> Result<T, String> {
@@ -88,39 +87,19 @@ const MAX_BYTES: u64 = 16 << 20;
 /// What a message says that the file must hold.
 const EXPECTED: &str = "a JSON list of configs, or the output of `diode predict --json`";
 
-/// A list of configs, either alone or in the output of `diode predict --json`.
-struct List(Vec<Config>);
+/// A list of configs.
+struct Configs(Vec<Config>);
 
-impl<'de> Deserialize<'de> for List {
+impl<'de> Deserialize<'de> for Configs {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(ListVisitor)
+        numbered(deserializer, "config").map(Self)
     }
 }
 
-struct ListVisitor;
-
-impl<'de> Visitor<'de> for ListVisitor {
-    type Value = List;
-
-    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("a list of configs, or a map with `candidates`")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<List, A::Error> {
-        numbered(SeqAccessDeserializer::new(list), "config").map(List)
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<List, A::Error> {
-        let mut list = None;
-        while let Some(key) = map.next_key::<String>()? {
-            if key == "candidates" {
-                list = Some(map.next_value()?);
-            } else {
-                map.next_value::<IgnoredAny>()?;
-            }
-        }
-        list.ok_or_else(|| A::Error::missing_field("candidates"))
-    }
+/// The output of `diode predict --json`, as far as it matters here.
+#[derive(Deserialize)]
+struct Predicted {
+    candidates: Configs,
 }
 
 impl SpaceArg {
@@ -132,8 +111,11 @@ impl SpaceArg {
         };
         let shown = path.display();
         let text = diode_formats::read_text(path, MAX_BYTES, EXPECTED)?;
-        let List(configs) =
-            serde_json::from_str(&text).with_context(|| format!("{shown}: expected {EXPECTED}"))?;
+        let read = match text.trim_start().starts_with('{') {
+            true => serde_json::from_str(&text).map(|predicted: Predicted| predicted.candidates),
+            false => serde_json::from_str(&text),
+        };
+        let Configs(configs) = read.with_context(|| format!("{shown}: expected {EXPECTED}"))?;
         if configs.is_empty() {
             bail!("{shown}: expected at least one config");
         }

@@ -3,8 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
-use diode_compat::AnyModel;
-use diode_compat::PredecessorModel;
+use diode_compat::{AnyModel, PredecessorModel};
 use diode_core::hardware::{Hardware, catalogue, find};
 use diode_core::ids::ModelId;
 use diode_formats::FileKind;
@@ -71,7 +70,7 @@ pub(crate) fn model_id(path: &Path, model: &AnyModel) -> anyhow::Result<ModelId>
 }
 
 /// The end of a model's name, as in torch-diode: `NVIDIA-H100-matmul`.
-pub(super) const SHIPPED_ENDING: &str = "-matmul";
+const SHIPPED_ENDING: &str = "-matmul";
 
 struct Shipped {
     hardware: &'static str,
@@ -91,12 +90,12 @@ const SHIPPED: [Shipped; 2] = [
 ];
 
 /// The hardware in a model's name. `None` if the text is not the name of a model.
-pub(super) fn named_hardware(name: &str) -> Option<Hardware> {
+fn named_hardware(name: &str) -> Option<Hardware> {
     find(name.strip_suffix(SHIPPED_ENDING)?)
 }
 
 /// Every name that stands for a model.
-pub(super) fn shipped_names() -> String {
+fn shipped_names() -> String {
     let names: Vec<String> =
         catalogue().map(|hardware| format!("{}{SHIPPED_ENDING}", hardware.slug)).collect();
     names.join(", ")
@@ -121,7 +120,7 @@ pub(crate) fn shipped_for(wanted: &Hardware) -> anyhow::Result<Model> {
 }
 
 #[cfg(test)]
-mod shipped_tests {
+mod tests {
     use super::*;
 
     #[test]

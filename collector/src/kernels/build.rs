@@ -72,6 +72,37 @@ pub(crate) fn build(
     Ok(Some(summary))
 }
 
+/// Compiles kernels into a pack of the cache. `None` if this node has no Triton.
+pub(crate) fn build_here(
+    cache: &PackCache,
+    arch: &str,
+    kernels: &[PlannedKernel],
+    interrupt: &Interrupt,
+) -> anyhow::Result<Option<PathBuf>> {
+    let Some(python) = installed()? else { return Ok(None) };
+    // The name depends on the kernels only, so the same build goes on after an interruption.
+    let keys: String = kernels.iter().map(|kernel| format!("{}\n", kernel.key)).collect();
+    let path = cache.to_build(&format!("{arch}-{:.16}", Digest::of(keys.as_bytes())));
+    let cores = thread::available_parallelism().map_or(1, Into::into);
+    say!(
+        "building {} for {arch} with Triton {TRITON} on this node: no pack has them",
+        count(kernels.len(), "kernel")
+    );
+    let settings = Build {
+        arch,
+        output: &path,
+        python: Some(&python),
+        processes: cores.min(kernels.len()),
+        space: "as needed",
+    };
+    let built = build(&settings, kernels, interrupt).context("cannot build the kernels on this node")?;
+    if built.is_none() {
+        let words = "interrupted while kernels were compiled; the next start goes on with what is compiled";
+        return Err(Interrupted::new(words).into());
+    }
+    Ok(Some(path))
+}
+
 /// Refuses an output that cannot be written, or that is not a pack. So the user learns of it before
 /// hours of compiling.
 fn check_output(output: &Path) -> anyhow::Result<()> {
@@ -109,12 +140,8 @@ fn pack(
     let (mut multiplications, mut why) = (0, None);
     for kernel in kernels {
         let key = kernel.key.clone();
-        let mut fail = |writer: &mut PackWriter, reason: FailureReason, message: String| {
-            *summary.failed.entry(reason.to_string()).or_default() += 1;
-            why = Some(message.clone());
-            writer.add_failed(key.clone(), reason, message);
-        };
-        let launch = match &finished[&kernel.key] {
+        let unusable = |reason, message: String| Err((reason, message));
+        let usable = match &finished[&kernel.key] {
             Compiled::Failed(message) if !kernel.matmul => {
                 let folder = parts.folder.display();
                 bail!(
@@ -127,37 +154,35 @@ fn pack(
                     "{key}: the compiler crashed or hung, twice; every collection needs this kernel; try again"
                 )
             }
-            Compiled::Failed(message) => {
-                fail(&mut writer, FailureReason::Compile, message.clone());
-                continue;
-            }
-            Compiled::GivenUp => {
-                let message = "the compiler crashed or hung, twice; the next build tries again".to_owned();
-                fail(&mut writer, FailureReason::Compile, message);
-                continue;
-            }
-            Compiled::Built(launch) if launch.shared > shared_limit => {
-                let (needed, limit) = (launch.shared, shared_limit);
-                let message = format!("{needed} bytes of shared memory, {limit} are there");
-                fail(&mut writer, FailureReason::OutOfResources, message);
-                continue;
-            }
-            Compiled::Built(launch) if launch.global_scratch > 0 => {
-                fail(
-                    &mut writer,
-                    FailureReason::Compile,
-                    "needs scratch memory, which launches do not give".into(),
-                );
-                continue;
-            }
+            Compiled::Failed(message) => unusable(FailureReason::Compile, message.clone()),
+            Compiled::GivenUp => unusable(
+                FailureReason::Compile,
+                "the compiler crashed or hung, twice; the next build tries again".to_owned(),
+            ),
+            Compiled::Built(launch) if launch.shared > shared_limit => unusable(
+                FailureReason::OutOfResources,
+                format!("{} bytes of shared memory, {shared_limit} are there", launch.shared),
+            ),
+            Compiled::Built(launch) if launch.global_scratch > 0 => unusable(
+                FailureReason::Compile,
+                "needs scratch memory, which launches do not give".to_owned(),
+            ),
             Compiled::Built(launch) if kernel.wide && launch.copies.iter().any(|&bytes| bytes != 16) => {
                 let copies = &launch.copies;
                 let message =
                     format!("copies of {copies:?} bytes, expected 16: the compiler lost the alignment");
-                fail(&mut writer, FailureReason::Compile, message);
+                unusable(FailureReason::Compile, message)
+            }
+            Compiled::Built(launch) => Ok(launch),
+        };
+        let launch = match usable {
+            Ok(launch) => launch,
+            Err((reason, message)) => {
+                *summary.failed.entry(reason.to_string()).or_default() += 1;
+                why = Some(message.clone());
+                writer.add_failed(key, reason, message);
                 continue;
             }
-            Compiled::Built(launch) => launch,
         };
         let file = parts.binary(&kernel.key);
         let binary = fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?;
@@ -352,7 +377,7 @@ struct Kernel {
 ///
 /// No AMD GPU is at hand to launch kernels on. So every code object is compared with the layout of
 /// arguments that the launcher will write.
-pub(crate) fn check_arguments(object: &[u8], symbol: &str, sizes: &[u64]) -> anyhow::Result<()> {
+fn check_arguments(object: &[u8], symbol: &str, sizes: &[u64]) -> anyhow::Result<()> {
     let metadata: Metadata =
         rmp_serde::from_slice(note(object)?).context("unreadable metadata in the code object")?;
     let kernel = metadata.kernels.iter().find(|kernel| kernel.name == symbol);
@@ -404,39 +429,8 @@ fn number(bytes: &[u8], at: usize, size: usize) -> anyhow::Result<u64> {
     Ok(part.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte)))
 }
 
-/// Compiles kernels into a pack of the cache. `None` if this node has no Triton.
-pub(crate) fn build_here(
-    cache: &PackCache,
-    arch: &str,
-    kernels: &[PlannedKernel],
-    interrupt: &Interrupt,
-) -> anyhow::Result<Option<PathBuf>> {
-    let Some(python) = installed()? else { return Ok(None) };
-    // The name depends on the kernels only, so the same build goes on after an interruption.
-    let keys: String = kernels.iter().map(|kernel| format!("{}\n", kernel.key)).collect();
-    let path = cache.to_build(&format!("{arch}-{:.16}", Digest::of(keys.as_bytes())));
-    let cores = thread::available_parallelism().map_or(1, Into::into);
-    say!(
-        "building {} for {arch} with Triton {TRITON} on this node: no pack has them",
-        count(kernels.len(), "kernel")
-    );
-    let settings = Build {
-        arch,
-        output: &path,
-        python: Some(&python),
-        processes: cores.min(kernels.len()),
-        space: "as needed",
-    };
-    let built = build(&settings, kernels, interrupt).context("cannot build the kernels on this node")?;
-    if built.is_none() {
-        let words = "interrupted while kernels were compiled; the next start goes on with what is compiled";
-        return Err(Interrupted::new(words).into());
-    }
-    Ok(Some(path))
-}
-
 #[cfg(test)]
-mod parts_tests {
+mod tests {
     use super::*;
     use crate::kernels::compiler::Launch;
 

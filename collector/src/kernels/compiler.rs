@@ -128,12 +128,6 @@ impl Compiler {
 /// A kernel is given up after this many compilers died while they compiled it.
 const TRIES: usize = 2;
 
-/// The outcome of one kernel.
-struct Finished {
-    key: String,
-    compiled: Compiled,
-}
-
 /// The state that all compilers share.
 pub(super) struct Compilers<'a> {
     parts: &'a Parts,
@@ -173,10 +167,12 @@ impl<'a> Compilers<'a> {
             progress.set(already as u64, "starting compilers");
             let mut trouble = None;
             for result in results {
-                match result.and_then(|done| self.parts.keep(&done.key, &done.compiled).map(|()| done)) {
-                    Ok(done) => {
-                        finished.insert(done.key.clone(), done.compiled);
-                        progress.set(finished.len() as u64, &done.key);
+                match result
+                    .and_then(|(key, compiled)| self.parts.keep(key, &compiled).map(|()| (key, compiled)))
+                {
+                    Ok((key, compiled)) => {
+                        finished.insert(key.to_owned(), compiled);
+                        progress.set(finished.len() as u64, key);
                     }
                     Err(error) => {
                         self.failed.store(true, Ordering::Relaxed);
@@ -190,7 +186,7 @@ impl<'a> Compilers<'a> {
     }
 
     /// Runs one compiler until no kernel is left. If the compiler dies, another one replaces it.
-    fn work(&self, number: usize, results: &Sender<anyhow::Result<Finished>>) {
+    fn work(&self, number: usize, results: &Sender<anyhow::Result<(&'a str, Compiled)>>) {
         let cache = self.parts.folder.join(format!("cache-{number}"));
         let mut compiler = None;
         while !(self.interrupt.requested() || self.failed.load(Ordering::Relaxed)) {
@@ -200,7 +196,7 @@ impl<'a> Compilers<'a> {
             let compiled = self.compile(kernel, &cache, &mut compiler);
             let trouble = compiled.is_err();
             // Sending fails if the main thread has given up.
-            let sent = results.send(compiled.map(|compiled| Finished { key: kernel.key.clone(), compiled }));
+            let sent = results.send(compiled.map(|compiled| (kernel.key.as_str(), compiled)));
             if trouble || sent.is_err() {
                 return;
             }

@@ -353,7 +353,7 @@ impl WantedKernels<'_> {
 }
 
 #[cfg(test)]
-mod cache_tests {
+mod tests {
     use std::collections::BTreeMap;
 
     use diode_formats::pack::PackWriter;

@@ -61,7 +61,7 @@ impl Variant {
     }
 
     /// Whether rows of A and columns of B are promised to be contiguous. Inductor's `bmm` promises it for any size.
-    pub(super) fn contiguous(&self, tile: &Tile, fits: bool) -> [bool; 2] {
+    fn contiguous(&self, tile: &Tile, fits: bool) -> [bool; 2] {
         match self.sizes {
             Some([m, n, k]) => [(m, tile.block_m), (n, tile.block_n)]
                 .map(|(size, block)| self.batched || k > 1 && size >= u64::from(block)),
@@ -71,7 +71,7 @@ impl Variant {
 
     /// Whether every address is computed anew in each step along K, as in Inductor's `mm`. Without compiled-in sizes,
     /// this comes nearest to Inductor if an operand runs along M or N and is aligned to less than 16 bytes.
-    pub(super) fn computes_addresses_anew(&self) -> bool {
+    fn computes_addresses_anew(&self) -> bool {
         let narrow = [
             self.a_layout == Layout::Column && self.alignment.a != Alignment::Bytes16,
             self.b_layout == Layout::Row && self.alignment.b != Alignment::Bytes16,
@@ -123,7 +123,7 @@ impl Variant {
         if self.batched { "bmm" } else { "mm" }
     }
 
-    pub(super) fn precision(&self, tile: &Tile) -> &'static str {
+    fn precision(&self, tile: &Tile) -> &'static str {
         if self.dtype == DType::Float32 && tile.allow_tf32 { "tf32" } else { "ieee" }
     }
 }
@@ -277,7 +277,7 @@ fn options(tile: &Tile, arch: &str) -> Value {
 }
 
 #[cfg(test)]
-mod request_tests {
+mod tests {
     use diode_core::{DType, Layout, Op, Problem, ProblemFields};
 
     use super::*;

@@ -2,8 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use diode_compat::AnyModel;
-use diode_compat::{PredecessorOptions, train_predecessor};
+use diode_compat::{AnyModel, PredecessorOptions, train_predecessor};
 use diode_train::{EpochLoss, Progress, TrainingSet};
 
 use crate::interrupt::Interrupt;

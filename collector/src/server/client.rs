@@ -205,6 +205,12 @@ pub(crate) enum Trouble {
 
 pub(crate) type Answered<T> = Result<T, Trouble>;
 
+impl From<anyhow::Error> for Trouble {
+    fn from(error: anyhow::Error) -> Self {
+        Self::Fatal(error)
+    }
+}
+
 impl From<Trouble> for anyhow::Error {
     fn from(trouble: Trouble) -> Self {
         match trouble {
@@ -300,18 +306,18 @@ pub(crate) fn refusal(answer: &mut Answer) -> (String, anyhow::Error) {
 }
 
 /// The code that stands in for any answer of a server that is too old.
-pub(super) const SERVER_TOO_OLD: &str = "server_too_old";
+const SERVER_TOO_OLD: &str = "server_too_old";
 /// The code with which a server answers a program that is too old.
-pub(super) const PROGRAM_TOO_OLD: &str = "program_too_old";
+const PROGRAM_TOO_OLD: &str = "program_too_old";
 
 /// The name and version of this program, as requests state them.
-pub(super) fn user_agent() -> String {
+fn user_agent() -> String {
     format!("{PROGRAM}/{}", env!("CARGO_PKG_VERSION"))
 }
 
 /// Replaces the answer of a server that is too old by a refusal, because the answer may mean something else. An answer
 /// without the server's version, such as from a proxy, is left as it is.
-pub(super) fn refuse_old_servers(
+fn refuse_old_servers(
     request: Request<SendBody<'_>>,
     next: MiddlewareNext<'_>,
 ) -> Result<Response<Body>, ureq::Error> {

@@ -6,9 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
-use diode_compat::AnyModel;
-use diode_compat::Architecture;
-use diode_compat::PredecessorOptions;
+use diode_compat::{AnyModel, Architecture, PredecessorOptions};
 use diode_formats::FileKind;
 use diode_model::Predictor as _;
 use diode_train::{FoldModel, TrainOptions, TrainingSet, curves};
@@ -117,54 +115,51 @@ impl Recipe {
 
     /// Prints which flags have no effect here, and refuses settings that cannot be trained.
     pub(crate) fn check(&self) -> Result<(), Usage> {
+        let note = |is_so: bool, words: &str| {
+            if is_so {
+                say!("note: {words}");
+            }
+        };
+        let several = self.seeds > 1;
         let Some(options) = self.predecessor_options(0) else {
             self.batch_size
                 .mention("a step sees whole problems, of each the fastest and a draw of the other configs");
-            if self.patience.is_some() {
-                say!(
-                    "note: --patience changes nothing: the schedule has a fixed length and ends where it is lowest"
-                );
-            }
-            if self.seeds > MOST_SEEDS {
-                return Err(Usage::new(format!(
-                    "--seeds: got {}, expected at most {MOST_SEEDS}",
-                    self.seeds
-                )));
-            }
-            if self.unseen_models.is_some() && self.folds == Some(0) {
-                return Err(Usage::new(
-                    "--unseen-models: got it with --folds 0, which leaves no problem unseen; expected folds",
-                ));
-            }
-            if self.seeds > 1 && self.folds == Some(0) {
-                return Err(Usage::new(
-                    "--seeds: got several with --folds 0, which compares none; expected folds",
-                ));
-            }
+            note(
+                self.patience.is_some(),
+                "--patience changes nothing: the schedule has a fixed length and ends where it is lowest",
+            );
+            let too_many = format!("--seeds: got {}, expected at most {MOST_SEEDS}", self.seeds);
+            Usage::refuse_if(self.seeds > MOST_SEEDS, too_many)?;
+            Usage::refuse_if(
+                self.unseen_models.is_some() && self.folds == Some(0),
+                "--unseen-models: got it with --folds 0, which leaves no problem unseen; expected folds",
+            )?;
+            Usage::refuse_if(
+                several && self.folds == Some(0),
+                "--seeds: got several with --folds 0, which compares none; expected folds",
+            )?;
             return self.options(0).validate().map_err(Usage::new);
         };
-        if self.seeds > 1 {
-            return Err(Usage::new(
-                "--seeds: got several for base or deep, which are not cross-validated; expected 1",
-            ));
-        }
-        if self.unseen_models.is_some() {
-            return Err(Usage::new(
-                "--unseen-models: got it with base or deep, which are not cross-validated; expected ranking",
-            ));
-        }
-        if self.problems_per_step.is_some() {
-            say!(
-                "note: --problems-per-step changes nothing for base and deep: a step sees --batch-size configs"
-            );
-        }
-        if self.folds.is_some() {
-            say!("note: --folds changes nothing for base and deep: a tenth of the problems is held out");
-        }
-        let has_shape = self.hidden_dim.is_some() || self.num_layers.is_some();
-        if self.model_type == ModelType::Base && has_shape {
-            say!("note: --hidden-dim and --num-layers change nothing for base, whose widths are fixed");
-        }
+        Usage::refuse_if(
+            several,
+            "--seeds: got several for base or deep, which are not cross-validated; expected 1",
+        )?;
+        Usage::refuse_if(
+            self.unseen_models.is_some(),
+            "--unseen-models: got it with base or deep, which are not cross-validated; expected ranking",
+        )?;
+        note(
+            self.problems_per_step.is_some(),
+            "--problems-per-step changes nothing for base and deep: a step sees --batch-size configs",
+        );
+        note(
+            self.folds.is_some(),
+            "--folds changes nothing for base and deep: a tenth of the problems is held out",
+        );
+        note(
+            self.model_type == ModelType::Base && (self.hidden_dim.is_some() || self.num_layers.is_some()),
+            "--hidden-dim and --num-layers change nothing for base, whose widths are fixed",
+        );
         options.validate().map_err(Usage::new)
     }
 

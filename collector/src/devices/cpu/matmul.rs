@@ -115,7 +115,7 @@ impl Uniform {
     }
 
     /// SplitMix64. It passes the usual tests of randomness and needs no warm-up.
-    pub(crate) fn next_u64(&mut self) -> u64 {
+    fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -313,22 +313,20 @@ impl Output {
 
     /// Rounds `values` and stores them at every `step`th element from `start` on.
     pub(crate) fn store(&self, start: usize, step: usize, values: &[f32]) {
+        fn each<A>(out: &[A], step: usize, values: &[f32], store: impl Fn(&A, f32)) {
+            out.iter().step_by(step).zip(values).for_each(|(out, value)| store(out, *value));
+        }
+        let relaxed = Ordering::Relaxed;
         match self {
             Self::F32(out) => {
-                for (out, value) in out[start..].iter().step_by(step).zip(values) {
-                    out.store(value.to_bits(), Ordering::Relaxed);
-                }
+                each(&out[start..], step, values, |out, value| out.store(value.to_bits(), relaxed));
             }
-            Self::F16(out) => {
-                for (out, value) in out[start..].iter().step_by(step).zip(values) {
-                    out.store(f16::from_f32(*value).to_bits(), Ordering::Relaxed);
-                }
-            }
-            Self::Bf16(out) => {
-                for (out, value) in out[start..].iter().step_by(step).zip(values) {
-                    out.store(bf16::from_f32(*value).to_bits(), Ordering::Relaxed);
-                }
-            }
+            Self::F16(out) => each(&out[start..], step, values, |out, value| {
+                out.store(f16::from_f32(value).to_bits(), relaxed);
+            }),
+            Self::Bf16(out) => each(&out[start..], step, values, |out, value| {
+                out.store(bf16::from_f32(value).to_bits(), relaxed);
+            }),
         }
     }
 

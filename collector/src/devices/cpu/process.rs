@@ -4,6 +4,7 @@
 use std::process::Command;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use diode_core::{Config, FailureReason, Problem};
 use serde::{Deserialize, Serialize};
 
@@ -57,7 +58,8 @@ impl CpuProcess {
 
     fn exchange(&mut self, request: &Request, patience: Duration) -> anyhow::Result<Result<Reply, Lost>> {
         self.process.send(request)?;
-        self.process.receive(patience)
+        let reply = self.process.receive(patience, &|| false)?;
+        reply.context("a wait that nobody abandons was abandoned")
     }
 }
 

@@ -51,8 +51,8 @@ impl Driver {
         let api = Api::resolve(open().map_err(missing)?, vendor).map_err(old)?;
         let library = open().map_err(missing)?;
         let own = match vendor {
-            GpuVendor::Nvidia => Own::Cuda(Cuda::resolve(library).map_err(old)?),
-            GpuVendor::Amd => Own::Hip(Hip::resolve(library).map_err(old)?),
+            GpuVendor::Nvidia => Own::Cuda(Cuda::resolve(library, vendor).map_err(old)?),
+            GpuVendor::Amd => Own::Hip(Hip::resolve(library, vendor).map_err(old)?),
         };
         let driver = Self(Arc::new(Loaded { api, own }));
         // SAFETY: takes flags, and none are given.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use libloading::Library;
 
 /// A function and its name in the library.
+#[derive(Clone, Copy)]
 pub(super) struct Call<F> {
     pub(super) name: &'static str,
     pub(super) function: F,
@@ -16,26 +17,9 @@ pub(super) struct Call<F> {
 /// Every function returns 0 or an error code.
 macro_rules! functions {
     ($(#[$about:meta])* $table:ident { $($field:ident = $name:literal ($($argument:ty),* $(,)?);)* }) => {
-        $(#[$about])*
-        pub(super) struct $table {
-            $(pub(super) $field: $crate::devices::gpu::foreign::Call<
-                unsafe extern "C" fn($($argument),*) -> std::ffi::c_int
-            >,)*
-            // The pointers above are valid for as long as the library stays loaded.
-            _library: libloading::Library,
-        }
-
-        impl $table {
-            pub(super) fn resolve(library: libloading::Library) -> std::result::Result<Self, libloading::Error> {
-                Ok(Self {
-                    // SAFETY: the signatures are those in the vendor's reference.
-                    $($field: $crate::devices::gpu::foreign::Call {
-                        name: $name,
-                        function: unsafe { *library.get($name.as_bytes())? },
-                    },)*
-                    _library: library,
-                })
-            }
+        $crate::devices::gpu::foreign::functions! {
+            $(#[$about])*
+            $table { $($field = $name / $name ($($argument),*);)* }
         }
     };
     ($(#[$about:meta])* $table:ident { $($field:ident = $cuda:literal / $hip:literal ($($argument:ty),* $(,)?);)* }) => {
@@ -60,7 +44,7 @@ macro_rules! functions {
                             GpuVendor::Nvidia => $cuda,
                             GpuVendor::Amd => $hip,
                         };
-                        // SAFETY: the signatures are those in both vendors' references, which agree.
+                        // SAFETY: the signatures are those in the vendors' references, which agree.
                         let function = unsafe { *library.get(name.as_bytes())? };
                         $crate::devices::gpu::foreign::Call { name, function }
                     },)*

@@ -176,7 +176,7 @@ impl Cublas {
         let missing =
             |error: libloading::Error| LibraryError::Missing(format!("cuBLAS was not found ({error})"));
         let library = foreign::open(&LIBRARIES, folder, Some("/usr/local/cuda/lib64")).map_err(missing)?;
-        let functions = Functions::resolve(library).map_err(missing)?;
+        let functions = Functions::resolve(library, GpuVendor::Nvidia).map_err(missing)?;
         let workspace = gpu.allocate(WORKSPACE_BYTES)?;
         let at = workspace.slice(0, WORKSPACE_BYTES).pointer();
         let (mut handle, mut version): (Handle, c_int) = (ptr::null_mut(), 0);

@@ -12,9 +12,21 @@ use crate::devices::gpu::GpuVendor;
 use crate::devices::gpu::management::amd_smi::AmdSmi;
 
 /// A vendor's management library, opened for one GPU.
-pub(crate) enum Management {
-    Nvml(Nvml),
-    AmdSmi(AmdSmi),
+pub(crate) trait Management: Send {
+    fn state(&self) -> State;
+
+    /// How many processes compute on the GPU. `None` if the library does not state it.
+    fn processes(&self) -> Option<usize>;
+
+    fn settings(&self) -> Settings;
+}
+
+/// `None` if the library is missing or does not know the GPU.
+pub(crate) fn open(vendor: GpuVendor, bus_id: &str) -> Option<Box<dyn Management>> {
+    match vendor {
+        GpuVendor::Nvidia => Some(Box::new(Nvml::open(bus_id)?)),
+        GpuVendor::Amd => Some(Box::new(AmdSmi::open(bus_id)?)),
+    }
 }
 
 /// The state of a GPU at a moment. A field is `None` if the library does not state it.
@@ -45,38 +57,6 @@ pub(crate) struct Settings {
     pub(crate) divided: bool,
     /// How many other processes compute on the device.
     pub(crate) others: usize,
-}
-
-impl Management {
-    /// `None` if the library is missing or does not know the GPU.
-    pub(crate) fn open(vendor: GpuVendor, bus_id: &str) -> Option<Self> {
-        match vendor {
-            GpuVendor::Nvidia => Nvml::open(bus_id).map(Self::Nvml),
-            GpuVendor::Amd => AmdSmi::open(bus_id).map(Self::AmdSmi),
-        }
-    }
-
-    pub(crate) fn state(&self) -> State {
-        match self {
-            Self::Nvml(nvml) => nvml.state(),
-            Self::AmdSmi(smi) => smi.state(),
-        }
-    }
-
-    /// How many processes compute on the GPU. `None` if the library does not state it.
-    pub(crate) fn processes(&self) -> Option<usize> {
-        match self {
-            Self::Nvml(nvml) => nvml.processes(),
-            Self::AmdSmi(smi) => smi.processes(),
-        }
-    }
-
-    pub(crate) fn settings(&self) -> Settings {
-        match self {
-            Self::Nvml(nvml) => nvml.settings(),
-            Self::AmdSmi(smi) => smi.settings(),
-        }
-    }
 }
 
 /// The name under which the driver installs the library. `nvml_wrapper` would look for the name in a
@@ -111,7 +91,9 @@ impl Nvml {
         let device = library.device_by_pci_bus_id(bus_id).ok()?;
         Some(Self { library, device })
     }
+}
 
+impl Management for Nvml {
     fn state(&self) -> State {
         State {
             celsius: self.device.temperature(TemperatureSensor::Gpu).ok(),
@@ -138,7 +120,7 @@ impl Nvml {
 }
 
 #[cfg(test)]
-mod nvml_tests {
+mod tests {
     use super::*;
 
     #[test]

@@ -10,12 +10,12 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use diode_core::{Config, FailureReason, Method, Problem};
 
-use super::management::Management;
 use super::process::{Attempt, GpuDescription, GpuProcess};
 use crate::devices::gpu::GpuVendor;
+use crate::devices::gpu::management::{self, Management};
 use crate::devices::gpu::process::{EXACT, KERNEL_SIZES, Measure, Results};
 use crate::devices::measuring_process::{Lost, MeasuringProcess};
-use crate::devices::{MeasuredConfigs, Meter, Outcome, Quality, Samples, Surroundings};
+use crate::devices::{MeasuredConfigs, Meter, Outcome, Quality, Surroundings};
 use crate::failure::Interrupted;
 use crate::kernels::variant::{Variant, tile_of};
 
@@ -46,7 +46,7 @@ pub(crate) struct GpuMeter {
     bus_id: String,
     /// Opened at the first question. This process asks the library, because the measuring process may be
     /// gone.
-    management: OnceCell<Option<Management>>,
+    management: OnceCell<Option<Box<dyn Management>>>,
     /// Whether the kernels serve only the sizes that they were built for.
     exact: bool,
     /// Kernels that crashed or hung on an earlier problem. They would do so on every problem that uses them.
@@ -127,7 +127,7 @@ impl Meter for GpuMeter {
     }
 
     fn surroundings(&self) -> Surroundings {
-        let open = || Management::open(self.options.vendor, &self.bus_id);
+        let open = || management::open(self.options.vendor, &self.bus_id);
         let Some(management) = self.management.get_or_init(open) else { return Surroundings::default() };
         let own = usize::from(self.process.is_running());
         let state = management.state();
@@ -239,12 +239,11 @@ fn all_failed(configs: &[Config], reason: FailureReason) -> Outcome {
 
 fn outcome(configs: &[Config], results: Results, mut failed: Vec<(Config, FailureReason)>) -> Outcome {
     let quality = results.quality;
-    let timed =
-        results.timed.into_iter().filter(|(number, _)| *number < configs.len()).map(|(number, nanos)| {
-            let mut samples = Samples::default();
-            samples.add(nanos);
-            (configs[number], samples)
-        });
+    let timed = results
+        .timed
+        .into_iter()
+        .filter(|(number, _)| *number < configs.len())
+        .map(|(number, nanos)| (configs[number], nanos.into_iter().collect()));
     let timed = timed.collect();
     let more = results.failed.into_iter().filter(|(number, _)| *number < configs.len());
     failed.extend(more.map(|(number, reason)| (configs[number], reason)));

@@ -5,7 +5,7 @@ use diode_core::stats::{integer_median, upper_median};
 use crate::devices::gpu::session::MOST_LOADED;
 
 /// How many of the fastest configs are timed thoroughly. Their times differ by less than their noise.
-pub(super) const NEAR_BEST: usize = 100;
+const NEAR_BEST: usize = 100;
 // The near-best configs and the library are loaded at once.
 const _: () = assert!(NEAR_BEST < MOST_LOADED);
 /// How many rounds the near-best configs get. A short disturbance of the GPU affects them alike.

@@ -9,7 +9,6 @@ use diode_core::FailureReason;
 use crate::devices::Quality;
 use crate::devices::gpu::driver::MemoryInfo;
 use crate::devices::gpu::library::LibraryError;
-use crate::devices::gpu::management::Management;
 use crate::devices::gpu::operands::{SPARE_BYTES, bytes_needed};
 use crate::devices::gpu::policy::{self, CODE_COUNTS_BELOW_NS, GROUPED_BELOW_NS, ROUNDS, WORTH_A_GROUP};
 use crate::devices::gpu::prepared::PreparedProblem;
@@ -81,7 +80,7 @@ pub(super) fn measure<'a>(
     let MeasuredProblem { mut results, prepared, .. } = measurement;
     results.timed.sort_unstable_by_key(|(number, _)| *number);
     results.failed.sort_unstable_by_key(|(number, _)| *number);
-    let state = prepared.session.management.as_ref().map(Management::state).unwrap_or_default();
+    let state = prepared.session.management.as_ref().map(|library| library.state()).unwrap_or_default();
     let Spent { busy_ns, late } = prepared.session.queue.spent;
     results.quality = Quality {
         busy_ns,
@@ -144,7 +143,7 @@ const _: () = assert!(CHUNK <= MOST_LOADED && CHUNK * SECOND_LOOKS <= MOST_QUEUE
 impl MeasuredProblem<'_> {
     /// Times one launch of every config that can be launched, and more launches of short kernels. The result of a
     /// kernel is checked first if it was never checked before.
-    pub(super) fn first_look(&mut self, chunk: usize) -> Result<(), SessionError> {
+    fn first_look(&mut self, chunk: usize) -> Result<(), SessionError> {
         let mut checked = Vec::new();
         for part in self.candidates.chunks(chunk) {
             self.say(Message::Busy)?;
@@ -233,7 +232,7 @@ impl MeasuredProblem<'_> {
     }
 
     /// Looks at very short kernels again, with many launches between two events.
-    pub(super) fn look_in_groups(&mut self, best: u64) -> Result<(), SessionError> {
+    fn look_in_groups(&mut self, best: u64) -> Result<(), SessionError> {
         let limit = (best as f64 * WORTH_A_GROUP) as u64;
         let mut worth: Vec<&mut (usize, u64)> =
             self.looks.iter_mut().filter(|(_, nanos)| *nanos <= limit).collect();
@@ -252,7 +251,7 @@ impl MeasuredProblem<'_> {
     }
 
     /// Launches configs twice more. A config that is far slower than the best keeps its first time.
-    pub(super) fn look_again(&mut self, rest: &[(usize, u64)], best: u64) -> Result<(), SessionError> {
+    fn look_again(&mut self, rest: &[(usize, u64)], best: u64) -> Result<(), SessionError> {
         let (again, settled): (Vec<_>, Vec<_>) =
             rest.iter().partition(|&&(_, nanos)| !self.grouped && policy::worth_a_look(nanos, best));
         self.results.timed.extend(settled.into_iter().map(|(number, nanos)| (number, vec![nanos])));
@@ -275,7 +274,7 @@ impl MeasuredProblem<'_> {
     }
 
     /// Loads kernels again that were loaded for the same problem before.
-    pub(super) fn load_again(&mut self, numbers: impl Iterator<Item = usize>) -> Result<(), SessionError> {
+    fn load_again(&mut self, numbers: impl Iterator<Item = usize>) -> Result<(), SessionError> {
         let launchables = numbers.filter_map(|number| self.launchables.get(&number).copied());
         loaded_again(self.prepared.session.load(launchables)?)
     }
@@ -322,7 +321,7 @@ struct Round {
 impl MeasuredProblem<'_> {
     /// Times the near-best configs in rounds until the rounds agree. Returns the numbers of these
     /// configs.
-    pub(super) fn thorough(&mut self) -> Result<Vec<usize>, SessionError> {
+    fn thorough(&mut self) -> Result<Vec<usize>, SessionError> {
         let mut near = policy::near_best(&self.looks);
         // The library is always included, with and without rounding, because every kernel is compared with it.
         let libraries = self.candidates.iter().filter(|candidate| candidate.launchable.is_library());

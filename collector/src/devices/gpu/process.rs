@@ -1,7 +1,7 @@
 //! The measuring process of a GPU, seen from its parent.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::bail;
 use diode_core::{Config, FailureReason, Problem};
@@ -67,7 +67,7 @@ impl GpuProcess {
     pub(super) fn ready(&mut self, abandon: &dyn Fn() -> bool) -> anyhow::Result<Option<GpuDescription>> {
         self.process.start()?;
         let patience = self.patience.saturating_mul(START);
-        let Some(event) = self.receive(patience, abandon)? else { return Ok(None) };
+        let Some(event) = self.process.receive(patience, abandon)? else { return Ok(None) };
         match event {
             Ok(Message::Ready(description)) => Ok(Some(description)),
             Ok(Message::Broken { message, cause: Cause::Gpu | Cause::Memory }) => {
@@ -122,7 +122,7 @@ impl GpuProcess {
         // Between two messages, the process makes the inputs and the reference or runs one chunk of launches.
         let patience = self.patience.saturating_add(slowest(&request.problem, request.configs.len()));
         loop {
-            let event = match self.receive(patience, abandon)? {
+            let event = match self.process.receive(patience, abandon)? {
                 None => return Ok(Attempt::Abandoned),
                 Some(Ok(event)) => event,
                 Some(Err(why)) => return Ok(Attempt::Lost { why, at, launched }),
@@ -150,29 +150,6 @@ impl GpuProcess {
                     };
                 }
                 Message::Ready(_) => bail!("the measuring process started twice"),
-            }
-        }
-    }
-
-    /// Waits for a message in short turns, so that it notices a second Ctrl-C.
-    fn receive(
-        &mut self,
-        patience: Duration,
-        abandon: &dyn Fn() -> bool,
-    ) -> anyhow::Result<Option<Result<Message, Lost>>> {
-        const TURN: Duration = Duration::from_millis(200);
-        let began = Instant::now();
-        loop {
-            if let Some(line) = self.process.poll(TURN)? {
-                return Ok(Some(line));
-            }
-            if abandon() {
-                self.process.end();
-                return Ok(None);
-            }
-            if began.elapsed() >= patience {
-                self.process.end();
-                return Ok(Some(Err(Lost::TimedOut)));
             }
         }
     }

@@ -26,7 +26,7 @@ pub(super) struct Session {
     facts: Option<Facts>,
     pub(super) store: Store,
     pub(super) library: Option<VendorLibrary>,
-    pub(super) management: Option<Management>,
+    pub(super) management: Option<Box<dyn Management>>,
     pub(super) queue: Queue,
     /// The cost of a pair of events: how much longer one launch between two events takes than one launch of a
     /// group.
@@ -63,7 +63,7 @@ impl Session {
         facts: Option<Facts>,
         store: Store,
         library: Option<VendorLibrary>,
-        management: Option<Management>,
+        management: Option<Box<dyn Management>>,
         cache_bytes: u64,
     ) -> Result<Self, SessionError> {
         let queue = Queue::new(&gpu, cache_bytes)?;
@@ -271,7 +271,7 @@ impl Store {
     }
 
     /// A kernel's place in the packs. Loading kernels in the order of their places unpacks each block only once.
-    pub(super) fn place_in_packs(&self, slot: KernelSlot) -> (usize, (u32, u64)) {
+    fn place_in_packs(&self, slot: KernelSlot) -> (usize, (u32, u64)) {
         let StoredKernel { pack, kernel, .. } = &self.kernels[slot.0];
         (*pack, kernel.place())
     }
@@ -305,11 +305,7 @@ impl Store {
     }
 
     /// Loads a kernel that stays loaded, because every problem needs it.
-    pub(super) fn load_to_stay(
-        &mut self,
-        gpu: &Gpu,
-        slot: KernelSlot,
-    ) -> Result<Option<FailureReason>, SessionError> {
+    fn load_to_stay(&mut self, gpu: &Gpu, slot: KernelSlot) -> Result<Option<FailureReason>, SessionError> {
         self.kernels[slot.0].stays = true;
         Ok(self.load(gpu, &[slot])?.pop().map(|(_, reason)| reason))
     }

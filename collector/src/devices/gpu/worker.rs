@@ -11,10 +11,10 @@ use diode_formats::pack::Pack;
 
 use super::driver::{Description, Driver, DriverError, Gpu, NoDriver};
 use super::library::{LibraryError, VendorLibrary};
-use super::management::{Management, Settings};
 use super::procedure::measure;
 use super::session::Session;
 use crate::devices::gpu::GpuVendor;
+use crate::devices::gpu::management::{self, Settings};
 use crate::devices::gpu::process::{Cause, EXACT, GpuDescription, KERNEL_SIZES, Measure, Message};
 use crate::devices::gpu::session::{SessionError, Store};
 use crate::failure::one_line;
@@ -97,8 +97,8 @@ fn open(options: &WorkerOptions) -> anyhow::Result<(Session, Message)> {
         }
     }
     let bus_id = gpu.bus_id()?;
-    let management = Management::open(vendor, &bus_id);
-    let settings = management.as_ref().map(Management::settings).unwrap_or_default();
+    let management = management::open(vendor, &bus_id);
+    let settings = management.as_ref().map(|library| library.settings()).unwrap_or_default();
     let (library, mut warnings) = match VendorLibrary::load(vendor, &gpu, options.library.as_deref()) {
         Ok(library) => (Some(library), Vec::new()),
         Err(LibraryError::Missing(what)) => {

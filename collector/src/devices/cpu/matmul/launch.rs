@@ -158,9 +158,9 @@ fn compute_tile(
 }
 
 /// Rows of the register block, which is also the width of A's packed strips.
-pub(crate) const ROWS: usize = 4;
+const ROWS: usize = 4;
 /// Columns of the register block, which is also the width of B's packed strips.
-pub(crate) const COLUMNS: usize = 16;
+const COLUMNS: usize = 16;
 /// Accumulators of one register block.
 pub(crate) const BLOCK: usize = ROWS * COLUMNS;
 

@@ -4,14 +4,13 @@ use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
 use std::path::Path;
 use std::ptr;
-use std::rc::Rc;
 
 use diode_core::Problem;
 
 use super::{Handle, LibraryError, check};
 use crate::devices::gpu::GpuVendor;
 use crate::devices::gpu::driver::{Gpu, Memory, Slice};
-use crate::devices::gpu::foreign::{self, functions};
+use crate::devices::gpu::foreign::{self, Call, functions};
 use crate::devices::gpu::library::Gemm;
 use crate::devices::gpu::operands::Matrices;
 
@@ -105,13 +104,14 @@ const NOT_SUPPORTED: c_int = 15;
 pub(super) struct Choice([u64; 16]);
 
 pub(super) struct CublasLt {
-    functions: Rc<Functions>,
+    /// The last multiplication that was prepared. It serves many launches, which differ only in the addresses. It is
+    /// dropped before the functions that destroy it.
+    last: RefCell<Option<Prepared>>,
+    functions: Functions,
     numbers: &'static Numbers,
     handle: Handle,
     workspace: Memory,
     pub(super) version: i32,
-    /// The last multiplication that was prepared. It serves many launches, which differ only in the addresses.
-    last: RefCell<Option<Prepared>>,
 }
 
 impl CublasLt {
@@ -137,12 +137,11 @@ impl CublasLt {
         check(&functions.create, |call| unsafe { call(&mut handle) })?;
         let mut version = 0;
         if vendor == GpuVendor::Amd {
-            let Version { version: ask, .. } = Version::resolve(open()?).map_err(missing)?;
+            let Version { version: ask, .. } = Version::resolve(open()?, vendor).map_err(missing)?;
             // SAFETY: writes a number.
             check(&ask, |call| unsafe { call(handle, &mut version) })?;
         }
-        let (functions, last) = (Rc::new(functions), RefCell::new(None));
-        Ok(Self { functions, numbers, handle, workspace, version, last })
+        Ok(Self { last: RefCell::new(None), functions, numbers, handle, workspace, version })
     }
 
     /// Queues one multiplication. The output becomes the product plus the bias row, or plus `kept` times the old
@@ -203,7 +202,12 @@ impl CublasLt {
         let [plain, transposed] = numbers.operations;
         let operation = |is_transposed| if is_transposed { transposed } else { plain };
         let compute = numbers.compute_rounding.filter(|_| gemm.rounds).unwrap_or(numbers.compute);
-        let description = Description::new(&self.functions, compute)?;
+        let functions = &self.functions;
+        // SAFETY: writes a handle.
+        let description =
+            owned(&functions.describe, functions.set, functions.forget, |call, handle| unsafe {
+                call(handle, compute, F32)
+            })?;
         description.set(numbers.transpose_a, &operation(gemm.b_transposed))?;
         description.set(numbers.transpose_b, &operation(gemm.a_transposed))?;
         if let Some(bias) = bias {
@@ -213,7 +217,13 @@ impl CublasLt {
         let shape =
             |turned: bool, rows: u64, columns: u64| if turned { (columns, rows) } else { (rows, columns) };
         let matrix = |(rows, columns): (u64, u64), leading: u64| {
-            let layout = MatrixLayout::new(&self.functions, gemm.data_type, rows, columns, leading)?;
+            // SAFETY: writes a handle.
+            let layout = owned(
+                &functions.lay_out,
+                functions.set_layout,
+                functions.forget_layout,
+                |call, handle| unsafe { call(handle, gemm.data_type, rows, columns, leading as i64) },
+            )?;
             if problem.b > 1 {
                 layout.set(numbers.batches, &(problem.b as i32))?;
                 layout.set(numbers.batch_distance, &((rows * columns) as i64))?;
@@ -229,12 +239,20 @@ impl CublasLt {
 
     fn choose(
         &self,
-        description: &Description,
-        left: &MatrixLayout,
-        right: &MatrixLayout,
-        out: &MatrixLayout,
+        description: &Owned,
+        left: &Owned,
+        right: &Owned,
+        out: &Owned,
     ) -> Result<Choice, LibraryError> {
-        let preference = Preference::new(&self.functions, self.numbers.workspace)?;
+        let functions = &self.functions;
+        // SAFETY: writes a handle.
+        let preference = owned(
+            &functions.prefer,
+            functions.set_preference,
+            functions.forget_preference,
+            |call, handle| unsafe { call(handle) },
+        )?;
+        preference.set(MAX_WORKSPACE, &self.numbers.workspace)?;
         let (mut choice, mut count) = (Choice::default(), 0);
         // SAFETY: all handles are alive, and there is room for one answer of either library.
         check(&self.functions.choose, |call| {
@@ -262,83 +280,44 @@ impl CublasLt {
 struct Prepared {
     problem: Problem,
     rounds: bool,
-    description: Description,
-    a: MatrixLayout,
-    b: MatrixLayout,
-    c: MatrixLayout,
+    description: Owned,
+    a: Owned,
+    b: Owned,
+    c: Owned,
     choice: Choice,
 }
 
-/// Declares a type that owns a handle and frees it with the function `$destroy`.
-macro_rules! owner {
-    ($name:ident, $destroy:ident) => {
-        struct $name {
-            functions: Rc<Functions>,
-            handle: Handle,
-        }
-
-        impl Drop for $name {
-            fn drop(&mut self) {
-                // SAFETY: this library made it, and it is destroyed once. An error here would only repeat an
-                // earlier one.
-                let _ = unsafe { (self.functions.$destroy.function)(self.handle) };
-            }
-        }
-    };
+/// What a library has made, and the functions that change and destroy it.
+struct Owned {
+    handle: Handle,
+    set: Call<unsafe extern "C" fn(Handle, c_int, *const c_void, usize) -> c_int>,
+    destroy: Call<unsafe extern "C" fn(Handle) -> c_int>,
 }
 
-owner!(Description, forget);
-owner!(MatrixLayout, forget_layout);
-owner!(Preference, forget_preference);
+fn owned<F: Copy>(
+    make: &Call<F>,
+    set: Call<unsafe extern "C" fn(Handle, c_int, *const c_void, usize) -> c_int>,
+    destroy: Call<unsafe extern "C" fn(Handle) -> c_int>,
+    run: impl FnOnce(F, &mut Handle) -> c_int,
+) -> Result<Owned, LibraryError> {
+    let mut handle: Handle = ptr::null_mut();
+    check(make, |call| run(call, &mut handle))?;
+    Ok(Owned { handle, set, destroy })
+}
 
-impl Description {
-    fn new(functions: &Rc<Functions>, compute: c_int) -> Result<Self, LibraryError> {
-        let mut handle: Handle = ptr::null_mut();
-        // SAFETY: writes a handle.
-        check(&functions.describe, |call| unsafe { call(&mut handle, compute, F32) })?;
-        Ok(Self { functions: Rc::clone(functions), handle })
-    }
-
+impl Owned {
     fn set<T>(&self, attribute: c_int, value: &T) -> Result<(), LibraryError> {
         // SAFETY: reads a value of the given size.
-        check(&self.functions.set, |call| unsafe {
+        check(&self.set, |call| unsafe {
             call(self.handle, attribute, ptr::from_ref(value).cast(), size_of::<T>())
         })
     }
 }
 
-impl MatrixLayout {
-    fn new(
-        functions: &Rc<Functions>,
-        kind: c_int,
-        rows: u64,
-        columns: u64,
-        leading: u64,
-    ) -> Result<Self, LibraryError> {
-        let mut handle: Handle = ptr::null_mut();
-        // SAFETY: writes a handle.
-        check(&functions.lay_out, |call| unsafe { call(&mut handle, kind, rows, columns, leading as i64) })?;
-        Ok(Self { functions: Rc::clone(functions), handle })
-    }
-
-    fn set<T>(&self, attribute: c_int, value: &T) -> Result<(), LibraryError> {
-        // SAFETY: reads a value of the size that is given.
-        check(&self.functions.set_layout, |call| unsafe {
-            call(self.handle, attribute, ptr::from_ref(value).cast(), size_of::<T>())
-        })
-    }
-}
-
-impl Preference {
-    fn new(functions: &Rc<Functions>, workspace: u64) -> Result<Self, LibraryError> {
-        let mut handle: Handle = ptr::null_mut();
-        // SAFETY: writes a handle.
-        check(&functions.prefer, |call| unsafe { call(&mut handle) })?;
-        let preference = Self { functions: Rc::clone(functions), handle };
-        // SAFETY: reads a value of the size that is given.
-        check(&functions.set_preference, |call| unsafe {
-            call(handle, MAX_WORKSPACE, ptr::from_ref(&workspace).cast(), size_of::<u64>())
-        })?;
-        Ok(preference)
+impl Drop for Owned {
+    fn drop(&mut self) {
+        // SAFETY: this library made it, and it is destroyed once. An error here would only repeat an
+        // earlier one.
+        let _ = unsafe { (self.destroy.function)(self.handle) };
     }
 }

@@ -8,8 +8,9 @@ use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr;
 
-use super::{Settings, State, Throttled};
+use crate::devices::gpu::GpuVendor;
 use crate::devices::gpu::foreign::{self, functions};
+use crate::devices::gpu::management::{Management, Settings, State, Throttled};
 
 /// The libraries of ROCm 7 and of later versions of ROCm 6.
 const LIBRARIES: [&str; 4] = ["libamd_smi.so.26", "libamd_smi.so.25", "libamd_smi.so.24", "libamd_smi.so"];
@@ -102,7 +103,7 @@ unsafe impl Send for AmdSmi {}
 impl AmdSmi {
     pub(super) fn open(bus_id: &str) -> Option<Self> {
         let library = foreign::open(&LIBRARIES, None, Some("/opt/rocm/lib")).ok()?;
-        let functions = Functions::resolve(library).ok()?;
+        let functions = Functions::resolve(library, GpuVendor::Amd).ok()?;
         let mut device: Handle = ptr::null_mut();
         // SAFETY: takes flags. The library stays initialised until the process ends.
         let started = unsafe { (functions.init.function)(AMD_GPUS) };
@@ -123,8 +124,10 @@ impl AmdSmi {
         let code = unsafe { (self.functions.metrics.function)(self.device, &mut *metrics) };
         (code == 0).then_some(metrics)
     }
+}
 
-    pub(super) fn state(&self) -> State {
+impl Management for AmdSmi {
+    fn state(&self) -> State {
         let Some(metrics) = self.metrics() else { return State::default() };
         let (now, before) = (metrics.residencies(), self.last.get());
         self.last.set(now);
@@ -136,7 +139,7 @@ impl AmdSmi {
         }
     }
 
-    pub(super) fn settings(&self) -> Settings {
+    fn settings(&self) -> Settings {
         let (functions, device) = (&self.functions, self.device);
         let mut power = PowerCap::default();
         // SAFETY: writes the structure, for which there is more than enough room.
@@ -161,7 +164,7 @@ impl AmdSmi {
     }
 
     /// How many processes use the GPU.
-    pub(super) fn processes(&self) -> Option<usize> {
+    fn processes(&self) -> Option<usize> {
         let mut processes = 0;
         // SAFETY: without a list to fill, it only writes the number of processes.
         let listed =
