@@ -8,10 +8,10 @@ use diode_core::Invalid;
 use diode_core::hardware::Hardware;
 use diode_core::ids::{Digest, UploadId};
 
-use crate::blobs::{BlobError, BlobKey, BlobKind, Blobs};
+use crate::blobs::{BlobError, BlobKey, BlobKind, BlobPlace, Blobs};
 use crate::metrics::Metrics;
-use crate::settings::{Settings, Snapshots, without_password};
-use crate::store::{self, Store, StoreResult};
+use crate::settings::{Data, without_password};
+use crate::store::{self, SnapshotLimits, Store, StoreResult};
 use crate::storing::Storing;
 
 /// The quota for files is used up.
@@ -25,8 +25,8 @@ pub struct NoRoom {
     limit: u64,
 }
 
-fn cannot_open(settings: &Settings) -> String {
-    format!("cannot open {}", without_password(&settings.database_url))
+fn cannot_open(data: &Data) -> String {
+    format!("cannot open {}", without_password(&data.database_url))
 }
 
 #[derive(Clone)]
@@ -37,8 +37,10 @@ pub struct Backend {
     pub max_stored: u64,
     /// Whether simulated times are accepted, to try the server out.
     pub accept_simulated: bool,
-    /// When the data of a hardware is frozen, and how much of it is kept.
-    pub snapshots: Snapshots,
+    /// Whether the data of a hardware is frozen when a model of it is published after a training.
+    pub auto_snapshot: bool,
+    /// How many snapshots are kept.
+    pub snapshots: SnapshotLimits,
     /// The counters of this process.
     pub metrics: Metrics,
     /// The uploads that this process is storing.
@@ -47,27 +49,30 @@ pub struct Backend {
 
 impl Backend {
     /// Opens the database and the blobs that the settings name. Creates and migrates them where needed.
-    pub async fn open(settings: &Settings) -> anyhow::Result<Self> {
-        let store = store::open(&settings.database_url).await;
-        Self::with(store.with_context(|| cannot_open(settings))?, settings).await
+    pub async fn open(data: &Data) -> anyhow::Result<Self> {
+        let place = data.place()?;
+        let store = store::open(&data.database_url).await;
+        Self::with(store.with_context(|| cannot_open(data))?, &place, data).await
     }
 
     /// Opens the database and the blobs for commands that look after existing data. Fails if the database does
     /// not exist.
-    pub async fn open_existing(settings: &Settings) -> anyhow::Result<Self> {
-        let store = store::open_existing(&settings.database_url).await;
-        Self::with(store.with_context(|| cannot_open(settings))?, settings).await
+    pub async fn open_existing(data: &Data) -> anyhow::Result<Self> {
+        let place = data.place()?;
+        let store = store::open_existing(&data.database_url).await;
+        Self::with(store.with_context(|| cannot_open(data))?, &place, data).await
     }
 
     /// The database is opened first: if that fails, no folder for files is created.
-    async fn with(store: Arc<Store>, settings: &Settings) -> anyhow::Result<Self> {
-        let blobs = Blobs::open(&settings.blobs).await?;
+    async fn with(store: Arc<Store>, place: &BlobPlace, data: &Data) -> anyhow::Result<Self> {
+        let blobs = Blobs::open(place).await?;
         Ok(Self {
             store,
             blobs,
-            max_stored: settings.max_stored,
-            accept_simulated: settings.accept_simulated,
-            snapshots: settings.snapshots,
+            max_stored: data.max_stored_mb.saturating_mul(1_000_000),
+            accept_simulated: data.accept_simulated,
+            auto_snapshot: data.snapshots.automatic,
+            snapshots: data.snapshots.limits(),
             metrics: Metrics::default(),
             storing: Storing::default(),
         })

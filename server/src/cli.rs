@@ -6,14 +6,13 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Context as _;
-use clap::{CommandFactory as _, Parser, Subcommand, ValueEnum};
+use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 use tokio::sync::watch;
 
 use crate::admin::{AccountCommand, ModelCommand, ModerationCommand, SnapshotCommand};
 use crate::backend::Backend;
 use crate::serve::{serve, signalled};
-use crate::settings::{DataArgs, Explained, ServingArgs, Settings, TrainingArgs, explain};
+use crate::settings::{Data, Explained, Settings, SettingsFile, Training, WrongSetting, address, explain};
 use crate::store::Now;
 use crate::{admin, metrics, refresh, trainings, worker};
 
@@ -42,34 +41,37 @@ pub enum Command {
     /// Serve the API and the dashboard, and work on jobs
     Serve {
         #[command(flatten)]
-        serving: ServingArgs,
+        settings: Box<Settings>,
         /// Leave the jobs to `diode-server worker`
         #[arg(long)]
         no_worker: bool,
-        #[command(flatten)]
-        data: DataArgs,
     },
     /// Only work on jobs
     Worker {
         #[command(flatten)]
-        training: TrainingArgs,
+        training: Training,
+        // Not the setting of this name: the address in the file is the server's, which may run on the same machine.
         /// An address for figures in the format of Prometheus, at /metrics [default: none]
-        #[arg(long, env = "DIODE_METRICS_LISTEN", value_name = "ADDRESS")]
-        metrics_listen: Option<String>,
+        #[arg(
+            id = "metrics_of_worker",
+            long = "metrics-listen",
+            env = "DIODE_METRICS_LISTEN",
+            value_name = "ADDRESS",
+            value_parser = address
+        )]
+        metrics_listen: Option<SocketAddr>,
         #[command(flatten)]
-        data: DataArgs,
+        data: Data,
     },
     /// Bring the tables up to date and end
     Migrate {
         #[command(flatten)]
-        data: DataArgs,
+        data: Data,
     },
     /// Print what `serve` would go by, and for each setting why
     Settings {
         #[command(flatten)]
-        serving: ServingArgs,
-        #[command(flatten)]
-        data: DataArgs,
+        settings: Box<Settings>,
     },
     /// Look after the data
     Admin {
@@ -94,19 +96,19 @@ pub enum AdminCommand {
         /// A folder of HEURISTIC/HARDWARE/*.safetensors and HEURISTIC/HARDWARE/data/*
         folder: PathBuf,
         #[command(flatten)]
-        data: DataArgs,
+        data: Data,
     },
     /// Recompute every leaderboard entry and standing from the solutions, look for every blob, and report what is wrong
     Verify {
         #[command(flatten)]
-        data: DataArgs,
+        data: Data,
     },
     /// Save the database and all blobs into a new folder, while servers work
     Backup {
         /// A folder that is empty or not there yet
         folder: PathBuf,
         #[command(flatten)]
-        data: DataArgs,
+        data: Data,
     },
     /// Read a backup, and report what in it is damaged or missing
     CheckBackup {
@@ -118,7 +120,7 @@ pub enum AdminCommand {
         /// The folder of a backup
         folder: PathBuf,
         #[command(flatten)]
-        data: DataArgs,
+        data: Data,
     },
     /// Remove blobs that no row names; those younger than an hour are kept
     Sweep {
@@ -126,28 +128,27 @@ pub enum AdminCommand {
         #[arg(long)]
         young: bool,
         #[command(flatten)]
-        data: DataArgs,
+        data: Data,
     },
 }
 
 impl Cli {
+    /// Reads the arguments, the variables and the settings file. Ends the process after a wrong argument.
+    pub fn read() -> Result<Self, WrongSetting> {
+        let (matches, _) = matches()?;
+        Ok(Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit()))
+    }
+
     /// Runs the command. The exit code is 0 for done and 1 for failed. After an error about a setting, `main` exits
     /// with 2.
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         match self.command {
-            Command::Serve { serving, no_worker, data } => {
-                serve(&Settings::resolve(data, serving)?, !no_worker, stop_signal()).await?;
-            }
+            Command::Serve { settings, no_worker } => serve(&settings, !no_worker, stop_signal()).await?,
             Command::Worker { training, metrics_listen, data } => {
-                // The address in the settings file is the server's, which may run on the same machine. So it does not
-                // count for a worker.
-                let own = metrics_listen.is_some();
-                let serving = ServingArgs { training, metrics_listen, ..ServingArgs::default() };
-                let settings = Settings::resolve(data, serving)?;
-                work(&settings, settings.metrics_listen.filter(|_| own)).await?;
+                work(&data, training, metrics_listen).await?
             }
             Command::Migrate { data } => {
-                open(data).await?.store.close().await;
+                Backend::open(&data).await?.store.close().await;
                 say(&"the database is up to date");
             }
             Command::Settings { .. } => admin::print(&explained()?)?,
@@ -162,13 +163,13 @@ impl Cli {
                 admin::print(&command.run().await?)?
             }
             Command::Admin { command: AdminCommand::Seed { folder, data } } => {
-                let backend = open(data).await?;
+                let backend = Backend::open(&data).await?;
                 let outcome = admin::seed(&backend, &folder).await;
                 backend.store.close().await;
                 say(&outcome?);
             }
             Command::Admin { command: AdminCommand::Verify { data } } => {
-                let backend = open_existing(data).await?;
+                let backend = Backend::open_existing(&data).await?;
                 let outcome = admin::verify(&backend).await;
                 backend.store.close().await;
                 let report = outcome?;
@@ -178,9 +179,8 @@ impl Cli {
                 }
             }
             Command::Admin { command: AdminCommand::Backup { folder, data } } => {
-                let settings = Settings::resolve(data, ServingArgs::default())?;
-                let backend = Backend::open_existing(&settings).await?;
-                let made = admin::backup::make(&backend, &settings.database_url, &folder).await;
+                let backend = Backend::open_existing(&data).await?;
+                let made = admin::backup::make(&backend, &data.database_url, &folder).await;
                 backend.store.close().await;
                 let made = made?;
                 say(&made);
@@ -200,15 +200,14 @@ impl Cli {
                 }
             }
             Command::Admin { command: AdminCommand::RestoreBackup { folder, data } } => {
-                let settings = Settings::resolve(data, ServingArgs::default())?;
-                let restored = admin::backup::restore(&settings, &folder).await?;
+                let restored = admin::backup::restore(&data, &folder).await?;
                 say(&restored);
                 if !restored.verified.is_clean() {
                     return Ok(ExitCode::FAILURE);
                 }
             }
             Command::Admin { command: AdminCommand::Sweep { young, data } } => {
-                let backend = open_existing(data).await?;
+                let backend = Backend::open_existing(&data).await?;
                 let outcome = admin::sweep(&backend, young, Now::read()).await;
                 backend.store.close().await;
                 say(&outcome?);
@@ -218,42 +217,44 @@ impl Cli {
     }
 }
 
-/// The settings in force as a table. It parses the arguments again, because only the parser can say where a value came
-/// from.
-fn explained() -> anyhow::Result<String> {
+/// What the arguments say, on top of the settings file that they name.
+fn matches() -> Result<(ArgMatches, SettingsFile), WrongSetting> {
     let command = Cli::command();
-    let matches = command.clone().get_matches();
-    let (name, matches) = matches.subcommand().context("no command")?;
-    let command = command.find_subcommand(name).context("no command")?;
-    let settings = explain(command, matches)?;
+    let first = command.clone().get_matches();
+    let file = SettingsFile::read(of_subcommand(&first))?;
+    Ok((file.under(command).get_matches(), file))
+}
+
+/// What was read for the innermost subcommand.
+fn of_subcommand(matches: &ArgMatches) -> &ArgMatches {
+    matches.subcommand().map_or(matches, |(_, inner)| of_subcommand(inner))
+}
+
+/// The settings in force as a table. It reads the arguments again, because only their parser can say where a value
+/// came from.
+fn explained() -> anyhow::Result<String> {
+    let (matches, file) = matches()?;
+    let settings = explain(of_subcommand(&matches), &file)?;
     let wide = |text: fn(&Explained) -> &str| {
         settings.iter().map(|one| text(one).chars().count()).max().unwrap_or_default()
     };
-    let (names, values) = (wide(|one| one.name), wide(|one| &one.value));
+    let (names, values) = (wide(|one| &one.name), wide(|one| &one.value));
     let line =
         |Explained { name, value, why }: &Explained| format!("{name:names$}  {value:values$}  {why}\n");
     Ok(settings.iter().map(line).collect())
 }
 
-async fn open(data: DataArgs) -> anyhow::Result<Backend> {
-    Backend::open(&Settings::resolve(data, ServingArgs::default())?).await
-}
-
-async fn open_existing(data: DataArgs) -> anyhow::Result<Backend> {
-    Backend::open_existing(&Settings::resolve(data, ServingArgs::default())?).await
-}
-
-async fn work(settings: &Settings, metrics_listen: Option<SocketAddr>) -> anyhow::Result<()> {
+async fn work(data: &Data, training: Training, metrics_listen: Option<SocketAddr>) -> anyhow::Result<()> {
     let figures = match metrics_listen {
         Some(address) => Some(metrics::listening(address).await?),
         None => None,
     };
-    let backend = Backend::open(settings).await?;
+    let backend = Backend::open(data).await?;
     let store = backend.store.clone();
     let (tell, stopping) = watch::channel(false);
     let figures = figures.map(|listener| metrics::tell(listener, &backend, stopping.clone()));
     let working = tokio::spawn(worker::run(backend.clone(), stopping.clone()));
-    let looking = tokio::spawn(trainings::run(backend.clone(), settings.training, stopping.clone()));
+    let looking = tokio::spawn(trainings::run(backend.clone(), training, stopping.clone()));
     let refreshing = tokio::spawn(refresh::run(backend, stopping));
     stop_signal().await;
     let _ = tell.send(true);
@@ -277,4 +278,14 @@ async fn stop_signal() {
 /// Writes a line to stderr. If its reader is gone, the command goes on without it.
 fn say(line: &impl Display) {
     _ = writeln!(io::stderr().lock(), "{line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_commands_are_consistent() {
+        Cli::command().debug_assert();
+    }
 }

@@ -7,7 +7,6 @@ use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Parser as _;
 use diode_server::cli::{Cli, LogFormat};
 use diode_server::settings::WrongSetting;
 use diode_server::store::StoreError;
@@ -25,7 +24,10 @@ const WRONG_USAGE: u8 = 2;
 fn main() -> ExitCode {
     allocator::limit_unused();
     private_files::keep();
-    let cli = Cli::parse();
+    let cli = match Cli::read() {
+        Ok(cli) => cli,
+        Err(wrong) => return failed(&wrong.into()),
+    };
     let filter = match std::env::var("DIODE_LOG").unwrap_or_default() {
         unset if unset.is_empty() => EnvFilter::new(USUAL_LOG),
         given => match EnvFilter::try_new(&given) {

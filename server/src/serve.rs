@@ -26,27 +26,28 @@ pub async fn serve(
 ) -> anyhow::Result<()> {
     // Everything that may be wrong with the settings comes first, so that a server that does not start leaves
     // no files.
-    let listener = TcpListener::bind(settings.listen)
+    let provider = settings.check()?;
+    let Settings { serving, data } = settings;
+    let listener = TcpListener::bind(serving.listen)
         .await
-        .with_context(|| format!("cannot listen on {}; is another server running?", settings.listen))?;
-    let figures = match settings.metrics_listen {
+        .with_context(|| format!("cannot listen on {}; is another server running?", serving.listen))?;
+    let figures = match serving.metrics_listen {
         Some(address) => Some(metrics::listening(address).await?),
         None => None,
     };
-    let policy = settings.access.policy(listener.local_addr()?);
-    let tls = settings.access.tls().cloned().map(Tls::open).transpose()?;
-    let provider = settings.openid.as_ref();
-    let provider = provider.map(|openid| Provider::new(openid, &policy.public_url)).transpose()?;
-    let backend = Backend::open(settings).await?;
+    let policy = serving.access.policy(listener.local_addr()?);
+    let tls = serving.access.tls().map(Tls::open).transpose()?;
+    let provider = provider.map(|openid| Provider::new(&openid, &policy.public_url)).transpose()?;
+    let backend = Backend::open(data).await?;
     let (tell, stopping) = watch::channel(false);
     let working = train.then(|| tokio::spawn(worker::run(backend.clone(), stopping.clone())));
     let refreshing = tokio::spawn(refresh::run(backend.clone(), stopping.clone()));
-    let looking = tokio::spawn(trainings::run(backend.clone(), settings.training, stopping.clone()));
+    let looking = tokio::spawn(trainings::run(backend.clone(), serving.training, stopping.clone()));
     let renewing = tls.clone().map(|tls| tokio::spawn(tls.renew(stopping.clone())));
     tokio::task::spawn_blocking(agents::get_ready);
     let store = backend.store.clone();
     greet(backend.store.as_ref(), &policy).await?;
-    let mut hosts = settings.hosts.clone();
+    let mut hosts = serving.hosts.clone();
     hosts.extend(policy.host());
     let figures = figures.map(|listener| metrics::tell(listener, &backend, stopping.clone()));
     let app = App::new(backend, policy, stopping).answering_to(hosts).with_provider(provider);

@@ -1,140 +1,237 @@
-//! Where the server listens and keeps its data. Flags override the environment, the environment overrides
-//! `diode.toml`, and the file overrides the defaults.
+//! The settings. Each is declared once, as an argument of the command line: its id is its key in `diode.toml`, its
+//! comment is the help and the line of the reference, and its default holds everywhere.
+//!
+//! A flag overrides its variable, the variable overrides `diode.toml`, and the file overrides the default. [`file`]
+//! makes the lines of `diode.toml` the defaults of the flags.
 
 mod access;
 mod blobs;
-mod explain;
-mod limits;
+mod file;
 mod openid;
-mod snapshots;
-mod training;
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::{Context as _, anyhow};
 use clap::Args;
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
 
-pub use access::{Access, AccessArgs};
-pub use blobs::BucketArgs;
-pub(crate) use explain::without_password;
-pub use explain::{Explained, explain};
-pub use limits::LimitArgs;
-pub use openid::{ClientSecret, OpenId, OpenIdArgs};
-pub use snapshots::{SnapshotArgs, Snapshots};
-pub use training::{Training, TrainingArgs};
+pub use access::{Access, LimitSettings};
+pub use blobs::S3;
+pub(crate) use file::without_password;
+pub use file::{Explained, SettingsFile, explain, reference};
+pub use openid::{ClientSecret, OpenId, OpenIdSettings};
 
-use crate::blobs::BlobPlace;
+use crate::blobs::Keys;
+use crate::store::{Due, SnapshotLimits};
 
-const DEFAULT_LISTEN: &str = "127.0.0.1:8080";
-const DEFAULT_DATABASE: &str = "sqlite:diode.db";
-const DEFAULT_BLOBS: &str = "./diode-data";
-const DEFAULT_CONFIG: &str = "diode.toml";
-/// The default limit: enough for 200,000 files as large as the largest collection in use.
-const DEFAULT_MAX_STORED_MB: u64 = 100_000;
+/// A year.
+const MAX_PAUSE_MINUTES: u64 = 366 * 24 * 60;
 
-/// Where the data lies; every command takes these.
-#[derive(Debug, Clone, Default, Args)]
-pub struct DataArgs {
-    /// The database: sqlite:FILE or postgres://USER@HOST/DATABASE [default: sqlite:diode.db]
-    #[arg(long, env = "DATABASE_URL", value_name = "URL", hide_env_values = true)]
-    pub database_url: Option<String>,
-
-    /// Where uploaded files and models are kept: a folder, or s3://BUCKET/PREFIX [default: ./diode-data]
-    #[arg(long, env = "DIODE_BLOBS", value_name = "PLACE")]
-    pub blobs: Option<PathBuf>,
-
+/// What `serve` goes by.
+#[derive(Debug, Clone, Args)]
+#[group(skip)]
+pub struct Settings {
     #[command(flatten)]
-    pub bucket: BucketArgs,
-
-    /// Megabytes of uploads and contributed models to keep at most; more are refused [default: 100000]
-    #[arg(long, env = "DIODE_MAX_STORED_MB", value_name = "NUMBER")]
-    pub max_stored_mb: Option<u64>,
-
+    pub serving: Serving,
     #[command(flatten)]
-    pub snapshots: SnapshotArgs,
-
-    /// A file of settings [default: diode.toml, if it exists]
-    #[arg(long, env = "DIODE_CONFIG", value_name = "FILE")]
-    pub config: Option<PathBuf>,
+    pub data: Data,
 }
 
 /// How the server is reached; the commands that serve or make links take these.
-#[derive(Debug, Clone, Default, Args)]
-pub struct ServingArgs {
-    /// The address to listen on; port 0 takes a free one [default: 127.0.0.1:8080]
-    #[arg(long, env = "DIODE_LISTEN", value_name = "ADDRESS")]
-    pub listen: Option<String>,
+#[derive(Debug, Clone, Args)]
+#[group(skip)]
+pub struct Serving {
+    /// The address to listen on; port 0 takes a free one
+    #[arg(
+        id = "listen",
+        long = "listen",
+        env = "DIODE_LISTEN",
+        value_name = "ADDRESS",
+        value_parser = address,
+        default_value = "127.0.0.1:8080"
+    )]
+    pub listen: SocketAddr,
 
     /// A further name under which browsers reach the server; may be given several times
-    #[arg(long = "host", env = "DIODE_HOSTS", value_name = "NAME", value_delimiter = ',')]
+    #[arg(id = "hosts", long = "host", env = "DIODE_HOSTS", value_name = "NAME", value_delimiter = ',')]
     pub hosts: Vec<String>,
-
-    /// Take made-up times of simulated agents, to try the server out
-    #[arg(long, env = "DIODE_ACCEPT_SIMULATED")]
-    pub accept_simulated: bool,
 
     /// An address for figures in the format of Prometheus, at /metrics [default: none]
-    #[arg(long, env = "DIODE_METRICS_LISTEN", value_name = "ADDRESS")]
-    pub metrics_listen: Option<String>,
-
-    #[command(flatten)]
-    pub access: AccessArgs,
-
-    #[command(flatten)]
-    pub openid: OpenIdArgs,
-
-    #[command(flatten)]
-    pub training: TrainingArgs,
-}
-
-/// The content of `diode.toml`.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct File {
-    listen: Option<String>,
-    database_url: Option<String>,
-    blobs: Option<PathBuf>,
-    max_stored_mb: Option<u64>,
-    #[serde(default)]
-    hosts: Vec<String>,
-    accept_simulated: Option<bool>,
-    metrics_listen: Option<String>,
-    #[serde(default)]
-    access: access::AccessFile,
-    #[serde(default)]
-    openid: openid::OpenIdFile,
-    #[serde(default)]
-    s3: blobs::BucketFile,
-    #[serde(default)]
-    limits: limits::LimitFile,
-    #[serde(default)]
-    training: training::TrainingFile,
-    #[serde(default)]
-    snapshots: snapshots::SnapshotFile,
-}
-
-/// The settings in force.
-#[derive(Debug, Clone)]
-pub struct Settings {
-    pub listen: SocketAddr,
-    pub database_url: String,
-    pub blobs: BlobPlace,
-    /// The most bytes of uploads and contributed models that the server keeps.
-    pub max_stored: u64,
-    /// The names under which browsers reach the server, in addition to the names of this machine.
-    pub hosts: Vec<String>,
-    /// Whether simulated times are accepted.
-    pub accept_simulated: bool,
-    /// The address that serves figures; `None` for none.
+    #[arg(
+        id = "metrics_listen",
+        long = "metrics-listen",
+        env = "DIODE_METRICS_LISTEN",
+        value_name = "ADDRESS",
+        value_parser = address
+    )]
     pub metrics_listen: Option<SocketAddr>,
+
+    #[command(flatten)]
     pub access: Access,
-    /// The provider by which people may sign in; `None` if they sign in by password alone.
-    pub openid: Option<OpenId>,
+
+    #[command(flatten)]
+    pub openid: OpenIdSettings,
+
+    #[command(flatten)]
     pub training: Training,
+}
+
+/// Where the data lies, and what of it is kept; every command that opens the data takes these.
+#[derive(Debug, Clone, Args)]
+#[group(skip)]
+pub struct Data {
+    /// The database: sqlite:FILE or postgres://USER@HOST/DATABASE
+    #[arg(
+        id = "database_url",
+        long = "database-url",
+        env = "DATABASE_URL",
+        value_name = "URL",
+        hide_env_values = true,
+        default_value = "sqlite:diode.db"
+    )]
+    pub database_url: String,
+
+    /// Where uploaded files and models are kept: a folder, or s3://BUCKET/PREFIX
+    #[arg(
+        id = "blobs",
+        long = "blobs",
+        env = "DIODE_BLOBS",
+        value_name = "PLACE",
+        default_value = "./diode-data"
+    )]
+    pub blobs: PathBuf,
+
+    #[command(flatten)]
+    pub s3: S3,
+
+    /// The keys of the bucket, by variables alone.
+    #[arg(skip = Keys::from_environment())]
+    pub keys: Keys,
+
+    /// Megabytes of uploads and contributed models to keep at most; more are refused
+    // Enough for 200,000 files as large as the largest collection in use.
+    #[arg(
+        id = "max_stored_mb",
+        long = "max-stored-mb",
+        env = "DIODE_MAX_STORED_MB",
+        value_name = "NUMBER",
+        default_value_t = 100_000
+    )]
+    pub max_stored_mb: u64,
+
+    /// Take made-up times of simulated agents, to try the server out
+    #[arg(id = "accept_simulated", long = "accept-simulated", env = "DIODE_ACCEPT_SIMULATED")]
+    pub accept_simulated: bool,
+
+    #[command(flatten)]
     pub snapshots: Snapshots,
+
+    /// A file of settings [default: diode.toml, if it exists]
+    #[arg(id = "config", long = "config", env = "DIODE_CONFIG", value_name = "FILE")]
+    pub config: Option<PathBuf>,
+}
+
+/// When the server asks for trainings by itself. All conditions must hold, counted from the last request for one.
+#[derive(Debug, Clone, Copy, PartialEq, Args)]
+#[group(skip)]
+pub struct Training {
+    /// Train by itself when enough has been measured
+    #[arg(
+        id = "training.automatic",
+        long = "auto-train",
+        env = "DIODE_AUTO_TRAIN",
+        value_name = "on|off",
+        value_parser = on_or_off,
+        action = clap::ArgAction::Set,
+        default_value = "on"
+    )]
+    pub automatic: bool,
+
+    /// Problems that must be new for it
+    // Enough for a useful model of a new GPU.
+    #[arg(
+        id = "training.new_problems",
+        long = "auto-train-problems",
+        env = "DIODE_AUTO_TRAIN_PROBLEMS",
+        value_name = "NUMBER",
+        default_value_t = 50
+    )]
+    pub new_problems: u64,
+
+    /// How many must be new for each that was there before
+    // Less than a tenth of new data changes a model little.
+    #[arg(
+        id = "training.new_share",
+        long = "auto-train-share",
+        env = "DIODE_AUTO_TRAIN_SHARE",
+        value_name = "SHARE",
+        value_parser = share,
+        default_value = "0.1"
+    )]
+    pub new_share: f64,
+
+    /// Minutes since a training was last asked for
+    #[arg(
+        id = "training.pause_minutes",
+        long = "auto-train-pause",
+        env = "DIODE_AUTO_TRAIN_PAUSE",
+        value_name = "MINUTES",
+        value_parser = pause,
+        default_value = "60"
+    )]
+    pub pause_minutes: u64,
+}
+
+impl Training {
+    pub fn due(&self) -> Due {
+        let pause = (self.pause_minutes * 60_000).cast_signed();
+        Due { problems: self.new_problems, share: self.new_share, pause }
+    }
+}
+
+/// When the data of a hardware is frozen, and how much of it is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Args)]
+#[group(skip)]
+pub struct Snapshots {
+    /// Freeze the data of a hardware when a model of it is published after a training
+    #[arg(
+        id = "snapshots.automatic",
+        long = "auto-snapshot",
+        env = "DIODE_AUTO_SNAPSHOT",
+        value_name = "on|off",
+        value_parser = on_or_off,
+        action = clap::ArgAction::Set,
+        default_value = "on"
+    )]
+    pub automatic: bool,
+
+    /// Snapshots of one hardware to keep at most; more are refused
+    // Each automatic training needs a tenth more data than the last. So a hundred trainings, each with its snapshot,
+    // lead from 50 problems to 600,000.
+    #[arg(
+        id = "snapshots.max_number",
+        long = "max-snapshots",
+        env = "DIODE_MAX_SNAPSHOTS",
+        value_name = "NUMBER",
+        default_value_t = 100
+    )]
+    pub max_number: u64,
+
+    /// Megabytes of all snapshots to keep at most; more are refused
+    // Enough for 150 snapshots as large as the largest collection in use, in all formats.
+    #[arg(
+        id = "snapshots.max_mb",
+        long = "max-snapshots-mb",
+        env = "DIODE_MAX_SNAPSHOTS_MB",
+        value_name = "NUMBER",
+        default_value_t = 50_000
+    )]
+    pub max_mb: u64,
+}
+
+impl Snapshots {
+    pub fn limits(&self) -> SnapshotLimits {
+        SnapshotLimits { number: self.max_number, bytes: self.max_mb.saturating_mul(1_000_000) }
+    }
 }
 
 /// A setting that cannot be used. Nothing has been done yet.
@@ -143,110 +240,51 @@ pub struct Settings {
 pub struct WrongSetting(anyhow::Error);
 
 impl Settings {
-    /// Combines the flags, the file and the defaults. The parser of the flags has already read the environment.
-    pub fn resolve(args: DataArgs, serving: ServingArgs) -> Result<Self, WrongSetting> {
-        Self::put_together(args, serving).map_err(WrongSetting)
-    }
-
-    fn put_together(args: DataArgs, serving: ServingArgs) -> anyhow::Result<Self> {
-        let file = read(args.config.as_deref())?;
-        let listen = serving.listen.or(file.listen).unwrap_or_else(|| DEFAULT_LISTEN.to_owned());
-        let listen = address("listen", &listen)?;
-        let metrics = serving.metrics_listen.or(file.metrics_listen);
-        Ok(Self {
-            listen,
-            access: Access::resolve(serving.access, file.access, &file.limits, listen)?,
-            openid: OpenId::resolve(serving.openid, file.openid)?,
-            training: Training::resolve(serving.training, file.training)?,
-            snapshots: Snapshots::resolve(&args.snapshots, &file.snapshots),
-            database_url: args
-                .database_url
-                .or(file.database_url)
-                .unwrap_or_else(|| DEFAULT_DATABASE.to_owned()),
-            blobs: blobs::resolve(
-                args.blobs.or(file.blobs).unwrap_or_else(|| DEFAULT_BLOBS.into()),
-                args.bucket,
-                file.s3,
-            )?,
-            max_stored: args
-                .max_stored_mb
-                .or(file.max_stored_mb)
-                .unwrap_or(DEFAULT_MAX_STORED_MB)
-                .saturating_mul(1_000_000),
-            metrics_listen: metrics.map(|given| address("metrics_listen", &given)).transpose()?,
-            accept_simulated: serving.accept_simulated || file.accept_simulated.unwrap_or_default(),
-            hosts: if serving.hosts.is_empty() { file.hosts } else { serving.hosts },
-        })
+    /// Checks what no single setting shows. Returns the provider by which people may sign in, if there is one.
+    pub fn check(&self) -> Result<Option<OpenId>, WrongSetting> {
+        self.serving.access.check(self.serving.listen).map_err(WrongSetting)?;
+        self.data.place()?;
+        self.serving.openid.provider().map_err(WrongSetting)
     }
 }
 
-fn read(config: Option<&Path>) -> anyhow::Result<File> {
-    let (path, text) = file_of(config)?;
-    from_toml(path.as_deref(), &text)
-}
-
-/// Reads the text of a settings file. A line may contain a password, so errors give its number but not its text.
-fn from_toml<T: DeserializeOwned>(path: Option<&Path>, text: &str) -> anyhow::Result<T> {
-    toml::from_str(text).map_err(|error| {
-        let path = path.unwrap_or(Path::new(DEFAULT_CONFIG)).display();
-        let line = error.span().map_or(1, |span| 1 + text[..span.start].matches('\n').count());
-        anyhow!("settings {path}, line {line}: {}", error.message())
-    })
-}
-
-/// The settings file and its text; no path and an empty text if there is no file.
-fn file_of(config: Option<&Path>) -> anyhow::Result<(Option<PathBuf>, String)> {
-    let path = match config {
-        Some(path) => path,
-        None if Path::new(DEFAULT_CONFIG).exists() => Path::new(DEFAULT_CONFIG),
-        None => return Ok((None, String::new())),
-    };
-    let text = std::fs::read_to_string(path).with_context(|| format!("settings {}", path.display()))?;
-    Ok((Some(path.to_owned()), text))
-}
-
-/// The value of a flag that is on or off.
+/// The value of a setting that is on or off; in `diode.toml` it is true or false.
 fn on_or_off(text: &str) -> Result<bool, String> {
     match text {
-        "on" => Ok(true),
-        "off" => Ok(false),
+        "on" | "true" => Ok(true),
+        "off" | "false" => Ok(false),
         other => Err(format!("got `{other}`, expected on or off")),
     }
 }
 
-fn address(name: &str, listen: &str) -> anyhow::Result<SocketAddr> {
-    listen
-        .parse()
-        .with_context(|| format!("{name}: got `{listen}`, expected an address such as {DEFAULT_LISTEN}"))
+/// An address to listen on.
+pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| format!("got `{text}`, expected an address such as 127.0.0.1:8080"))
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let share = text.parse().ok().filter(|share: &f64| share.is_finite() && *share >= 0.0);
+    share.ok_or_else(|| format!("got `{text}`, expected a number from 0 on, such as 0.1"))
+}
+
+fn pause(text: &str) -> Result<u64, String> {
+    let minutes = text.parse().ok().filter(|minutes| *minutes <= MAX_PAUSE_MINUTES);
+    minutes.ok_or_else(|| format!("got `{text}`, expected at most {MAX_PAUSE_MINUTES} minutes"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::accounts::{Anonymous, SignUps};
 
     #[test]
-    fn flags_win_over_the_file_and_the_file_over_defaults() {
-        let folder = tempfile::tempdir().unwrap();
-        let config = folder.path().join("diode.toml");
-        std::fs::copy("tests/settings/diode.toml", &config).unwrap();
-        let args = DataArgs {
-            database_url: Some("sqlite:flag.db".into()),
-            config: Some(config),
-            ..Default::default()
-        };
-        let settings = Settings::resolve(args, ServingArgs::default()).unwrap();
-        assert_eq!(settings.database_url, "sqlite:flag.db");
-        assert_eq!(settings.listen.port(), 9090);
-        let policy = settings.access.policy(settings.listen);
-        assert_eq!((policy.sign_ups, policy.anonymous), (SignUps::Closed, Anonymous::Uploads));
-        assert_eq!(settings.blobs.to_string(), DEFAULT_BLOBS);
-    }
-
-    #[test]
-    fn what_is_no_address_is_refused() {
-        let serving = ServingArgs { listen: Some("8080".to_owned()), ..ServingArgs::default() };
-        let error = Settings::resolve(DataArgs::default(), serving).unwrap_err().to_string();
-        assert!(error.contains("expected an address such as"), "{error}");
+    fn nonsense_is_refused_with_what_was_expected() {
+        assert!(address("8080").unwrap_err().contains("expected an address such as"));
+        assert_eq!((on_or_off("on"), on_or_off("off")), (Ok(true), Ok(false)));
+        assert!(on_or_off("yes").unwrap_err().contains("expected on or off"));
+        for bad in ["NaN", "-0.1", "inf", "a tenth"] {
+            assert!(share(bad).unwrap_err().contains("from 0 on"), "{bad}");
+        }
+        assert_eq!(pause("2"), Ok(2));
+        assert!(pause(&u64::MAX.to_string()).is_err());
     }
 }

@@ -59,7 +59,7 @@ pub async fn look(backend: &Backend, settings: &Training, now: Now) -> anyhow::R
         }
         let request = JobRequest::new(JobKind::Train, Heuristic::Matmul, hardware.slug);
         let job = job(request, true, now)?;
-        match backend.store.queue_training(&job, &settings.due, now).await {
+        match backend.store.queue_training(&job, &settings.due(), now).await {
             Ok(true) => {
                 tracing::info!(job = %job.id, hardware = %job.request.hardware, "a training is due");
                 queued += 1;

@@ -228,7 +228,7 @@ async fn keep(
                         tracing::warn!(job = %claim.job.id, "nothing asked for where it is weak: {error}")
                     }
                 }
-                if state == ModelState::Published && backend.snapshots.automatic {
+                if state == ModelState::Published && backend.auto_snapshot {
                     snapshot::ask(backend, &claim.job.request).await;
                 }
                 return Ok(Made::Model(summary.id));

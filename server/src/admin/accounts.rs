@@ -8,7 +8,7 @@ use diode_api::{LinkedIdentity, Reason};
 use diode_core::ids::{AccountName, TokenId};
 
 use crate::accounts::{Link, Policy, invitation_link, new_account_id, password_link};
-use crate::settings::{DataArgs, ServingArgs, Settings};
+use crate::settings::{Data, Settings};
 use crate::store::{self, Created, Credentials, NewAccount, Now, Store};
 
 /// The name under which the log keeps these actions.
@@ -23,29 +23,23 @@ pub enum AccountCommand {
         #[arg(long)]
         admin: bool,
         #[command(flatten)]
-        serving: ServingArgs,
-        #[command(flatten)]
-        data: DataArgs,
+        settings: Box<Settings>,
     },
     /// Print a link by which one account can be made
     Invite {
         #[command(flatten)]
-        serving: ServingArgs,
-        #[command(flatten)]
-        data: DataArgs,
+        settings: Box<Settings>,
     },
     /// Print a link by which the owner of an account chooses a new password; that ends its sessions and unlinks it
     Reset {
         name: AccountName,
         #[command(flatten)]
-        serving: ServingArgs,
-        #[command(flatten)]
-        data: DataArgs,
+        settings: Box<Settings>,
     },
     /// List the accounts
     Accounts {
         #[command(flatten)]
-        data: DataArgs,
+        data: Data,
     },
     /// List the tokens of an account, or revoke one
     Tokens {
@@ -54,7 +48,7 @@ pub enum AccountCommand {
         #[arg(long, value_name = "ID")]
         revoke: Option<TokenId>,
         #[command(flatten)]
-        data: DataArgs,
+        data: Data,
     },
     /// List the providers that an account is linked with, or unlink one and end the account's sessions
     Identities {
@@ -66,61 +60,59 @@ pub enum AccountCommand {
         #[arg(long, value_name = "TEXT", requires = "unlink")]
         reason: Option<Reason>,
         #[command(flatten)]
-        data: DataArgs,
+        data: Data,
     },
     /// End an account's sessions and keep it and its tokens from working; its uploads stay
     Disable {
         name: AccountName,
         #[command(flatten)]
-        data: DataArgs,
+        data: Data,
     },
     /// Let a disabled account work again
     Enable {
         name: AccountName,
         #[command(flatten)]
-        data: DataArgs,
+        data: Data,
     },
 }
 
 impl AccountCommand {
     /// Runs the command. Returns the text to print.
     pub async fn run(self) -> anyhow::Result<String> {
-        let (serving, data) = match &self {
-            Self::Create { serving, data, .. }
-            | Self::Invite { serving, data }
-            | Self::Reset { serving, data, .. } => (serving.clone(), data.clone()),
+        let (data, makes_first) = match &self {
+            Self::Create { settings, .. } | Self::Invite { settings } | Self::Reset { settings, .. } => {
+                settings.check()?;
+                (&settings.data, !matches!(self, Self::Reset { .. }))
+            }
             Self::Accounts { data }
             | Self::Tokens { data, .. }
             | Self::Identities { data, .. }
             | Self::Disable { data, .. }
-            | Self::Enable { data, .. } => (ServingArgs::default(), data.clone()),
+            | Self::Enable { data, .. } => (data, false),
         };
-        let settings = Settings::resolve(data, serving)?;
-        let policy = settings.access.policy(settings.listen);
-        let makes_first = matches!(self, Self::Create { .. } | Self::Invite { .. });
-        let url = &settings.database_url;
+        let url = &data.database_url;
         let store = if makes_first { store::open(url).await? } else { store::open_existing(url).await? };
-        let outcome = self.answer(store.as_ref(), &policy).await;
+        let outcome = self.answer(store.as_ref()).await;
         store.close().await;
         outcome
     }
 
-    async fn answer(self, store: &Store, policy: &Policy) -> anyhow::Result<String> {
+    async fn answer(self, store: &Store) -> anyhow::Result<String> {
         Ok(match self {
-            Self::Create { name, admin, .. } => {
+            Self::Create { name, admin, settings } => {
                 let what = format!("create {} {name}", if admin { "administrator" } else { "account" });
-                let link = create(store, policy, name, admin).await?;
+                let link = create(store, &policy_of(&settings), name, admin).await?;
                 write_down(store, &what).await?;
                 shown(&link)
             }
-            Self::Invite { .. } => {
-                let link = invitation_link(store, policy).await?;
+            Self::Invite { settings } => {
+                let link = invitation_link(store, &policy_of(&settings)).await?;
                 write_down(store, "make an invitation").await?;
                 shown(&link)
             }
-            Self::Reset { name, .. } => {
+            Self::Reset { name, settings } => {
                 let account = named(store, &name).await?.account;
-                let link = password_link(store, policy, account.id).await?;
+                let link = password_link(store, &policy_of(&settings), account.id).await?;
                 write_down(store, &format!("make a link for a new password of {name}")).await?;
                 shown(&link)
             }
@@ -134,6 +126,10 @@ impl AccountCommand {
             Self::Enable { name, .. } => set_disabled(store, &name, false).await?,
         })
     }
+}
+
+fn policy_of(settings: &Settings) -> Policy {
+    settings.serving.access.policy(settings.serving.listen)
 }
 
 /// Prints to stdout, so that a script can read it.

@@ -10,7 +10,7 @@ use diode_core::ids::{HardwareSlug, ModelId};
 
 use crate::backend::Backend;
 use crate::contributions::review;
-use crate::settings::{DataArgs, ServingArgs, Settings};
+use crate::settings::Data;
 use crate::store::{ContributionFilter, Now};
 
 /// The name under which the log keeps these actions.
@@ -27,14 +27,14 @@ pub enum ModelCommand {
         #[arg(long, value_name = "SLUG")]
         hardware: Option<HardwareSlug>,
         #[command(flatten)]
-        data: DataArgs,
+        data: Data,
     },
     /// List which models of a hardware were published when and why, newest first
     History {
         /// Such as nvidia-h200
         hardware: HardwareSlug,
         #[command(flatten)]
-        data: DataArgs,
+        data: Data,
     },
     /// Publish a model in place of the one that is published
     Publish(Act),
@@ -50,7 +50,7 @@ pub enum ModelCommand {
         #[arg(long, value_name = "STATE")]
         state: Option<ContributionState>,
         #[command(flatten)]
-        data: DataArgs,
+        data: Data,
     },
     /// Make a contributed model one of the server's, without publishing it
     Accept(Act),
@@ -70,7 +70,7 @@ pub struct Act {
     #[arg(long, value_name = "TEXT")]
     reason: Reason,
     #[command(flatten)]
-    data: DataArgs,
+    data: Data,
 }
 
 impl ModelCommand {
@@ -85,7 +85,7 @@ impl ModelCommand {
                 data.clone()
             }
         };
-        let backend = Backend::open_existing(&Settings::resolve(data, ServingArgs::default())?).await?;
+        let backend = Backend::open_existing(&data).await?;
         let outcome = self.answer(&backend).await;
         backend.store.close().await;
         outcome

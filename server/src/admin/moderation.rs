@@ -10,7 +10,7 @@ use diode_core::ids::{AccountName, AgentId, HardwareSlug, UploadId};
 
 use crate::backend::Backend;
 use crate::confirming::confirm;
-use crate::settings::{DataArgs, ServingArgs, Settings};
+use crate::settings::Data;
 use crate::store::{Now, UploadFilter};
 
 /// The name under which the log keeps these actions.
@@ -30,7 +30,7 @@ pub enum ModerationCommand {
         #[arg(long, value_name = "counts|fenced|quarantined")]
         standing: Option<Standing>,
         #[command(flatten)]
-        data: DataArgs,
+        data: Data,
     },
     /// Keep uploads from counting in boards, tables, datasets and trainings
     Quarantine(Act),
@@ -49,7 +49,7 @@ pub enum ModerationCommand {
         #[arg(long, value_name = "TEXT")]
         reason: Reason,
         #[command(flatten)]
-        data: DataArgs,
+        data: Data,
     },
     /// Make one kind of hardware a part of another that it turned out to be, for good
     MergeHardware {
@@ -61,7 +61,7 @@ pub enum ModerationCommand {
         #[arg(long, value_name = "TEXT")]
         reason: Reason,
         #[command(flatten)]
-        data: DataArgs,
+        data: Data,
     },
     /// Give an agent work again that was put aside since its results were refused
     Readmit {
@@ -71,17 +71,17 @@ pub enum ModerationCommand {
         #[arg(long, value_name = "TEXT")]
         reason: Reason,
         #[command(flatten)]
-        data: DataArgs,
+        data: Data,
     },
     /// List what administrators did, newest first
     Log {
         #[command(flatten)]
-        data: DataArgs,
+        data: Data,
     },
     /// List what users reported, newest first
     Reports {
         #[command(flatten)]
-        data: DataArgs,
+        data: Data,
     },
 }
 
@@ -93,7 +93,7 @@ pub struct Act {
     #[arg(long, value_name = "TEXT")]
     reason: Reason,
     #[command(flatten)]
-    data: DataArgs,
+    data: Data,
 }
 
 #[derive(Debug, Args)]
@@ -124,7 +124,7 @@ impl ModerationCommand {
             | Self::Log { data }
             | Self::Reports { data } => data.clone(),
         };
-        let backend = Backend::open_existing(&Settings::resolve(data, ServingArgs::default())?).await?;
+        let backend = Backend::open_existing(&data).await?;
         let outcome = self.answer(&backend).await;
         backend.store.close().await;
         outcome

@@ -7,7 +7,7 @@ use diode_core::Heuristic;
 use diode_core::ids::HardwareSlug;
 
 use crate::backend::Backend;
-use crate::settings::{DataArgs, ServingArgs, Settings};
+use crate::settings::Data;
 use crate::store::{MAX_WAITING_JOBS, Now, Queued};
 use crate::trainings;
 
@@ -25,7 +25,7 @@ pub enum SnapshotCommand {
         #[arg(long, value_name = "SLUG")]
         hardware: Option<HardwareSlug>,
         #[command(flatten)]
-        data: DataArgs,
+        data: Data,
     },
     /// Queue a job that freezes everything that counts of a hardware; a worker makes it
     Snapshot {
@@ -35,7 +35,7 @@ pub enum SnapshotCommand {
         #[arg(long, value_name = "TEXT")]
         reason: Reason,
         #[command(flatten)]
-        data: DataArgs,
+        data: Data,
     },
     /// Remove the files of a snapshot for good; its name, its digest and the reason stay
     RemoveSnapshot {
@@ -45,7 +45,7 @@ pub enum SnapshotCommand {
         #[arg(long, value_name = "TEXT")]
         reason: Reason,
         #[command(flatten)]
-        data: DataArgs,
+        data: Data,
     },
 }
 
@@ -54,8 +54,7 @@ impl SnapshotCommand {
     pub async fn run(self) -> anyhow::Result<String> {
         let (Self::Snapshots { data, .. } | Self::Snapshot { data, .. } | Self::RemoveSnapshot { data, .. }) =
             &self;
-        let backend =
-            Backend::open_existing(&Settings::resolve(data.clone(), ServingArgs::default())?).await?;
+        let backend = Backend::open_existing(data).await?;
         let outcome = self.answer(&backend).await;
         backend.store.close().await;
         outcome

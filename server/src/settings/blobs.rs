@@ -1,56 +1,61 @@
 //! The settings of the place where blobs are kept.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use clap::Args;
-use serde::Deserialize;
 
-use super::on_or_off;
+use super::{Data, WrongSetting, on_or_off};
 use crate::blobs::{BlobPlace, Bucket, Keys};
 
-/// Amazon's first region. Other storage accepts it, too.
-const DEFAULT_REGION: &str = "us-east-1";
-
-/// How a bucket is reached, by flag or variable.
-#[derive(Debug, Clone, Default, Args)]
-pub struct BucketArgs {
+/// How the bucket of `--blobs s3://BUCKET` is reached.
+#[derive(Debug, Clone, Args)]
+#[group(skip)]
+pub struct S3 {
     /// The address of the storage of s3://BUCKET, such as `https://s3.example.org` [default: Amazon's]
-    #[arg(long, env = "AWS_ENDPOINT_URL", value_name = "URL")]
-    pub s3_endpoint: Option<String>,
+    #[arg(id = "s3.endpoint", long = "s3-endpoint", env = "AWS_ENDPOINT_URL", value_name = "URL")]
+    pub endpoint: Option<String>,
 
-    /// The region of s3://BUCKET [default: us-east-1]
-    #[arg(long, env = "AWS_REGION", value_name = "NAME")]
-    pub s3_region: Option<String>,
+    /// The region of s3://BUCKET
+    // Amazon's first region. Other storage accepts it, too.
+    #[arg(
+        id = "s3.region",
+        long = "s3-region",
+        env = "AWS_REGION",
+        value_name = "NAME",
+        default_value = "us-east-1"
+    )]
+    pub region: String,
 
     /// Name s3://BUCKET in the path of addresses, not in the host [default: on if there is an endpoint]
-    #[arg(long, env = "DIODE_S3_PATH_STYLE", value_name = "on|off", value_parser = on_or_off)]
-    pub s3_path_style: Option<bool>,
+    #[arg(
+        id = "s3.path_style",
+        long = "s3-path-style",
+        env = "DIODE_S3_PATH_STYLE",
+        value_name = "on|off",
+        value_parser = on_or_off
+    )]
+    pub path_style: Option<bool>,
 
-    /// Certificates (PEM) to trust instead of the public ones
-    #[arg(long, env = "AWS_CA_BUNDLE", value_name = "FILE")]
-    pub s3_ca: Option<PathBuf>,
+    /// Certificates (PEM) to trust instead of the public ones [default: none]
+    #[arg(id = "s3.ca", long = "s3-ca", env = "AWS_CA_BUNDLE", value_name = "FILE")]
+    pub ca: Option<PathBuf>,
 
     /// Reach the storage without TLS, in a network of one's own; on loopback it may always be without
-    #[arg(long, env = "DIODE_S3_ALLOW_HTTP")]
-    pub s3_allow_http: bool,
+    #[arg(id = "s3.allow_http", long = "s3-allow-http", env = "DIODE_S3_ALLOW_HTTP")]
+    pub allow_http: bool,
 }
 
-/// The settings of a bucket in `diode.toml`.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct BucketFile {
-    endpoint: Option<String>,
-    region: Option<String>,
-    path_style: Option<bool>,
-    ca: Option<PathBuf>,
-    allow_http: Option<bool>,
+impl Data {
+    /// Where blobs are kept.
+    pub fn place(&self) -> Result<BlobPlace, WrongSetting> {
+        place(&self.blobs, &self.s3, &self.keys).map_err(WrongSetting)
+    }
 }
 
-/// Combines flags and file with `given`, which is a folder or `s3://BUCKET/PREFIX`.
-pub(super) fn resolve(given: PathBuf, args: BucketArgs, file: BucketFile) -> anyhow::Result<BlobPlace> {
+fn place(given: &Path, s3: &S3, keys: &Keys) -> anyhow::Result<BlobPlace> {
     let Some((scheme, rest)) = given.to_str().and_then(|given| given.split_once("://")) else {
-        return Ok(BlobPlace::Folder(given));
+        return Ok(BlobPlace::Folder(given.to_owned()));
     };
     const EXPECTED: &str = "expected a folder, s3://BUCKET or s3://BUCKET/PREFIX";
     if rest.contains('@') {
@@ -64,18 +69,16 @@ pub(super) fn resolve(given: PathBuf, args: BucketArgs, file: BucketFile) -> any
     if scheme != "s3" || !is_bucket(name) || !is_prefix(prefix) {
         bail!("blobs: got `{}`, {EXPECTED} (small letters, digits, `-`, `.`)", given.display());
     }
-    let allow_http = args.s3_allow_http || file.allow_http.unwrap_or_default();
-    let endpoint = args.s3_endpoint.or(file.endpoint);
-    let endpoint = endpoint.map(|given| checked(&given, allow_http)).transpose()?;
+    let endpoint = s3.endpoint.as_deref().map(|given| checked(given, s3.allow_http)).transpose()?;
     Ok(BlobPlace::Bucket(Bucket {
         name: name.to_owned(),
         prefix: prefix.to_owned(),
-        region: args.s3_region.or(file.region).unwrap_or_else(|| DEFAULT_REGION.to_owned()),
-        path_style: args.s3_path_style.or(file.path_style).unwrap_or(endpoint.is_some()),
-        ca: args.s3_ca.or(file.ca),
-        allow_http,
+        region: s3.region.clone(),
+        path_style: s3.path_style.unwrap_or(endpoint.is_some()),
+        ca: s3.ca.clone(),
+        allow_http: s3.allow_http,
         endpoint,
-        keys: Keys::from_environment(),
+        keys: keys.clone(),
     }))
 }
 
@@ -128,8 +131,14 @@ mod tests {
     use super::*;
 
     fn resolve(given: &str, endpoint: Option<&str>) -> Result<BlobPlace, String> {
-        let args = BucketArgs { s3_endpoint: endpoint.map(str::to_owned), ..BucketArgs::default() };
-        super::resolve(given.into(), args, BucketFile::default()).map_err(|error| error.to_string())
+        let s3 = S3 {
+            endpoint: endpoint.map(str::to_owned),
+            region: "us-east-1".to_owned(),
+            path_style: None,
+            ca: None,
+            allow_http: false,
+        };
+        place(given.as_ref(), &s3, &Keys::default()).map_err(|error| error.to_string())
     }
 
     fn bucket(given: &str, endpoint: Option<&str>) -> Bucket {

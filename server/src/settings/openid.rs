@@ -5,39 +5,63 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use serde::Deserialize;
 
 /// A variable with the client's secret, for people who do not keep secrets in files.
 const SECRET_VARIABLE: &str = "DIODE_OPENID_CLIENT_SECRET";
 
-/// The settings of the provider, by flag or variable.
+/// The OpenID Connect provider by which people may sign in, in addition to passwords.
 #[derive(Debug, Clone, Default, Args)]
-pub struct OpenIdArgs {
+#[group(skip)]
+pub struct OpenIdSettings {
     /// An OpenID Connect provider by which people may sign in, such as `https://login.example.org` [default: none]
-    #[arg(long, env = "DIODE_OPENID_ISSUER", value_name = "URL")]
-    pub openid_issuer: Option<String>,
+    #[arg(id = "openid.issuer", long = "openid-issuer", env = "DIODE_OPENID_ISSUER", value_name = "URL")]
+    pub issuer: Option<String>,
 
-    /// The name by which the provider knows this server
-    #[arg(long, env = "DIODE_OPENID_CLIENT_ID", value_name = "ID")]
-    pub openid_client_id: Option<String>,
+    /// The name by which the provider knows this server [default: none]
+    #[arg(
+        id = "openid.client_id",
+        long = "openid-client-id",
+        env = "DIODE_OPENID_CLIENT_ID",
+        value_name = "ID"
+    )]
+    pub client_id: Option<String>,
 
-    /// A file that holds the client's secret; DIODE_OPENID_CLIENT_SECRET may hold it instead
-    #[arg(long, env = "DIODE_OPENID_CLIENT_SECRET_FILE", value_name = "FILE")]
-    pub openid_client_secret_file: Option<PathBuf>,
+    /// A file that holds the client's secret; DIODE_OPENID_CLIENT_SECRET may hold it instead [default: none]
+    #[arg(
+        id = "openid.client_secret_file",
+        long = "openid-client-secret-file",
+        env = "DIODE_OPENID_CLIENT_SECRET_FILE",
+        value_name = "FILE"
+    )]
+    pub client_secret_file: Option<PathBuf>,
 
     /// What people call the provider: the button says `Sign in with LABEL` [default: the name in the issuer's URL]
-    #[arg(long, env = "DIODE_OPENID_LABEL", value_name = "LABEL")]
-    pub openid_label: Option<String>,
+    #[arg(id = "openid.label", long = "openid-label", env = "DIODE_OPENID_LABEL", value_name = "LABEL")]
+    pub label: Option<String>,
 }
 
-/// The settings of the provider in `diode.toml`.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct OpenIdFile {
-    issuer: Option<String>,
-    client_id: Option<String>,
-    client_secret_file: Option<PathBuf>,
-    label: Option<String>,
+impl OpenIdSettings {
+    /// The provider; `None` if people sign in by password alone.
+    pub(super) fn provider(&self) -> anyhow::Result<Option<OpenId>> {
+        let Self { issuer, client_id, client_secret_file, label } = self.clone();
+        let Some(issuer) = issuer else {
+            if client_id.is_some() || client_secret_file.is_some() || label.is_some() {
+                bail!("openid: got settings of a provider without its issuer; add --openid-issuer URL");
+            }
+            return Ok(None);
+        };
+        let host = host_of(&issuer)?;
+        let Some(client_id) = client_id.filter(|id| !id.is_empty()) else {
+            bail!(
+                "--openid-issuer needs --openid-client-id ID: the name by which the provider knows this server"
+            );
+        };
+        let label = label.unwrap_or(host);
+        if label.trim().is_empty() || label.chars().count() > 40 || label.chars().any(char::is_control) {
+            bail!("openid label: got `{label}`, expected 1 to 40 characters on one line");
+        }
+        Ok(Some(OpenId { issuer, client_id, client_secret_file, label }))
+    }
 }
 
 /// The provider in force.
@@ -66,30 +90,6 @@ impl std::fmt::Debug for ClientSecret {
 }
 
 impl OpenId {
-    /// Combines flags and file; `None` if there is no provider.
-    pub(super) fn resolve(args: OpenIdArgs, file: OpenIdFile) -> anyhow::Result<Option<Self>> {
-        let client_id = args.openid_client_id.or(file.client_id);
-        let client_secret_file = args.openid_client_secret_file.or(file.client_secret_file);
-        let label = args.openid_label.or(file.label);
-        let Some(issuer) = args.openid_issuer.or(file.issuer) else {
-            if client_id.is_some() || client_secret_file.is_some() || label.is_some() {
-                bail!("openid: got settings of a provider without its issuer; add --openid-issuer URL");
-            }
-            return Ok(None);
-        };
-        let host = host_of(&issuer)?;
-        let Some(client_id) = client_id.filter(|id| !id.is_empty()) else {
-            bail!(
-                "--openid-issuer needs --openid-client-id ID: the name by which the provider knows this server"
-            );
-        };
-        let label = label.unwrap_or(host);
-        if label.trim().is_empty() || label.chars().count() > 40 || label.chars().any(char::is_control) {
-            bail!("openid label: got `{label}`, expected 1 to 40 characters on one line");
-        }
-        Ok(Some(Self { issuer, client_id, client_secret_file, label }))
-    }
-
     /// Reads the client's secret from the variable or else from the file. `None` for a client without a secret,
     /// which shows only the proof of each sign-in (PKCE).
     pub fn client_secret(&self) -> anyhow::Result<Option<ClientSecret>> {
@@ -130,33 +130,27 @@ fn host_of(issuer: &str) -> anyhow::Result<String> {
 mod tests {
     use super::*;
 
-    fn args(issuer: &str) -> OpenIdArgs {
-        OpenIdArgs {
-            openid_issuer: Some(issuer.to_owned()),
-            openid_client_id: Some("diode".to_owned()),
-            ..OpenIdArgs::default()
+    fn settings(issuer: &str) -> OpenIdSettings {
+        OpenIdSettings {
+            issuer: Some(issuer.to_owned()),
+            client_id: Some("diode".to_owned()),
+            ..OpenIdSettings::default()
         }
     }
 
     #[test]
-    fn flags_win_over_the_file_and_half_a_provider_is_refused() {
-        let resolve = |args, file| OpenId::resolve(args, file).map_err(|error| error.to_string());
-        assert_eq!(resolve(OpenIdArgs::default(), OpenIdFile::default()), Ok(None));
-        let file = || OpenIdFile {
-            issuer: Some("https://file.example".to_owned()),
-            label: Some("Example".to_owned()),
-            ..OpenIdFile::default()
-        };
-        let found = resolve(args("https://flag.example/realms/a"), file()).unwrap().unwrap();
+    fn half_a_provider_is_refused() {
+        let resolve = |settings: OpenIdSettings| settings.provider().map_err(|error| error.to_string());
+        assert_eq!(resolve(OpenIdSettings::default()), Ok(None));
+        let found = resolve(settings("https://flag.example:8443/realms/a")).unwrap().unwrap();
         assert_eq!(
             (found.issuer.as_str(), found.label.as_str()),
-            ("https://flag.example/realms/a", "Example")
+            ("https://flag.example:8443/realms/a", "flag.example")
         );
-        let found = resolve(args("https://flag.example:8443"), OpenIdFile::default()).unwrap().unwrap();
-        assert_eq!(found.label, "flag.example");
-        assert!(resolve(OpenIdArgs::default(), file()).unwrap_err().contains("--openid-client-id"));
-        let alone = OpenIdArgs { openid_issuer: None, ..args("") };
-        assert!(resolve(alone, OpenIdFile::default()).unwrap_err().contains("--openid-issuer"));
+        let nameless = OpenIdSettings { client_id: None, ..settings("https://a.example") };
+        assert!(resolve(nameless).unwrap_err().contains("--openid-client-id"));
+        let alone = OpenIdSettings { issuer: None, ..settings("") };
+        assert!(resolve(alone).unwrap_err().contains("--openid-issuer"));
         for bad in [
             "login.example.org",
             "http://login.example.org",
@@ -164,12 +158,12 @@ mod tests {
             "https://a?b=c",
             "http://127.evil.example",
         ] {
-            let error = resolve(args(bad), OpenIdFile::default()).unwrap_err();
+            let error = resolve(settings(bad)).unwrap_err();
             assert!(error.contains(bad), "{error}");
         }
-        assert!(resolve(args("http://127.0.0.1:9000"), OpenIdFile::default()).is_ok());
-        let label = OpenIdArgs { openid_label: Some("a\nb".to_owned()), ..args("https://a.example") };
-        assert!(resolve(label, OpenIdFile::default()).unwrap_err().contains("1 to 40"));
+        assert!(resolve(settings("http://127.0.0.1:9000")).is_ok());
+        let label = OpenIdSettings { label: Some("a\nb".to_owned()), ..settings("https://a.example") };
+        assert!(resolve(label).unwrap_err().contains("1 to 40"));
     }
 
     #[test]
@@ -178,7 +172,7 @@ mod tests {
         let file = folder.path().join("secret");
         let of = |client_secret_file| OpenId {
             client_secret_file,
-            ..OpenId::resolve(args("https://a.example"), OpenIdFile::default()).unwrap().unwrap()
+            ..settings("https://a.example").provider().unwrap().unwrap()
         };
         assert!(of(None).client_secret().unwrap().is_none());
         let error = format!("{:#}", of(Some(file.clone())).client_secret().unwrap_err());

@@ -101,19 +101,19 @@ async fn add(backend: &Backend, frozen: &Frozen) -> Result<Added, NotFrozen> {
             return Ok(Added::Outdated);
         }
     }
-    Ok(backend.store.add_snapshot(frozen, &backend.snapshots.limits).await?)
+    Ok(backend.store.add_snapshot(frozen, &backend.snapshots).await?)
 }
 
 /// How many bytes the next snapshot may have.
 fn room(backend: &Backend, data: &Freezable) -> u64 {
-    backend.snapshots.limits.bytes.saturating_sub(data.stored)
+    backend.snapshots.bytes.saturating_sub(data.stored)
 }
 
 fn too_many(backend: &Backend) -> String {
     format!(
         "there are {} snapshots of it, the most that are kept; remove one (`diode-server admin remove-snapshot`) or \
          raise max_snapshots",
-        backend.snapshots.limits.number
+        backend.snapshots.number
     )
 }
 
@@ -121,7 +121,7 @@ fn full(backend: &Backend) -> String {
     format!(
         "all snapshots together would take more than {} MB, the most that is kept; remove one (`diode-server admin \
          remove-snapshot`) or raise max_snapshots_mb",
-        backend.snapshots.limits.bytes / 1_000_000
+        backend.snapshots.bytes / 1_000_000
     )
 }
 

@@ -37,7 +37,7 @@ async fn verification_finds_what_was_tampered_with() {
     let clean = verify(&app.backend).await.unwrap();
     assert_eq!((clean.entries, clean.differences.len()), (8, 0), "{clean}");
 
-    let options = app.settings.database_url.parse::<sqlx::sqlite::SqliteConnectOptions>().unwrap();
+    let options = app.data.database_url.parse::<sqlx::sqlite::SqliteConnectOptions>().unwrap();
     let raw = sqlx::SqlitePool::connect_with(options).await.unwrap();
     sqlx::query("UPDATE entries SET best_ns = best_ns / 2 WHERE method <> 'unspecified'")
         .execute(&raw)
@@ -49,7 +49,7 @@ async fn verification_finds_what_was_tampered_with() {
 }
 
 pub(crate) async fn tamper(app: &TestApp, statement: &'static str) {
-    let options = app.settings.database_url.parse::<sqlx::sqlite::SqliteConnectOptions>().unwrap();
+    let options = app.data.database_url.parse::<sqlx::sqlite::SqliteConnectOptions>().unwrap();
     let raw = sqlx::SqlitePool::connect_with(options).await.unwrap();
     sqlx::query(statement).execute(&raw).await.unwrap();
     raw.close().await;

@@ -17,14 +17,14 @@ fn file(m: u64) -> Vec<u8> {
 async fn postgres_that_is_away_is_told_and_missed_no_longer_than_it_is_away() {
     let [_, app] = TestApp::on_both("away").await;
     assert_eq!(app.upload(file(64)).await.status, 201);
-    postgres::shut(&app.settings.database_url, true).await;
+    postgres::shut(&app.data.database_url, true).await;
     let began = Instant::now();
     app.upload(file(128)).await.refusal(503, "unavailable");
     app.get("/readyz").await.refusal(503, "unavailable");
     app.get("/api/v1/hardware").await.refusal(503, "unavailable");
     assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
     assert_eq!(app.get("/healthz").await.status, 200);
-    postgres::shut(&app.settings.database_url, false).await;
+    postgres::shut(&app.data.database_url, false).await;
     assert_eq!(app.get("/readyz").await.status, 200);
     assert_eq!(app.upload(file(128)).await.status, 201);
     assert_eq!(app.upload(file(64)).await.status, 200, "what was acknowledged is there");

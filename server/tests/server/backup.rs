@@ -8,8 +8,7 @@ use diode_core::ids::UploadId;
 use diode_formats::write_atomically;
 use diode_server::admin::backup::{check, make, restore};
 use diode_server::backend::Backend;
-use diode_server::blobs::BlobPlace;
-use diode_server::settings::Settings;
+use diode_server::settings::Data;
 
 use crate::postgres;
 use crate::samples::{columnar, dataset, h200, mm};
@@ -20,18 +19,18 @@ async fn upload(app: &TestApp, m: u64) -> UploadId {
 }
 
 /// The settings of another server, with an empty database and no blobs.
-async fn elsewhere(app: &TestApp, folder: &Path, name: &str) -> Settings {
-    let is_postgres = app.settings.database_url.starts_with("postgres");
+async fn elsewhere(app: &TestApp, folder: &Path, name: &str) -> Data {
+    let is_postgres = app.data.database_url.starts_with("postgres");
     let sqlite = format!("sqlite:{}", folder.join("restored.db").display());
     let database_url = if is_postgres { postgres::create(name).await } else { sqlite };
-    let blobs = match &app.storage {
-        None => BlobPlace::Folder(folder.join("restored")),
-        Some(storage) => BlobPlace::Bucket(storage.bucket("restored")),
-    };
-    Settings { database_url, blobs, ..app.settings.clone() }
+    let data = Data { database_url, blobs: folder.join("restored"), ..app.data.clone() };
+    match &app.storage {
+        None => data,
+        Some(storage) => storage.under("restored", data),
+    }
 }
 
-async fn remove(settings: &Settings) {
+async fn remove(settings: &Data) {
     if settings.database_url.starts_with("postgres") {
         postgres::remove(&settings.database_url).await;
     }
@@ -56,7 +55,7 @@ async fn what_was_acknowledged_before_a_backup_is_restored() {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
             let before = acknowledged.borrow().clone();
-            let made = make(&app.backend, &app.settings.database_url, &saved).await;
+            let made = make(&app.backend, &app.data.database_url, &saved).await;
             done.set(true);
             (before, made.unwrap())
         };
@@ -89,8 +88,8 @@ async fn damage_to_a_backup_is_found_before_anything_is_restored() {
     upload(&app, 128).await;
     let folder = tempfile::tempdir().unwrap();
     let saved = folder.path().join("backup");
-    let made = make(&app.backend, &app.settings.database_url, &saved).await.unwrap();
-    let error = make(&app.backend, &app.settings.database_url, &saved).await.unwrap_err();
+    let made = make(&app.backend, &app.data.database_url, &saved).await.unwrap();
+    let error = make(&app.backend, &app.data.database_url, &saved).await.unwrap_err();
     assert!(format!("{error:#}").contains("not empty"), "{error:#}");
 
     let blobs: Vec<_> = made.manifest.blobs.iter().map(|blob| blob.digest.as_str()).collect();
@@ -115,7 +114,7 @@ async fn a_blob_that_the_server_has_lost_is_named_and_the_rest_is_saved() {
     upload(&app, 128).await;
     std::fs::remove_file(app.blobs().join("uploads").join(lost.digest.as_str())).unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let made = make(&app.backend, &app.settings.database_url, &folder.path().join("b")).await.unwrap();
+    let made = make(&app.backend, &app.data.database_url, &folder.path().join("b")).await.unwrap();
     assert_eq!((made.lost.len(), made.manifest.blobs.len()), (1, 1));
     assert!(made.to_string().contains(lost.digest.as_str()), "{made}");
     let settings = elsewhere(&app, folder.path(), "").await;

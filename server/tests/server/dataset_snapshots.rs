@@ -355,7 +355,7 @@ async fn what_a_format_cannot_hold_is_absent_and_the_manifest_says_why() {
 async fn what_a_published_model_was_trained_on_is_frozen() {
     let app = TestApp::new().await;
     let mut backend = app.backend.clone();
-    backend.snapshots.automatic = true;
+    backend.auto_snapshot = true;
     app.receipt(columnar(&dataset(h200(), &(1..9).map(|m| mm(256 * m, 256, 512)).collect::<Vec<_>>(), 1.0)))
         .await;
     let working = tokio::spawn(worker::run(backend, app.stopping()));

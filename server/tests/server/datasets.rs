@@ -70,7 +70,7 @@ async fn unchanged_files_are_not_made_again() {
     for (path, first) in paths.into_iter().zip(&first) {
         let tag = first.header("etag");
         // As long as no upload changes a row, its columns are not read again.
-        let options = app.settings.database_url.parse::<sqlx::sqlite::SqliteConnectOptions>().unwrap();
+        let options = app.data.database_url.parse::<sqlx::sqlite::SqliteConnectOptions>().unwrap();
         let raw = sqlx::SqlitePool::connect_with(options).await.unwrap();
         sqlx::query("UPDATE solutions SET columns = x'00'").execute(&raw).await.unwrap();
         raw.close().await;

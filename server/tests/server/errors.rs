@@ -83,7 +83,7 @@ async fn a_lost_database_is_503_but_the_process_is_alive() {
 #[tokio::test]
 async fn a_mistake_of_ours_is_500_and_names_the_request() {
     let app = TestApp::with_seven().await;
-    let options = app.settings.database_url.parse::<sqlx::sqlite::SqliteConnectOptions>().unwrap();
+    let options = app.data.database_url.parse::<sqlx::sqlite::SqliteConnectOptions>().unwrap();
     let raw = sqlx::SqlitePool::connect_with(options).await.unwrap();
     sqlx::query("UPDATE entries SET best = 'damaged'").execute(&raw).await.unwrap();
     let reply = app.get("/api/v1/hardware/nvidia-h200/leaderboard").await;

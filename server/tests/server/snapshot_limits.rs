@@ -14,7 +14,7 @@ use crate::test_app::TestApp;
 /// The same server with other limits.
 fn limited(app: &TestApp, number: u64, bytes: u64) -> Backend {
     let mut backend = app.backend.clone();
-    backend.snapshots.limits = SnapshotLimits { number, bytes };
+    backend.snapshots = SnapshotLimits { number, bytes };
     backend
 }
 

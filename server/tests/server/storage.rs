@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_trait::async_trait;
 use axum::http::{Method, StatusCode};
 use diode_server::blobs::{Bucket, Keys};
+use diode_server::settings::{Data, S3};
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
 use rustls::ServerConfig;
@@ -111,6 +112,13 @@ impl Storage {
             allow_http: false,
             keys: Keys::new(KEY, SECRET),
         }
+    }
+
+    /// Settings by which files are kept in this storage, under names that begin with `prefix`.
+    pub(crate) fn under(&self, prefix: &str, data: Data) -> Data {
+        let Bucket { endpoint, ca, keys, .. } = self.bucket(prefix);
+        let s3 = S3 { endpoint, ca, ..data.s3 };
+        Data { blobs: format!("s3://{BUCKET}/{prefix}").into(), s3, keys, ..data }
     }
 
     /// The variables by which a process reaches the same bucket.

@@ -10,11 +10,10 @@ use diode_api::{ApiError, Job, Receipt};
 use diode_server::accounts::{Anonymous, Policy, Provider, SignUps};
 use diode_server::app::App;
 use diode_server::backend::Backend;
-use diode_server::blobs::BlobPlace;
+use diode_server::blobs::Keys;
 use diode_server::limits::Limits;
 use diode_server::router::router;
-use diode_server::settings::{Access, Settings, Snapshots, Training};
-use diode_server::store::SnapshotLimits;
+use diode_server::settings::{Data, S3, Snapshots};
 use serde::de::DeserializeOwned;
 use tempfile::TempDir;
 use tokio::sync::watch;
@@ -28,7 +27,7 @@ pub(crate) const PUBLIC_URL: &str = "https://diode.example.org";
 
 pub(crate) struct TestApp {
     pub(crate) backend: Backend,
-    pub(crate) settings: Settings,
+    pub(crate) data: Data,
     pub(crate) policy: Policy,
     pub(crate) folder: TempDir,
     /// The storage of its blobs; `None` if they are in a folder.
@@ -180,20 +179,20 @@ impl TestApp {
 
     /// Another server on the same database and files.
     pub(crate) async fn replica(&self) -> Self {
-        let backend = Backend::open(&self.settings).await.unwrap();
+        let backend = Backend::open(&self.data).await.unwrap();
         let (stop, stopping) = watch::channel(false);
         let app = App::new(backend.clone(), self.policy.clone(), stopping)
             .answering_to(self.policy.host().into_iter().collect());
         let (folder, router) = (tempfile::tempdir().unwrap(), router(app));
-        let (settings, policy) = (self.settings.clone(), self.policy.clone());
-        Self { backend, settings, policy, folder, storage: None, router, stop }
+        let (data, policy) = (self.data.clone(), self.policy.clone());
+        Self { backend, data, policy, folder, storage: None, router, stop }
     }
 
     /// Closes the database. A Postgres database is also removed.
     pub(crate) async fn end(self) {
         self.backend.store.close().await;
-        if self.settings.database_url.starts_with("postgres") {
-            postgres::remove(&self.settings.database_url).await;
+        if self.data.database_url.starts_with("postgres") {
+            postgres::remove(&self.data.database_url).await;
         }
     }
 
@@ -208,35 +207,37 @@ impl TestApp {
         policy: Policy,
     ) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let blobs = match &storage {
-            None => BlobPlace::Folder(folder.path().join("blobs")),
-            Some(storage) => BlobPlace::Bucket(storage.bucket("diode")),
-        };
+        let blobs = folder.path().join("blobs");
         let sqlite = format!("sqlite:{}", folder.path().join("diode.db").display());
-        let settings = Settings {
-            listen: "127.0.0.1:0".parse().unwrap(),
+        let s3 = S3 {
+            endpoint: None,
+            region: "us-east-1".to_owned(),
+            path_style: None,
+            ca: None,
+            allow_http: false,
+        };
+        let data = Data {
             database_url: database_url.unwrap_or(sqlite),
             blobs,
-            max_stored,
-            hosts: Vec::new(),
+            s3,
+            keys: Keys::default(),
+            max_stored_mb: u64::MAX,
             accept_simulated: false,
-            metrics_listen: None,
-            access: Access::default(),
-            openid: None,
-            training: Training::default(),
             // Automatic snapshots are off, because tests of other things count jobs.
-            snapshots: Snapshots {
-                automatic: false,
-                limits: SnapshotLimits { number: 100, bytes: u64::MAX },
-            },
+            snapshots: Snapshots { automatic: false, max_number: 100, max_mb: u64::MAX },
+            config: None,
         };
-        let backend = Backend::open(&settings).await.unwrap();
+        let data = match &storage {
+            None => data,
+            Some(storage) => storage.under("diode", data),
+        };
+        let backend = Backend { max_stored, ..Backend::open(&data).await.unwrap() };
         let (stop, stopping) = watch::channel(false);
         // No result of a check is kept, because tests of storage ask again at once.
         let app = App::new(backend.clone(), policy.clone(), stopping)
             .answering_to(policy.host().into_iter().collect())
             .ready_for(Duration::ZERO);
-        Self { backend, settings, policy, folder, storage, router: router(app), stop }
+        Self { backend, data, policy, folder, storage, router: router(app), stop }
     }
 
     /// A server with the upload [`super::samples::seven`].
@@ -248,10 +249,8 @@ impl TestApp {
 
     /// The folder of the server's blobs.
     pub(crate) fn blobs(&self) -> &Path {
-        match &self.settings.blobs {
-            BlobPlace::Folder(folder) => folder,
-            BlobPlace::Bucket(bucket) => panic!("blobs are in {bucket}"),
-        }
+        assert!(self.storage.is_none(), "the blobs are in a bucket");
+        &self.data.blobs
     }
 
     /// Runs `diode-server admin` on its data. Returns the exit code, stdout and stderr.
@@ -259,7 +258,7 @@ impl TestApp {
         let output = Command::new(env!("CARGO_BIN_EXE_diode-server"))
             .arg("admin")
             .args(arguments)
-            .args(["--database-url", &self.settings.database_url])
+            .args(["--database-url", &self.data.database_url])
             .arg("--blobs")
             .arg(self.blobs())
             .output()

@@ -68,7 +68,7 @@ async fn what_is_no_working_token_is_refused_everywhere() {
     let revoked = issue(&ada, r#"["upload"]"#).await;
     assert_eq!(ada.send("DELETE", &format!("/api/v1/tokens/{}", revoked.token.id), "").await.status, 204);
     let expired = issue(&ada, r#"["upload"]"#).await;
-    let options = app.settings.database_url.parse::<sqlx::sqlite::SqliteConnectOptions>().unwrap();
+    let options = app.data.database_url.parse::<sqlx::sqlite::SqliteConnectOptions>().unwrap();
     let raw = sqlx::SqlitePool::connect_with(options).await.unwrap();
     sqlx::query("UPDATE tokens SET expires = 1").execute(&raw).await.unwrap();
     let bytes = columnar(&seven());

@@ -4,14 +4,14 @@ use diode_api::{Job, JobState};
 use diode_core::Problem;
 use diode_core::hardware::Hardware;
 use diode_server::settings::Training;
-use diode_server::store::{Due, Now};
+use diode_server::store::Now;
 use diode_server::trainings::{look, run};
 
 use crate::samples::{columnar, dataset, h200, mm};
 use crate::test_app::TestApp;
 
 fn settings() -> Training {
-    Training { automatic: true, due: Due { problems: 5, share: 0.0, pause: 0 } }
+    Training { automatic: true, new_problems: 5, new_share: 0.0, pause_minutes: 0 }
 }
 
 fn sizes(range: std::ops::Range<u64>) -> Vec<Problem> {

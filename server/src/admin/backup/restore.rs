@@ -9,7 +9,7 @@ use super::manifest::{Manifest, blobs, database_file};
 use crate::admin::verify::{Verified, verify};
 use crate::backend::Backend;
 use crate::blobs::Blobs;
-use crate::settings::Settings;
+use crate::settings::Data;
 
 /// How many faults are printed. A broken disk may have thousands.
 const NAMED: usize = 20;
@@ -29,13 +29,13 @@ impl std::fmt::Display for Restored {
 }
 
 /// Restores a backup to the places in the settings, if they are empty. Then verifies it.
-pub async fn restore(settings: &Settings, folder: &Path) -> anyhow::Result<Restored> {
+pub async fn restore(data: &Data, folder: &Path) -> anyhow::Result<Restored> {
     let (manifest, problems) = check(folder).await?;
     if !problems.is_empty() {
         let words: Vec<String> = problems.iter().take(NAMED).map(ToString::to_string).collect();
         bail!("the backup is damaged in {} places:\n{}", problems.len(), words.join("\n"));
     }
-    let (saved, url) = (manifest.database.kind, &settings.database_url);
+    let (saved, url) = (manifest.database.kind, &data.database_url);
     if saved != DatabaseKind::of(url) {
         bail!(
             "the backup is of {saved}, and the database to restore to is {}; name another by --database-url",
@@ -43,9 +43,10 @@ pub async fn restore(settings: &Settings, folder: &Path) -> anyhow::Result<Resto
         );
     }
     database::refuse_used(url).await?;
-    let (from, to) = (blobs(folder)?, Blobs::open(&settings.blobs).await?);
+    let place = data.place()?;
+    let (from, to) = (blobs(folder)?, Blobs::open(&place).await?);
     if to.list().try_next().await?.is_some() {
-        bail!("{}: there are blobs already; move them away first", settings.blobs);
+        bail!("{}: there are blobs already; move them away first", place);
     }
     for blob in &manifest.blobs {
         if !from.copy_to(&to, blob.kind, &blob.digest).await? {
@@ -54,7 +55,7 @@ pub async fn restore(settings: &Settings, folder: &Path) -> anyhow::Result<Resto
     }
     // The database comes last: until it is there, no server can start on a part of the backup.
     database::load(url, &database_file(folder, saved)).await?;
-    let backend = Backend::open(settings).await?;
+    let backend = Backend::open(data).await?;
     let verified = verify(&backend).await;
     backend.store.close().await;
     Ok(Restored { manifest, verified: verified? })

@@ -6,8 +6,8 @@ use diode_server::accounts::SignUps;
 use diode_server::admin::backup::{check, make, restore};
 use diode_server::admin::verify;
 use diode_server::backend::Backend;
-use diode_server::blobs::{BlobKind, BlobPlace};
-use diode_server::settings::Settings;
+use diode_server::blobs::BlobKind;
+use diode_server::settings::Data;
 
 use super::{contribute, judge_all, own, ready, review, state};
 use crate::moderation::administrator;
@@ -74,13 +74,13 @@ async fn a_backup_has_models_that_nobody_has_accepted() {
     let sent = contribute(&ada, 1).await;
     let folder = tempfile::tempdir().unwrap();
     let saved = folder.path().join("backup");
-    let made = make(&app.backend, &app.settings.database_url, &saved).await.unwrap();
+    let made = make(&app.backend, &app.data.database_url, &saved).await.unwrap();
     assert!(made.manifest.blobs.iter().any(|blob| blob.digest == sent.digest), "{made}");
     assert_eq!(check(&saved).await.unwrap().1, Vec::new());
-    let settings = Settings {
+    let settings = Data {
         database_url: format!("sqlite:{}", folder.path().join("restored.db").display()),
-        blobs: BlobPlace::Folder(folder.path().join("restored")),
-        ..app.settings.clone()
+        blobs: folder.path().join("restored"),
+        ..app.data.clone()
     };
     let restored = restore(&settings, &saved).await.unwrap();
     assert!(restored.verified.is_clean(), "{restored}");

@@ -29,7 +29,7 @@ async fn deleting_an_account_locks_hardware_of_models_and_uploads_in_one_order()
     let upload = columnar(&dataset(later, &[mm(64, 512, 512)], 1.0));
     assert_eq!(ada.post_bytes("/api/v1/uploads", upload).await.status, 201);
 
-    let url = &app.settings.database_url;
+    let url = &app.data.database_url;
     let (mut one, mut two) =
         (PgConnection::connect(url).await.unwrap(), PgConnection::connect(url).await.unwrap());
     let mut holding = one.begin().await.unwrap();

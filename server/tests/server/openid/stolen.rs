@@ -86,7 +86,7 @@ async fn the_command_line_unlinks_too() {
         let output = Command::new(env!("CARGO_BIN_EXE_diode-server"))
             .args(["admin", "identities"])
             .args(arguments)
-            .args(["--database-url", &app.settings.database_url])
+            .args(["--database-url", &app.data.database_url])
             .output()
             .unwrap();
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
