@@ -1,9 +1,11 @@
 //! Configs for Python.
 
 use diode_core::{AccType, Config, ConfigFields, Invalid, RocmExtras, Template, Tile};
+use diode_model::Limits;
 use pyo3::prelude::*;
 
 use crate::error::refusal;
+use crate::problem::PyProblem;
 
 /// One way to compute a problem.
 #[pyclass(name = "Config", module = "torch_diode", frozen, eq, hash)]
@@ -132,4 +134,17 @@ impl PyConfig {
     fn tile(&self, field: impl Fn(&Tile) -> u32) -> Option<u32> {
         self.0.tile().map(field)
     }
+}
+
+/// The reason in one sentence why a config cannot run on a problem with this many bytes of shared memory per block.
+/// `None` if it can.
+#[pyfunction]
+#[pyo3(signature = (problem, config, shared_memory, *, tf32=false))]
+pub(crate) fn obstacle(
+    problem: &PyProblem,
+    config: &PyConfig,
+    shared_memory: u32,
+    tf32: bool,
+) -> Option<String> {
+    Limits::new(&problem.0, shared_memory, tf32).obstacle(&config.0)
 }

@@ -10,7 +10,6 @@ mod dataset;
 mod epilogue;
 mod error;
 mod hardware;
-mod limits;
 mod model;
 mod problem;
 mod shipped;
@@ -40,7 +39,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("WEIGHED", WEIGHED)?;
     module.add_function(wrap_pyfunction!(epilogue::hides_steps, module)?)?;
     module.add_function(wrap_pyfunction!(epilogue::weighed, module)?)?;
-    module.add_function(wrap_pyfunction!(limits::obstacle, module)?)?;
+    module.add_function(wrap_pyfunction!(config::obstacle, module)?)?;
     module.add_function(wrap_pyfunction!(shipped::shipped_models, module)?)?;
     Ok(())
 }

@@ -4,22 +4,19 @@ use std::io::Read as _;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use diode_compat::AnyModel;
-use diode_compat::PredecessorModel;
+use diode_compat::{AnyModel, PredecessorModel};
 use diode_core::hardware::Hardware;
 use diode_core::ids::Digest;
-use diode_core::space::Space;
-use diode_core::{Config, DType, Invalid, Micros, Problem, ProblemGroup};
+use diode_core::{Invalid, Problem};
 use diode_formats::FileKind;
 use diode_formats::limits::MAX_CHECKPOINT;
 use diode_model::epilogue::NEAR;
-use diode_model::{MOST_PICKS, Model, ModelError, Predictor as _, Ranker};
+use diode_model::{Answer, MOST_PICKS, Model, ModelError, Predictor as _, Question, Ranker};
 use pyo3::prelude::*;
 
-use crate::choice::{Answers, PyChoice, Question};
+use crate::choice::{Answers, Asked, PyChoice};
 use crate::error::{computed, refusal};
 use crate::hardware::PyHardware;
-use crate::limits::why_not;
 use crate::problem::PyProblem;
 
 /// A trained model.
@@ -81,22 +78,24 @@ impl PyModel {
         shared_memory: Option<u32>,
         cache: bool,
     ) -> PyResult<Py<PyChoice>> {
-        let question = Question {
-            problem: problem.0.clone(),
-            top_k,
-            tf32,
-            shared_memory,
-            min_confidence: min_confidence.map(f64::to_bits),
-            performance_threshold: performance_threshold.map(f64::to_bits),
-        };
-        if let Some(known) = self.answers.get(py, &question).filter(|_| cache) {
+        let [min, slowest] = [min_confidence, performance_threshold].map(|setting| setting.map(f64::to_bits));
+        let asked = Asked { problem: problem.0.clone(), top_k, tf32, shared_memory, min, slowest };
+        if let Some(known) = self.answers.get(py, &asked).filter(|_| cache) {
             return Ok(known);
         }
         check_settings(top_k, min_confidence, performance_threshold).map_err(refusal)?;
-        let choice = computed(py, || self.compute(&question, min_confidence, performance_threshold))?;
-        let choice = Py::new(py, choice)?;
+        let question = Question {
+            picks: top_k,
+            near: NEAR,
+            tf32,
+            shared_memory,
+            slowest: performance_threshold,
+            ..Question::default()
+        };
+        let answer = computed(py, || self.answer(&problem.0, question, min_confidence))?;
+        let choice = Py::new(py, PyChoice(answer))?;
         if cache {
-            self.answers.put(question, choice.clone_ref(py));
+            self.answers.put(asked, choice.clone_ref(py));
         }
         Ok(choice)
     }
@@ -186,75 +185,20 @@ impl PyModel {
         self.model.as_ranking().map(|model| of(model.metadata())).unwrap_or_default()
     }
 
-    fn compute(
+    /// With `min_confidence`, as many picks as reach it, and many where it is not reached.
+    fn answer(
         &self,
-        question: &Question,
+        problem: &Problem,
+        mut question: Question,
         min_confidence: Option<f64>,
-        performance_threshold: Option<f64>,
-    ) -> Result<PyChoice, ModelError> {
-        let problem = &question.problem;
-        let space = Space::List(self.launchable(question)?);
-        let confidence = self.model.as_ranking().and_then(|model| model.confidence(problem));
-        let wanted = min_confidence.map_or(0, |share| {
-            confidence.and_then(|known| known.picks_for(share)).map_or(MOST_PICKS, |picks| picks as usize)
-        });
-        let count = question.top_k.max(wanted);
-        let ranked = match &self.ranker {
-            Some(ranker) if count <= MOST_PICKS => {
-                ranker.lock().unwrap_or_else(PoisonError::into_inner).shortlist(problem, &space)?
-            }
-            _ => self.model.rank(problem, &space)?,
-        };
-        let mut picks = ranked.picks(count);
-        let best = picks.iter().map(|(_, time)| time.0).fold(f64::INFINITY, f64::min);
-        if let Some(threshold) = performance_threshold {
-            picks.retain(|(_, time)| time.0 <= best * threshold);
+    ) -> Result<Answer, ModelError> {
+        let Some(ranker) = &self.ranker else { return self.model.answer(problem, &question) };
+        let mut ranker = ranker.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(share) = min_confidence {
+            let reached = ranker.model().picks_for(problem, &question, share);
+            question.picks = question.picks.max(reached.unwrap_or(MOST_PICKS));
         }
-        let near = ranked.near(&picks, NEAR);
-        let fitted = |configs: Vec<(Config, Micros)>| -> Vec<(Config, f64)> {
-            configs.into_iter().map(|(config, time)| (config.for_k(problem.k), time.0)).collect()
-        };
-        let (picks, near) = (fitted(picks), fitted(near));
-        let Some(&(_, first)) = picks.first() else {
-            return Err(Invalid::new("space", "no config that fits the hardware", "at least one").into());
-        };
-        let probability = confidence.and_then(|known| {
-            let reached = known.within_5_percent.iter().rev();
-            reached.into_iter().find(|(count, _)| *count as usize <= picks.len()).map(|(_, share)| *share)
-        });
-        Ok(PyChoice {
-            near,
-            ranked: ranked.considered,
-            probability,
-            first_us: confidence.map(|known| (first * known.time_range.0, first * known.time_range.1)),
-            group: ProblemGroup::of(problem).as_str(),
-            caveat: self.caveat(problem),
-            picks,
-        })
-    }
-
-    /// The model's configs that can run on the problem under the user's settings. They are the same for
-    /// every K, because `EVEN_K` is left open.
-    fn launchable(&self, question: &Question) -> Result<Vec<Config>, ModelError> {
-        let problem = &question.problem;
-        let facts = self.hardware.facts.as_ref();
-        let shared_memory = question.shared_memory.or(facts.map(|facts| facts.smem_per_block));
-        let shared_memory = shared_memory.unwrap_or(u32::MAX);
-        let tf32 = question.tf32 && problem.a_dtype == DType::Float32;
-        let configs = self.model.space().configs(&self.hardware, problem)?;
-        let fits = |config: &Config| why_not(problem, config, shared_memory, tf32).is_none();
-        let computing = configs.into_iter().map(|config| config.rounding(tf32)).filter(fits);
-        // No block has a K of 1, so `for_k(1)` clears `EVEN_K` in every config.
-        Ok(computing.map(|config| config.for_k(1)).collect())
-    }
-
-    fn caveat(&self, problem: &Problem) -> Option<String> {
-        match &self.model {
-            AnyModel::Ranking(model) => model.extrapolates(problem),
-            AnyModel::Predecessor(_) => Some(
-                "This is one of torch-diode's networks, which says nothing of how sure it is.".to_owned(),
-            ),
-        }
+        ranker.answer(problem, &question)
     }
 }
 

@@ -81,6 +81,40 @@ def test_the_model_answers_as_the_command_line_does(model: Model, diode: str) ->
     assert choice.probability == pytest.approx(told["within_5_percent"]["5"])
 
 
+@pytest.mark.parametrize("tf32", [False, True])
+def test_300_problems_are_answered_as_by_the_command_line(model: Model, diode: str, tf32: bool) -> None:
+    """``tests/tests/one_answer.rs`` asks the browser about the same problems."""
+    problems = ROOT / "tests/problems.json"
+    flags = ["--tf32"] if tf32 else []
+    command = [diode, "predict", "--list", str(problems), "--model", str(MODEL), "--top", "5", "--json", *flags]
+    told = json.loads(subprocess.check_output(command))
+    assert len(told) == 300
+    sure = 0
+    for fields, expected in zip(json.loads(problems.read_text()), told, strict=True):
+        problem = Problem(fields.pop("op"), dtype=fields.pop("a_dtype"), **fields)
+        if expected is None:
+            with pytest.raises(DiodeError, match="for A, B and the output"):
+                model.choose(problem, 5, tf32=tf32)
+            continue
+        choice = model.choose(problem, 5, tf32=tf32)
+        candidates = [Config(**_given(one)) for one in expected["candidates"]]
+        assert [config for config, _ in choice.picks] == candidates, problem
+        assert [us for _, us in choice.picks] == [one["predicted_us"] for one in expected["candidates"]], problem
+        shares = expected["within_5_percent"]
+        judged = [int(picks) for picks in shares if int(picks) <= len(choice.picks)]
+        assert choice.probability == (shares[str(max(judged))] if judged else None), problem
+        between = expected["first_candidate_us"]
+        assert choice.first_us == (between and tuple(between)), problem
+        assert (choice.group, choice.caveat) == (expected["group"], expected["outside_training_range"])
+        sure += choice.probability is not None
+    assert sure > 100
+
+
+def _given(candidate: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a candidate of ``diode predict --json`` that a config has."""
+    return {key: value for key, value in candidate.items() if key != "predicted_us" and value is not None}
+
+
 def test_a_repeated_choice_takes_microseconds(model: Model) -> None:
     problem = Problem("mm", 777, 1024, 2048, "bfloat16")
     first = model.choose(problem)

@@ -1,12 +1,13 @@
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::Args;
 use diode_compat::AnyModel;
-use diode_core::hardware::fits;
 use diode_core::space::{Space, SpaceName};
-use diode_core::{Config, DType, Epilogue, Micros, Problem, Tflops};
-use diode_model::epilogue::uncounted;
-use diode_model::{Candidate, Prediction};
+use diode_core::{ConfigFields, DType, Epilogue, Problem, ProblemGroup, Tflops};
+use diode_model::epilogue::{Verdict, Weighed};
+use diode_model::{Answer, ModelError, Question, Unsure};
+use serde::Serialize;
 
 use crate::failure::Usage;
 use crate::input::arguments::{at_least_one, probability, space};
@@ -70,13 +71,13 @@ impl Predict {
             self.check_tf32(&model, &problems)?;
         }
         let alone = problems.len() == 1;
-        let (mut predictions, mut failures) = (Vec::new(), Vec::new());
+        let (mut answers, mut failures) = (Vec::new(), Vec::new());
         for problem in &problems {
-            match self.predict(&model, problem, alone) {
-                Ok(prediction) => predictions.push(Some(prediction)),
+            match self.answer(&model, problem, alone) {
+                Ok(answer) => answers.push(Some(answer)),
                 Err(error) if alone => return Err(error),
                 Err(error) => {
-                    predictions.push(None);
+                    answers.push(None);
                     failures.push(error.context(format!("{} {}", problem.op, problem.dims())));
                 }
             }
@@ -90,16 +91,18 @@ impl Predict {
         for error in failures {
             say!("note: no prediction for {error:#}");
         }
-        let hardware = model.ranked_hardware()?;
-        if let Some(why) = problems.first().and_then(|first| uncounted(self.epilogue, &hardware, first)) {
+        if let Some(why) = answers.iter().flatten().next().and_then(|first| first.uncounted.as_ref()) {
             say!("note: {why}");
         }
-        let hardware = hardware.name;
-        match (&problems[..], &predictions[..]) {
-            ([_], [Some(prediction)]) if self.json => output::json(prediction),
-            ([problem], [Some(prediction)]) => output::text_out(&in_words(problem, &hardware, prediction)?),
-            (_, several) if self.json => output::json(&several),
-            (problems, several) => output::text_out(&in_a_table(problems, &hardware, several)?),
+        let hardware = model.ranked_hardware()?.name;
+        match &answers[..] {
+            [Some(answer)] if self.json => output::json(&Document::from(answer)),
+            [Some(answer)] => output::text_out(&in_words(&hardware, answer)),
+            several if self.json => {
+                let documents = several.iter().map(|answer| answer.as_ref().map(Document::from));
+                output::json(&documents.collect::<Vec<_>>())
+            }
+            several => output::text_out(&in_a_table(&hardware, several)),
         }
     }
 
@@ -118,118 +121,152 @@ impl Predict {
         }
     }
 
-    fn predict(&self, model: &AnyModel, problem: &Problem, alone: bool) -> anyhow::Result<Prediction> {
-        fits(&model.ranked_hardware()?, problem).map_err(Usage::new)?;
-        let space = self.space.map_or_else(|| model.space(), Space::Named);
-        let space = match model.as_ranking() {
-            Some(model) if self.tf32 && problem.a_dtype == DType::Float32 => model.rounding_space(problem)?,
-            _ => space,
-        };
-        let top = match self.confidence {
-            Some(_) if self.space.is_some() && space != model.space() => {
+    fn answer(&self, model: &AnyModel, problem: &Problem, alone: bool) -> anyhow::Result<Answer> {
+        let mut question =
+            Question { space: self.space, tf32: self.tf32, epilogue: self.epilogue, ..Question::default() };
+        question.picks = match self.confidence {
+            Some(_) if self.space.is_some_and(|space| Space::Named(space) != model.space()) => {
                 anyhow::bail!(
                     "--confidence: got it with --space, expected the model's own space, of which it was measured; leave out --space, or use --top"
                 )
             }
-            Some(probability) => picks_for(model, problem, probability)?,
+            Some(probability) => picks_for(model, problem, &question, probability)?,
             None => self.top.unwrap_or(if alone { 10 } else { 1 }),
         };
-        let prediction = model.best(problem, &space, top, self.epilogue)?;
-        if let Some(warning) = &prediction.outside_training_range {
+        let answer = match model.answer(problem, &question) {
+            Err(ModelError::TooLargeForHardware(error)) => return Err(Usage::new(error).into()),
+            answer => answer?,
+        };
+        if let Some(caveat) = &answer.caveat {
             if alone {
-                say!("note: {warning}");
+                say!("note: {caveat}");
             } else {
-                say!("note: {} {}: {warning}", problem.op, problem.dims());
+                say!("note: {} {}: {caveat}", problem.op, problem.dims());
             }
         }
-        Ok(prediction)
+        Ok(answer)
     }
 }
 
 /// How many picks reach this probability on problems like this one, as the model's file states.
-fn picks_for(model: &AnyModel, problem: &Problem, probability: f64) -> anyhow::Result<usize> {
+fn picks_for(
+    model: &AnyModel,
+    problem: &Problem,
+    question: &Question,
+    probability: f64,
+) -> anyhow::Result<usize> {
     let Some(model) = model.as_ranking() else {
         anyhow::bail!("--confidence: this kind of model does not say how sure it is; use --top");
     };
-    let Some(known) = model.confidence(problem) else {
-        let why = model.extrapolates(problem);
-        anyhow::bail!(
+    model.picks_for(problem, question, probability).map_err(|unsure| match unsure {
+        Unsure::Unmeasured { why } => anyhow::anyhow!(
             "--confidence: nobody has measured how sure the model is here; {}use --top",
             why.map(|why| why + " ").unwrap_or_default()
-        );
-    };
-    match known.picks_for(probability) {
-        Some(picks) => Ok(picks as usize),
-        None => {
-            let reached = known.within_5_percent.last().map_or(0.0, |(_, share)| *share);
-            anyhow::bail!(
-                "--confidence: got {probability}, expected at most {reached:.3}, which is what is reached for {}; \
-                 time the whole space for more",
-                known.group.in_words()
-            )
+        ),
+        Unsure::OutOfReach { most, group } => anyhow::anyhow!(
+            "--confidence: got {probability}, expected at most {most:.3}, which is what is reached for {}; \
+             time the whole space for more",
+            group.in_words()
+        ),
+    })
+}
+
+/// An answer as `--json` prints it.
+#[derive(Serialize)]
+struct Document<'a> {
+    candidates: Vec<Candidate>,
+    /// By the number of first candidates. Empty if it was not measured.
+    within_5_percent: BTreeMap<String, f64>,
+    group: ProblemGroup,
+    first_candidate_us: Option<(f64, f64)>,
+    outside_training_range: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    epilogue: Option<Verdict>,
+}
+
+#[derive(Serialize)]
+struct Candidate {
+    #[serde(flatten)]
+    config: ConfigFields,
+    predicted_us: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    epilogue_us: Option<f64>,
+}
+
+impl<'a> From<&'a Answer> for Document<'a> {
+    fn from(answer: &'a Answer) -> Self {
+        let shares = answer.confidence.iter().flat_map(|known| &known.within_5_percent);
+        let candidate = |pick: &Weighed| Candidate {
+            config: pick.config.into(),
+            predicted_us: pick.alone.0,
+            epilogue_us: answer.verdict.map(|_| pick.following.0),
+        };
+        Self {
+            candidates: answer.picks.iter().map(candidate).collect(),
+            within_5_percent: shares.map(|(picks, share)| (picks.to_string(), *share)).collect(),
+            group: answer.group(),
+            first_candidate_us: answer.confidence.as_ref().and_then(|known| known.first_us),
+            outside_training_range: answer.caveat.as_deref(),
+            epilogue: answer.verdict,
         }
     }
 }
 
-fn in_words(problem: &Problem, hardware: &str, prediction: &Prediction) -> anyhow::Result<String> {
+fn in_words(hardware: &str, answer: &Answer) -> String {
+    let problem = &answer.problem;
     let mut rows = Vec::new();
-    for (place, candidate) in (1..).zip(&prediction.candidates) {
-        let mut row = vec![Config::try_from(candidate.config.clone())?.label(), place.to_string()];
-        row.extend(times(problem, candidate));
+    for (place, pick) in (1..).zip(&answer.picks) {
+        let mut row = vec![pick.config.label(), place.to_string()];
+        row.extend(times(answer, pick));
         rows.push(row);
     }
     let hardware = output::one_line(hardware);
     let mut text = format!("{} {} {} on {hardware}\n\n", problem.op, problem.dims(), problem.a_dtype);
     let mut heads = vec!["config", "rank", "predicted", "rate"];
-    heads.extend(prediction.epilogue.map(|verdict| verdict.epilogue.as_str()));
+    heads.extend(answer.verdict.map(|verdict| verdict.epilogue.as_str()));
     text += &output::table(&heads, &rows, 1);
-    if let Some(verdict) = prediction.epilogue {
+    if let Some(verdict) = answer.verdict {
         text += &format!("\n{}\n", verdict.in_words(output::duration));
     }
-    if let Some(share) = prediction.within_5_percent.get("1") {
+    let Some(known) = &answer.confidence else { return text };
+    if let Some((1, share)) = known.within_5_percent.first() {
         text += &format!(
             "\nOn {} that it had not seen, the first pick was within 5 % of the best for {:.0} %.\n",
-            prediction.group.in_words(),
+            answer.group().in_words(),
             share * 100.0
         );
     }
-    if let Some((low, high)) = prediction.first_candidate_us {
+    if let Some((low, high)) = known.first_us {
         text += &format!(
             "Expected for the first pick: {} to {}, in four cases of five.\n",
             output::duration(low),
             output::duration(high)
         );
     }
-    Ok(text)
+    text
 }
 
 /// The time with the epilogue, the rate, and the epilogue's part of the time.
-fn times(problem: &Problem, candidate: &Candidate) -> impl Iterator<Item = String> {
-    let time = Micros(candidate.predicted_us + candidate.epilogue_us.unwrap_or_default());
-    let rate = output::rate(Tflops::from_work(problem.flops(), time).0);
-    [output::duration(time.0), rate].into_iter().chain(candidate.epilogue_us.map(output::duration))
+fn times(answer: &Answer, pick: &Weighed) -> impl Iterator<Item = String> {
+    let rate = output::rate(Tflops::from_work(answer.problem.flops(), pick.total()).0);
+    let following = answer.verdict.map(|_| output::duration(pick.following.0));
+    [output::duration(pick.total().0), rate].into_iter().chain(following)
 }
 
 /// A table with the best pick of each problem, one per line.
-fn in_a_table(
-    problems: &[Problem],
-    hardware: &str,
-    predictions: &[Option<Prediction>],
-) -> anyhow::Result<String> {
+fn in_a_table(hardware: &str, answers: &[Option<Answer>]) -> String {
     let mut rows = Vec::new();
-    for (problem, prediction) in problems.iter().zip(predictions) {
-        for candidate in prediction.iter().flat_map(|one| &one.candidates) {
-            let mut row = vec![
-                format!("{} {} {}", problem.op, problem.dims(), problem.a_dtype),
-                Config::try_from(candidate.config.clone())?.label(),
-            ];
-            row.extend(times(problem, candidate));
+    for answer in answers.iter().flatten() {
+        let problem = &answer.problem;
+        for pick in &answer.picks {
+            let named = format!("{} {} {}", problem.op, problem.dims(), problem.a_dtype);
+            let mut row = vec![named, pick.config.label()];
+            row.extend(times(answer, pick));
             rows.push(row);
         }
     }
     let mut heads = vec!["problem", "config", "predicted", "rate"];
-    let verdict = predictions.iter().flatten().find_map(|one| one.epilogue);
+    let verdict = answers.iter().flatten().find_map(|answer| answer.verdict);
     heads.extend(verdict.map(|verdict| verdict.epilogue.as_str()));
-    let table = output::table(&heads, &rows, 2);
-    Ok(format!("on {}\n\n{table}", output::one_line(hardware)))
+    format!("on {}\n\n{}", output::one_line(hardware), output::table(&heads, &rows, 2))
 }

@@ -8,9 +8,8 @@ use diode_api::query::from_text;
 use diode_api::{ApiError, MAX_PICKED, ModelSummary, Pick, Picks};
 use diode_core::hardware::Hardware;
 use diode_core::ids::ProblemId;
-use diode_core::space::{Space, SpaceName};
 use diode_core::{Config, Invalid, Method, Micros, Problem};
-use diode_model::{Model, Ranker};
+use diode_model::{Model, Question, Ranker};
 use serde::Deserialize;
 
 use crate::app::App;
@@ -107,8 +106,8 @@ pub(super) async fn ranker(
 /// The config that a model picks first, and its predicted time. `None` for problems that the model cannot
 /// rank.
 pub(super) fn first_pick(ranker: &mut Ranker<Arc<Model>>, problem: &Problem) -> Option<(Config, Micros)> {
-    let space = Space::Named(SpaceName::Full);
-    ranker.shortlist(problem, &space).ok()?.picks(1).pop()
+    let best = *ranker.answer(problem, &Question::default()).ok()?.picks.first()?;
+    Some((best.config, best.alone))
 }
 
 /// `None` if nothing was measured, or the model cannot rank such problems.

@@ -1,18 +1,17 @@
 //! A model of any type.
 
 use diode_api::EvaluationReport;
-use diode_core::hardware::{Hardware, find};
+use diode_core::hardware::{Hardware, find, fits};
 use diode_core::space::{Space, SpaceName};
-use diode_core::{Config, Epilogue, Invalid, Method, Micros, Problem, ProblemGroup};
-
-use crate::model::PredecessorModel;
-use diode_model::RankedSpace;
-use diode_model::epilogue::Decision;
+use diode_core::{Config, Invalid, Method, Micros, Problem};
 use diode_model::file::names_architecture;
 use diode_model::metadata::Training;
-use diode_model::prediction::{Prediction, candidates, predict};
-use diode_model::rank;
-use diode_model::{Model, ModelError, Predictor, Shortlister};
+use diode_model::{
+    Answer, Confidence, Limits, Model, ModelError, Predictor, Question, RankedSpace, Ranker, Shortlister,
+    rank,
+};
+
+use crate::model::PredecessorModel;
 
 /// The hardware that torch-diode trained its models on. Their files do not name it.
 const PREDECESSOR_HARDWARE: &str = "nvidia-h100";
@@ -95,29 +94,30 @@ impl AnyModel {
         }
     }
 
-    /// The `top` best configs of a space. The epilogue counts.
-    pub fn best(
-        &self,
-        problem: &Problem,
-        space: &Space,
-        top: usize,
-        epilogue: Epilogue,
-    ) -> Result<Prediction, ModelError> {
+    /// Answers a question about a problem.
+    pub fn answer(&self, problem: &Problem, question: &Question) -> Result<Answer, ModelError> {
         if let Self::Ranking(model) = self {
-            return predict(model, problem, space, top, epilogue);
+            return Ranker::new(&**model).answer(problem, question);
         }
-        let ranked = self.rank(problem, space)?;
-        let decision = Decision::of(&ranked, &self.ranked_hardware()?, problem, epilogue, top);
-        let picks = ranked.configs.into_iter().take(top).collect();
-        let within = self.evaluation().map(|report| report.within_5_percent.clone());
-        Ok(Prediction {
-            candidates: candidates(decision.as_ref(), picks, top),
-            within_5_percent: within.unwrap_or_default(),
-            group: ProblemGroup::of(problem),
-            first_candidate_us: None,
-            outside_training_range: self.caveat(problem),
-            epilogue: decision.map(|decision| decision.verdict),
-        })
+        let hardware = self.ranked_hardware()?;
+        fits(&hardware, problem)?;
+        let mut configs =
+            question.space.map_or_else(|| self.space(), Space::Named).configs(&hardware, problem)?;
+        let limits = Limits::on_hardware(&hardware, problem, question.shared_memory, question.tf32);
+        if let Some(limits) = limits.filter(|_| question.space.is_none()) {
+            configs.retain(|config| limits.obstacle(config).is_none());
+        }
+        let ranked = self.rank(problem, &Space::List(configs))?;
+        let picks = ranked.configs.iter().take(question.picks).copied().collect();
+        let mut answer = Answer::from_ranking(problem, &hardware, &ranked, picks, question)?;
+        answer.caveat = self.caveat(problem);
+        let share = |(picks, share): (&String, &f64)| Some((picks.parse().ok()?, *share));
+        answer.confidence = self.evaluation().map(|report| Confidence {
+            problems: report.problems as u64,
+            within_5_percent: report.within_5_percent.iter().filter_map(share).collect(),
+            first_us: None,
+        });
+        Ok(answer)
     }
 
     /// Every config of a space, with the best first.

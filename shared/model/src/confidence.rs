@@ -20,6 +20,15 @@ pub struct GroupConfidence {
     pub time_range: (f64, f64),
 }
 
+/// Why no number of picks has a wanted probability.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Unsure {
+    /// Nobody has measured how good picks are for such a problem, for this reason if one is known.
+    Unmeasured { why: Option<String> },
+    /// The most picks that were judged have this probability.
+    OutOfReach { most: f64, group: ProblemGroup },
+}
+
 impl GroupConfidence {
     pub(crate) fn validate(&self) -> Result<(), Invalid> {
         let mut shares = self.within_5_percent.iter().map(|(_, share)| share);
@@ -39,7 +48,7 @@ impl GroupConfidence {
 
     /// The least number of picks that contain a config within 5 % of the best with at least this
     /// probability. `None` if no number that was judged reaches it.
-    pub fn picks_for(&self, probability: f64) -> Option<u32> {
+    pub(crate) fn picks_for(&self, probability: f64) -> Option<u32> {
         self.within_5_percent.iter().find(|(_, share)| *share >= probability).map(|(picks, _)| *picks)
     }
 }

@@ -44,6 +44,9 @@ pub enum ModelError {
     )]
     NoPeak { dtype: DType, hardware: HardwareSlug, trained: String },
 
+    #[error(transparent)]
+    TooLargeForHardware(#[from] diode_core::hardware::TooLarge),
+
     #[error("prediction for config {label} is not a finite time; the model's weights are unusable")]
     NotFinite { label: String },
 

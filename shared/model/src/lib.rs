@@ -5,17 +5,18 @@
 //! order. It has no I/O, clocks or threads.
 #![forbid(unsafe_code)]
 
+mod answer;
 pub mod confidence;
 pub mod contribution;
 pub mod epilogue;
 pub mod error;
 pub mod features;
 pub mod file;
+mod limits;
 mod mean;
 pub mod metadata;
 pub mod model;
 mod picks;
-pub mod prediction;
 mod predictor;
 pub mod range;
 mod ranked_space;
@@ -23,16 +24,17 @@ mod ranker;
 mod tile_network;
 mod unseen;
 
-pub use confidence::GroupConfidence;
+pub use answer::{Answer, Confidence, Question};
+pub use confidence::{GroupConfidence, Unsure};
 pub use diode_numeric::{Layer, Misfit, Network, math, normalise};
 pub use error::ModelError;
 pub use features::{COLUMN_COUNT, COLUMNS, FEATURE_SET, LIBRARY_COLUMNS};
+pub use limits::Limits;
 pub use metadata::{Metadata, Training};
 pub use model::{Judgement, Model};
-pub use prediction::{Candidate, Prediction, predict};
 pub use predictor::{Predictor, Shortlister};
 pub use range::TrainingRange;
 pub use ranked_space::RankedSpace;
-pub use ranker::{MOST_PICKS, Ranker, rank, rank_all};
+pub use ranker::{MOST_PICKS, Ranker, rank};
 pub use tile_network::{TileKey, TileNetwork, TileValues, tile_key};
 pub use unseen::UnseenModels;

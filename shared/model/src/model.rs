@@ -3,14 +3,15 @@
 use diode_api::EvaluationReport;
 use diode_core::hardware::Hardware;
 use diode_core::space::{Space, SpaceName};
-use diode_core::{Config, Method, Problem};
+use diode_core::{Config, Method, Micros, Problem, ProblemGroup};
 use diode_numeric::{Network, math};
 
 use crate::confidence::GroupConfidence;
-use crate::features::{LIBRARY_COLUMNS, ProblemFeatures};
+use crate::features::{LIBRARY_COLUMNS, ProblemFeatures, featured_tile};
 use crate::file;
+use crate::mean::PreparedConfigs;
 use crate::metadata::Metadata;
-use crate::{Misfit, ModelError, RankedSpace, TileKey, TileNetwork};
+use crate::{Misfit, ModelError, Question, RankedSpace, TileKey, TileNetwork, Unsure, rank};
 
 /// The caveat for a model that has not learnt how fast the library is with rounding to TF32.
 const TF32_CAVEAT: &str = "These configs round float32 to TF32. The model does not know the library's time there, and its file does not say how good its picks are.";
@@ -221,11 +222,60 @@ impl Model {
         (!sentences.is_empty()).then(|| sentences.join(" "))
     }
 
-    /// The confidence in the picks for a problem. `None` if it was not measured.
-    pub fn confidence(&self, problem: &Problem) -> Option<&GroupConfidence> {
-        let group = diode_core::ProblemGroup::of(problem);
+    /// The confidence in the picks for a problem, if it was measured. Picks that round float32 to TF32 were judged only
+    /// if the library was known there.
+    pub(crate) fn confidence(&self, problem: &Problem, rounds: bool) -> Option<&GroupConfidence> {
+        let group = ProblemGroup::of(problem);
         let known = self.metadata.confidence.iter().find(|confidence| confidence.group == group)?;
-        self.extrapolates(problem).is_none().then_some(known)
+        let is_judged = !rounds || self.knows_library(true);
+        (is_judged && self.extrapolates(problem).is_none()).then_some(known)
+    }
+
+    /// How many picks contain a config within 5 % of the best with this probability, on problems like this one.
+    pub fn picks_for(
+        &self,
+        problem: &Problem,
+        question: &Question,
+        probability: f64,
+    ) -> Result<usize, Unsure> {
+        let known = self
+            .confidence(problem, question.rounds(problem))
+            .ok_or_else(|| Unsure::Unmeasured { why: self.extrapolates(problem) })?;
+        let most = known.within_5_percent.last().map_or(0.0, |(_, share)| *share);
+        let picks = known.picks_for(probability).ok_or(Unsure::OutOfReach { most, group: known.group })?;
+        Ok(picks as usize)
+    }
+
+    /// The predicted time of each config. [`rank`] also corrects for the bias of picking the best.
+    ///
+    /// The library may be among the configs if the model predicts it.
+    pub fn predict(&self, problem: &Problem, configs: &[Config]) -> Result<Vec<Micros>, ModelError> {
+        let features = self.features(problem)?;
+        configs.iter().try_for_each(Config::validate)?;
+        let is_library = |config: &&Config| config.is_library() && self.knows_library(config.rounds(problem));
+        let tiled: Vec<Config> = configs.iter().filter(|config| !is_library(config)).copied().collect();
+        let tiles = tiled.iter().map(featured_tile).collect::<Result<Vec<_>, _>>()?;
+        let mut prepared = PreparedConfigs::new(self, &features, &tiles);
+        let mut predicted = vec![Micros(0.0); tiled.len()];
+        for one in prepared.all(self, &features, &tiled)? {
+            predicted[one.tile] = Micros(one.us);
+        }
+        if tiled.len() == configs.len() {
+            return Ok(predicted);
+        }
+        let mut predicted = predicted.into_iter();
+        let mut times = Vec::with_capacity(configs.len());
+        for config in configs {
+            let time = if is_library(&config) {
+                let rounds = config.rounds(problem);
+                let space = if rounds { self.rounding_space(problem)? } else { self.space() };
+                rank(self, problem, &space)?.library
+            } else {
+                predicted.next()
+            };
+            times.extend(time);
+        }
+        Ok(times)
     }
 
     /// The space whose configs are ranked if no space is given.

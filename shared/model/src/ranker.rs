@@ -11,28 +11,14 @@ use crate::features::{Loading, ProblemFeatures, featured_tile};
 use crate::mean::PreparedConfigs;
 use crate::ranked_space::RankedSpace;
 use crate::tile_network::tile_key;
-use crate::{Model, ModelError};
+use crate::{Limits, Model, ModelError};
 
 /// The most picks for which a shortlist suffices. More picks need the whole space.
 pub const MOST_PICKS: usize = 16;
 
-/// Which configs of a space get a predicted time.
-#[derive(Debug, Clone, Copy)]
-enum Wanted {
-    All,
-    /// Some, among which the best [`MOST_PICKS`] are.
-    Shortlist,
-}
-
 /// Ranks a whole space for one problem. Use a [`Ranker`] for many problems.
 pub fn rank(model: &Model, problem: &Problem, space: &Space) -> Result<RankedSpace, ModelError> {
     Ranker::new(model).rank(problem, space)
-}
-
-/// Ranks a space for each of many problems.
-pub fn rank_all(model: &Model, problems: &[Problem], space: &Space) -> Result<Vec<RankedSpace>, ModelError> {
-    let mut ranker = Ranker::new(model);
-    problems.iter().map(|problem| ranker.rank(problem, space)).collect()
 }
 
 /// Ranks spaces with a model, which is borrowed or shared. While the space, the operator and the input types stay the same,
@@ -49,6 +35,7 @@ struct PreparedSpace {
     /// The space's name; `None` for a list.
     named: Option<SpaceName>,
     kind: (Op, [DType; 2], [Layout; 2], Loading),
+    limits: Option<Limits>,
     /// Sorted by config. This order decides between equal predicted times.
     configs: Vec<Config>,
     prepared: PreparedConfigs,
@@ -64,24 +51,31 @@ impl<M: Deref<Target = Model>> Ranker<M> {
     ///
     /// The library is not ranked with the configs of a list. Its time is returned apart.
     pub fn rank(&mut self, problem: &Problem, space: &Space) -> Result<RankedSpace, ModelError> {
-        self.ranked(problem, space, Wanted::All)
+        self.ranked(problem, space, None, false)
     }
 
     /// Ranks a part of the configs, among which the best [`MOST_PICKS`] are. This is enough for picks.
     pub fn shortlist(&mut self, problem: &Problem, space: &Space) -> Result<RankedSpace, ModelError> {
-        self.ranked(problem, space, Wanted::Shortlist)
+        self.ranked(problem, space, None, true)
     }
 
-    fn ranked(
+    /// Ranks the configs within the limits, or a part of them, among which the best [`MOST_PICKS`] are.
+    pub(crate) fn ranked(
         &mut self,
         problem: &Problem,
         space: &Space,
-        wanted: Wanted,
+        limits: Option<Limits>,
+        is_shortlist: bool,
     ) -> Result<RankedSpace, ModelError> {
         let features = self.model.features(problem)?;
         let last = self.last.take();
-        let space = self.last.insert(PreparedSpace::of(&self.model, &features, problem, space, last)?);
-        space.ranked(&self.model, &features, problem, wanted)
+        let prepared = PreparedSpace::new(&self.model, &features, problem, space, limits, last)?;
+        self.last.insert(prepared).ranked(&self.model, &features, problem, is_shortlist)
+    }
+
+    /// The model that ranks.
+    pub fn model(&self) -> &Model {
+        &self.model
     }
 }
 
@@ -107,11 +101,12 @@ fn keep_one_of_each_kernel(configs: &mut Vec<Config>) {
 
 impl PreparedSpace {
     /// Prepares the space for problems like `problem`. If `last` is the same space, returns `last`.
-    fn of(
+    fn new(
         model: &Model,
         features: &ProblemFeatures,
         problem: &Problem,
         space: &Space,
+        limits: Option<Limits>,
         last: Option<Self>,
     ) -> Result<Self, ModelError> {
         let hardware = &model.metadata().hardware;
@@ -122,7 +117,9 @@ impl PreparedSpace {
             Space::Named(name) => Some(*name),
             Space::List(_) => None,
         };
-        let last = last.filter(|last| last.kind == kind && !space.follows_sizes(hardware));
+        let is_like =
+            |last: &Self| last.kind == kind && last.limits == limits && !space.follows_sizes(hardware);
+        let last = last.filter(is_like);
         let last = match last {
             Some(last) if named.is_some() && last.named == named => return Ok(last),
             last => last,
@@ -130,6 +127,9 @@ impl PreparedSpace {
         let mut configs = space.configs(hardware, problem)?;
         configs.sort_unstable();
         configs.retain(|config| !config.is_library() || !model.knows_library(config.rounds_to_tf32()));
+        if let Some(limits) = limits {
+            configs.retain(|config| limits.obstacle(config).is_none());
+        }
         match named {
             Some(_) if loading == Loading::BY_THE_ELEMENT => keep_one_of_each_kernel(&mut configs),
             Some(_) => (),
@@ -146,7 +146,7 @@ impl PreparedSpace {
             return Ok(Self { named, configs, ..last });
         }
         let prepared = PreparedConfigs::new(model, features, &tiles);
-        Ok(Self { named, kind, configs, prepared })
+        Ok(Self { named, kind, limits, configs, prepared })
     }
 
     fn ranked(
@@ -154,13 +154,14 @@ impl PreparedSpace {
         model: &Model,
         features: &ProblemFeatures,
         problem: &Problem,
-        wanted: Wanted,
+        is_shortlist: bool,
     ) -> Result<RankedSpace, ModelError> {
         let Self { named, configs, prepared, .. } = self;
         let metadata = model.metadata();
-        let mut predicted = match wanted {
-            Wanted::All => prepared.all(model, features, configs)?,
-            Wanted::Shortlist => prepared.shortlist(model, features, configs)?,
+        let mut predicted = if is_shortlist {
+            prepared.shortlist(model, features, configs)?
+        } else {
+            prepared.all(model, features, configs)?
         };
         let best = predicted.iter().map(|one| one.us).fold(f64::INFINITY, f64::min);
         let rounds = configs.iter().all(|config| config.rounds(problem));

@@ -59,7 +59,7 @@ pub struct Decision {
 impl Decision {
     /// Compares at least `count` kernels, if there are so many. `None` if there is no epilogue or its costs
     /// are not known.
-    pub fn of(
+    pub fn new(
         ranked: &RankedSpace,
         hardware: &Hardware,
         problem: &Problem,
@@ -173,7 +173,7 @@ mod tests {
     fn decided(tile_us: f64, library_us: f64, slug: &str) -> Option<Decision> {
         let tile = Config::Mm(Tile::new(64, 128, 64, 3, 4));
         let ranked = RankedSpace::new(vec![(tile, Micros(tile_us))], Some(Micros(library_us)), 1.0);
-        Decision::of(&ranked, &find(slug).unwrap(), &problem(), Epilogue::Relu, 1)
+        Decision::new(&ranked, &find(slug).unwrap(), &problem(), Epilogue::Relu, 1)
     }
 
     fn words(tile_us: f64, library_us: f64) -> String {

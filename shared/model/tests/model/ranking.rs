@@ -2,12 +2,17 @@
 
 use crate::sample::{metadata, model, network, problem};
 use diode_core::hardware::find;
-use diode_core::space::Space;
-use diode_core::{Config, DType, Epilogue, Micros, ProblemGroup, Tile};
+use diode_core::space::{Space, SpaceName};
+use diode_core::{Config, DType, Epilogue, Micros, Problem, ProblemGroup, Tile};
 use diode_model::{
-    COLUMN_COUNT, Candidate, GroupConfidence, LIBRARY_COLUMNS, Layer, Metadata, Model, ModelError, Network,
-    TrainingRange, predict, rank,
+    Answer, COLUMN_COUNT, GroupConfidence, LIBRARY_COLUMNS, Layer, Metadata, Model, ModelError, Network,
+    Question, Ranker, TrainingRange, Unsure, rank,
 };
+
+fn answer(model: &Model, problem: &Problem, picks: usize, epilogue: Epilogue) -> Answer {
+    let question = Question { picks, epilogue, ..Question::default() };
+    Ranker::new(model).answer(problem, &question).unwrap()
+}
 
 #[test]
 fn the_whole_space_is_ranked_best_first() {
@@ -16,11 +21,13 @@ fn the_whole_space_is_ranked_best_first() {
     let ranked = rank(&model, &problem, &model.space()).unwrap().configs;
     assert_eq!(ranked.len(), 1534);
     assert!(ranked.is_sorted_by(|a, b| a.1 <= b.1));
-    let prediction = predict(&model, &problem, &model.space(), 5, Epilogue::None).unwrap();
-    let (config, Micros(predicted_us)) = ranked[0];
-    assert_eq!(prediction.candidates[0], Candidate::from((config, Micros(predicted_us))));
-    assert_eq!(prediction.candidates.len(), 5);
-    assert!(prediction.candidates.is_sorted_by(|a, b| a.predicted_us <= b.predicted_us));
+    let picks = answer(&model, &problem, 5, Epilogue::None).picks;
+    assert_eq!(
+        (picks[0].config, picks[0].alone, picks[0].following),
+        (ranked[0].0, ranked[0].1, Micros(0.0))
+    );
+    assert_eq!(picks.len(), 5);
+    assert!(picks.is_sorted_by(|a, b| a.alone <= b.alone));
 }
 
 #[test]
@@ -64,15 +71,40 @@ fn equal_times_keep_the_order_of_configs() {
 }
 
 #[test]
-fn json_is_flat() {
+fn what_cannot_be_launched_is_not_picked() {
     let model = model();
-    let problem = problem(512, 512, 512, DType::BFloat16);
-    let json =
-        serde_json::to_value(predict(&model, &problem, &model.space(), 2, Epilogue::None).unwrap()).unwrap();
-    let first = &json["candidates"][0];
-    assert_eq!(first["template"], "triton::mm");
-    assert!(first["block_m"].is_u64() && first["predicted_us"].is_f64(), "{first}");
-    assert_eq!(json["within_5_percent"], serde_json::json!({}));
+    let ask = |problem: &Problem, question| Ranker::new(&model).answer(problem, &question).unwrap();
+    // These tiles faulted on unaligned rows, and large ones transpose float32 in shared memory.
+    let faulting = |config: &Config| {
+        config.tile().is_some_and(|tile| tile.block_m >= 128 && tile.block_k >= 128 && tile.num_warps <= 2)
+    };
+    let all = Question { picks: 2000, ..Question::default() };
+    let (aligned, unaligned) =
+        (problem(512, 512, 512, DType::BFloat16), problem(512, 511, 512, DType::BFloat16));
+    let count = |problem| ask(problem, all).picks.iter().filter(|pick| faulting(&pick.config)).count();
+    assert!(count(&aligned) > 0 && count(&unaligned) == 0);
+    let float32 = ask(&problem(512, 512, 512, DType::Float32), all);
+    assert!(
+        float32
+            .picks
+            .iter()
+            .all(|pick| pick.config.tile().is_some_and(|tile| tile.block_m * tile.block_n < 1 << 16))
+    );
+    let small = ask(&aligned, Question { shared_memory: Some(65536), ..all });
+    assert!(!small.picks.is_empty() && small.considered < ask(&aligned, all).considered);
+    let error =
+        Ranker::new(&model).answer(&aligned, &Question { shared_memory: Some(16), ..all }).unwrap_err();
+    assert_eq!(error.to_string(), "space: got no config that fits the hardware, expected at least one");
+    // A space that the user names is ranked as it is.
+    let named = Question { space: Some(SpaceName::InductorExhaustive), ..all };
+    assert!(ask(&unaligned, named).picks.iter().any(|pick| faulting(&pick.config)));
+}
+
+#[test]
+fn what_no_device_can_hold_is_refused() {
+    let error = Ranker::new(&model())
+        .answer(&problem(1 << 20, 1 << 20, 1 << 20, DType::BFloat16), &Question::default());
+    assert!(matches!(error, Err(ModelError::TooLargeForHardware(_))), "{error:?}");
 }
 
 #[test]
@@ -171,18 +203,44 @@ fn how_sure_a_pick_is_depends_on_the_group_and_on_the_training_range() {
         ..metadata()
     };
     let model = Model::new(metadata, network(&[64, 64])).unwrap();
-    let ask = |problem| predict(&model, &problem, &model.space(), 1, Epilogue::None).unwrap();
+    let ask = |problem| answer(&model, &problem, 1, Epilogue::None);
+    let share = |answer: &Answer| Some(answer.confidence.as_ref()?.within_5_percent[0]);
     let decode = ask(problem(16, 8000, 2048, DType::BFloat16));
-    assert_eq!((decode.group, decode.within_5_percent["1"]), (ProblemGroup::Decode, 0.8));
-    let (low, high) = decode.first_candidate_us.unwrap();
-    let us = decode.candidates[0].predicted_us;
+    assert_eq!((decode.group(), share(&decode)), (ProblemGroup::Decode, Some((1, 0.8))));
+    let known = decode.confidence.unwrap();
+    assert_eq!(
+        [0, 1, 2, 3, 9].map(|picks| known.for_picks(picks)),
+        [None, Some(0.8), Some(0.8), Some(0.97), Some(0.97)]
+    );
+    let (low, high) = known.first_us.unwrap();
+    let us = decode.picks[0].alone.0;
     assert!((low - 0.9 * us).abs() < 1e-9 && (high - 1.2 * us).abs() < 1e-9);
-    assert_eq!(ask(problem(512, 512, 512, DType::BFloat16)).within_5_percent["1"], 0.9);
+    assert_eq!(share(&ask(problem(512, 512, 512, DType::BFloat16))), Some((1, 0.9)));
     // No skinny problem was judged, and no fp32 problem was in the training data.
-    assert!(ask(problem(64, 512, 512, DType::BFloat16)).within_5_percent.is_empty());
+    assert_eq!(ask(problem(64, 512, 512, DType::BFloat16)).confidence, None);
     let outside = ask(problem(512, 512, 512, DType::Float32));
-    assert!(outside.within_5_percent.is_empty() && outside.first_candidate_us.is_none());
-    assert!(outside.outside_training_range.unwrap().contains("float32"));
+    assert_eq!(outside.confidence, None);
+    assert!(outside.caveat.unwrap().contains("float32"));
+    // Less shared memory, a space that the user names, and rounding to TF32 that was never judged.
+    let known = problem(512, 512, 512, DType::BFloat16);
+    let own = find("nvidia-h200").unwrap().facts.unwrap().smem_per_block;
+    let is_sure = |question| Ranker::new(&model).answer(&known, &question).unwrap().confidence.is_some();
+    for (shared_memory, sure) in [(own, true), (own + 1024, true), (own - 1024, false)] {
+        assert_eq!(is_sure(Question { shared_memory: Some(shared_memory), ..Question::default() }), sure);
+    }
+    for (space, sure) in [(SpaceName::Full, true), (SpaceName::InductorExhaustive, false)] {
+        assert_eq!(is_sure(Question { space: Some(space), ..Question::default() }), sure);
+    }
+    let float32 = problem(512, 512, 512, DType::Float32);
+    let metadata =
+        Metadata { range: TrainingRange::of([float32.clone()].iter()), ..model.metadata().clone() };
+    let unsure = Model::new(metadata, network(&[64, 64])).unwrap();
+    let asked =
+        |tf32| Ranker::new(&unsure).answer(&float32, &Question { tf32, ..Question::default() }).unwrap();
+    assert!(asked(false).confidence.is_some() && asked(true).confidence.is_none());
+    let tf32 = Question { tf32: true, ..Question::default() };
+    assert_eq!(unsure.picks_for(&float32, &Question::default(), 0.95), Ok(3));
+    assert_eq!(unsure.picks_for(&float32, &tf32, 0.95), Err(Unsure::Unmeasured { why: None }));
 }
 
 #[test]
@@ -198,14 +256,12 @@ fn candidates_that_differ_in_roc_settings_alone_do_not_tie() {
 fn an_epilogue_changes_the_order_and_is_told_apart_from_the_time() {
     let model = model();
     let problem = problem(4096, 4096, 4096, DType::BFloat16);
-    let ask = |epilogue| predict(&model, &problem, &model.space(), 10, epilogue).unwrap();
+    let ask = |epilogue| answer(&model, &problem, 10, epilogue);
     let (alone, gated) = (ask(Epilogue::None), ask(Epilogue::SiluGate));
-    assert!(alone.epilogue.is_none() && alone.candidates.iter().all(|one| one.epilogue_us.is_none()));
-    let verdict = gated.epilogue.unwrap();
-    let total = |one: &Candidate| one.predicted_us + one.epilogue_us.unwrap();
-    assert!(gated.candidates.is_sorted_by(|a, b| total(a) <= total(b)));
-    assert_eq!(verdict.tile_us, Some(total(&gated.candidates[0])));
-    assert!(gated.within_5_percent.is_empty() && gated.first_candidate_us.is_none());
-    let json = serde_json::to_value(&gated).unwrap();
-    assert_eq!(json["epilogue"]["epilogue"], "silu-gate");
+    assert!(alone.verdict.is_none() && alone.picks.iter().all(|one| one.following.0 == 0.0));
+    let verdict = gated.verdict.unwrap();
+    assert_eq!((gated.picks.len(), verdict.epilogue), (10, Epilogue::SiluGate));
+    assert!(gated.picks.is_sorted_by(|a, b| a.total() <= b.total()));
+    assert_eq!(verdict.tile_us, Some(gated.picks[0].total().0));
+    assert_eq!(gated.confidence, None);
 }

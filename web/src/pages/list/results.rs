@@ -6,8 +6,9 @@ use diode_api::ModelSummary;
 use diode_core::hardware::Hardware;
 use diode_core::table::inductor::InductorOptions;
 use diode_core::{Config, Epilogue, Invalid, Micros, Table};
+use diode_model::Answer;
 use diode_model::epilogue::Weighed;
-use diode_ranking::{Ranked, Row};
+use diode_ranking::Row;
 use leptos::prelude::*;
 
 use crate::components::{CaveatMark, MeasureAll, RatioCell, empty, head, num, table};
@@ -138,7 +139,7 @@ fn row(row: &Row, slug: &str) -> impl IntoView + use<> {
     }
 }
 
-fn ranked_row(number: usize, ranked: &Ranked, slug: &str) -> impl IntoView + use<> {
+fn ranked_row(number: usize, ranked: &Answer, slug: &str) -> impl IntoView + use<> {
     let p = &ranked.problem;
     let hardware = [("hardware", slug.to_owned())];
     // Predict gets the setting, too, so that it shows the same time.
@@ -194,7 +195,7 @@ fn bare_row(number: usize, note: &str) -> String {
     format!("{number}{}{note}\n", ",".repeat(HEAD.matches(',').count()))
 }
 
-fn predicted_row(number: usize, ranked: &Ranked, model: &ModelSummary) -> String {
+fn predicted_row(number: usize, ranked: &Answer, model: &ModelSummary) -> String {
     let p = &ranked.problem;
     let Some(triton) = ranked.triton() else {
         return bare_row(number, "no config");

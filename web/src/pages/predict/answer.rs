@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use diode_api::ModelSummary;
-use diode_core::hardware::{TooLarge, fits, roofline};
-use diode_core::{Epilogue, Micros, Problem, Tflops};
-use diode_model::epilogue::{Verdict, Weighed, uncounted};
-use diode_model::{GroupConfidence, Model, ModelError, RankedSpace, Ranker};
-use diode_ranking::{followed, shortlist};
+use diode_core::hardware::roofline;
+use diode_core::{Epilogue, Micros, Problem, ProblemGroup, Tflops};
+use diode_model::epilogue::{Verdict, Weighed};
+use diode_model::{Answer as Answered, Confidence as Known, Model, ModelError, Question, Ranker};
 use leptos::prelude::*;
 
 use crate::components::{Bar, BarCell, Deferred, Explained, Snippet, empty};
@@ -32,7 +31,6 @@ struct Asked {
 pub(super) fn Answer(fields: Fields, summary: ModelSummary, model: Arc<Model>) -> impl IntoView {
     // The ranker is kept between keys, so that only the parts that depend on the shape are computed again.
     let ranker = StoredValue::new(Ranker::new(Arc::clone(&model)));
-    let first = Arc::clone(&model);
     let problem = Memo::new(move |_| fields.problem().ok());
     let asked = Memo::new(move |_| {
         let tf32 = !fields.tf32.with(String::is_empty);
@@ -45,22 +43,25 @@ pub(super) fn Answer(fields: Fields, summary: ModelSummary, model: Arc<Model>) -
         let Some((problem, asked)) = wanted else { return };
         ranker.try_update_value(|ranker| {
             // Errors are shown with the answer, which computes the same again.
-            let _ = shortlist(&first, ranker, &problem, asked.tf32);
+            let _ = ranker.answer(&problem, &asked.question());
         });
     });
     let answer = move || {
         let Some((problem, asked)) = problem.get().zip(asked.get()) else {
             return empty("Nothing to rank yet", "Correct the shape first.");
         };
-        if let Err(error) = fits(&model.metadata().hardware, &problem) {
-            return too_large(&error).into_any();
-        }
         ranker.try_update_value(|ranker| ranked(&problem, &summary, &model, ranker, asked)).into_any()
     };
     view! {
         <div class="section">
             <Deferred height="48rem">{answer.clone()}</Deferred>
         </div>
+    }
+}
+
+impl Asked {
+    fn question(self) -> Question {
+        Question { picks: TOP, tf32: self.tf32, epilogue: self.epilogue, ..Question::default() }
     }
 }
 
@@ -74,15 +75,16 @@ fn ranked(
     let clock = window().performance();
     let now = || clock.as_ref().map_or(0.0, |clock| clock.now());
     let started = now();
-    let ranking = shortlist(model, ranker, problem, asked.tf32);
+    let answer = ranker.answer(problem, &asked.question());
     let took = now() - started;
-    match ranking {
-        Ok(ranking) => ranking_view(problem, summary, model, &ranking, asked, took).into_any(),
+    match answer {
+        Ok(answer) => ranking_view(answer, summary, model, asked, took).into_any(),
+        Err(error @ ModelError::TooLargeForHardware(_)) => too_large(&error).into_any(),
         Err(error) => refused(&error).into_any(),
     }
 }
 
-fn too_large(error: &TooLarge) -> impl IntoView + use<> {
+fn too_large(error: &ModelError) -> impl IntoView + use<> {
     view! {
         <div class="failure" role="alert" data-testid="too-large">
             <strong>"Too large for the hardware"</strong>
@@ -101,26 +103,24 @@ fn refused(error: &ModelError) -> impl IntoView + use<> {
 }
 
 fn ranking_view(
-    problem: &Problem,
+    answer: Answered,
     summary: &ModelSummary,
     model: &Model,
-    ranking: &RankedSpace,
     asked: Asked,
     took_ms: f64,
 ) -> impl IntoView + use<> {
     let hardware = &model.metadata().hardware;
-    let (picks, _, verdict) = followed(ranking, hardware, problem, asked.epilogue, TOP);
+    let group = answer.group();
+    let Answered { problem, picks, verdict, considered, rounds, confidence, caveat, uncounted, .. } = answer;
+    let problem = &problem;
     // The roofline is of the multiplication alone, so none is shown with an epilogue.
     let facts = hardware.facts.as_ref().filter(|_| verdict.is_none());
-    let roof = facts.and_then(|facts| roofline(facts, problem, ranking.rounds()));
+    let roof = facts.and_then(|facts| roofline(facts, problem, rounds));
     let shown = Shown { problem, best: picks.first().map_or(Micros(0.0), Weighed::total), roof, verdict };
     let rows = picks.iter().zip(1..).map(|(pick, place)| shown.row(place, pick));
-    let caveat = model.caveat(problem, ranking);
-    // The model's confidence was measured for multiplications without an epilogue.
-    let known = model.confidence(problem).filter(|_| caveat.is_none() && verdict.is_none()).cloned();
-    let notes = [caveat, uncounted(asked.epilogue, hardware, problem)].into_iter().flatten();
+    let notes = [caveat, uncounted].into_iter().flatten();
     let notes = notes.map(|note| view! { <p class="note" role="note">{note}</p> }).collect_view();
-    let count = format::counted(ranking.considered as u64, "config");
+    let count = format::counted(considered as u64, "config");
     view! {
         <section class="card answer" aria-live="polite">
             {picks.first().map(|pick| shown.headline(pick))}
@@ -145,8 +145,8 @@ fn ranking_view(
                 <tbody>{rows.collect_view()}</tbody>
             </table>
         </div>
-        {onward(problem, summary, asked, ranking.rounds())}
-        {known.map(|known| view! { <Confidence known /> })}
+        {onward(problem, summary, asked, rounds)}
+        {confidence.map(|known| view! { <Confidence known group /> })}
     }
 }
 
@@ -242,7 +242,7 @@ fn onward(problem: &Problem, summary: &ModelSummary, asked: Asked, rounds: bool)
 
 /// Shows for how many of the group's unseen problems the best of k picks was within 5 % of the best config.
 #[component]
-pub(super) fn Confidence(known: GroupConfidence) -> impl IntoView {
+pub(super) fn Confidence(known: Known, group: ProblemGroup) -> impl IntoView {
     let rows = known.within_5_percent.iter().map(|&(picks, share)| {
         let picks = if picks == 1 { "only the first".to_owned() } else { format!("the first {picks}") };
         view! { <span>{picks}</span> <Bar share /> <span>{format::percent(share)}</span> }
@@ -250,7 +250,7 @@ pub(super) fn Confidence(known: GroupConfidence) -> impl IntoView {
     let hint = format!(
         "share of {} unseen {} within 5 % of the best, the library's kernel among them, if you time",
         format::count(known.problems),
-        known.group.in_words()
+        group.in_words()
     );
     view! {
         <section class="card" data-testid="within-5-percent">

@@ -4,10 +4,9 @@
 use std::sync::Arc;
 
 use diode_api::{ModelState, ModelSummary};
-use diode_core::hardware::fits;
 use diode_core::{Epilogue, Field, Micros, Problem, ProblemFields, Tflops};
-use diode_model::{Model, Ranker};
-use diode_ranking::{Line, Ranked, Row, shortlist};
+use diode_model::{Answer, Model, Question, Ranker};
+use diode_ranking::{Line, Row};
 use leptos::prelude::*;
 use leptos::reactive::computed::ScopedFuture;
 use leptos::task::spawn_local;
@@ -182,7 +181,7 @@ fn size_of(problem: &Problem, field: Field) -> u64 {
 }
 
 fn drawn(rows: &[Row], field: Field, own: u64, rate: bool) -> impl IntoView + use<> {
-    let ranked: Vec<&Ranked> = rows.iter().filter_map(|row| row.outcome.as_ref().ok()).collect();
+    let ranked: Vec<&Answer> = rows.iter().filter_map(|row| row.outcome.as_ref().ok()).collect();
     let name = field.as_str();
     let both: Vec<(SizePoint, Option<String>)> = ranked
         .iter()
@@ -282,7 +281,7 @@ fn OneModel(model: ModelSummary, problem: Memo<Option<Problem>>, tf32: Signal<bo
             let tf32 = tf32.get();
             let predict = |kept: &mut Option<Ranker<Arc<Model>>>| {
                 let ranker = kept.get_or_insert_with(|| Ranker::new(Arc::clone(&file.model)));
-                predicted(&file, ranker, &problem, tf32)
+                predicted(ranker, &problem, tf32)
             };
             ranker.try_update_value(predict).unwrap_or_else(|| Ok(Default::default()))
         }
@@ -309,20 +308,15 @@ fn OneModel(model: ModelSummary, problem: Memo<Option<Problem>>, tf32: Signal<bo
 }
 
 /// The first Triton pick, its predicted time and the library's.
-fn predicted(
-    model: &Model,
-    ranker: &mut Ranker<Arc<Model>>,
-    problem: &Problem,
-    tf32: bool,
-) -> Result<[String; 3], String> {
-    fits(&model.metadata().hardware, problem).map_err(|error| error.to_string())?;
-    let ranked = shortlist(model, ranker, problem, tf32).map_err(|error| error.to_string())?;
-    let (config, time) =
-        ranked.configs.first().map(|(config, time)| (config.label(), format::time(time.0))).unzip();
+fn predicted(ranker: &mut Ranker<Arc<Model>>, problem: &Problem, tf32: bool) -> Result<[String; 3], String> {
+    // The first two picks are at most one library.
+    let question = Question { picks: 2, tf32, ..Question::default() };
+    let answer = ranker.answer(problem, &question).map_err(|error| error.to_string())?;
+    let triton = answer.triton();
     Ok([
-        format::or_dash(config),
-        format::or_dash(time),
-        format::or_dash(ranked.library.map(|time| format::time(time.0))),
+        format::or_dash(triton.map(|pick| pick.config.label())),
+        format::or_dash(triton.map(|pick| format::time(pick.alone.0))),
+        format::or_dash(answer.library.map(|library| format::time(library.alone.0))),
     ])
 }
 
