@@ -6,7 +6,6 @@ mod check;
 mod dependencies;
 mod dist;
 mod docs;
-mod junit;
 mod postgres;
 mod python;
 mod serve;

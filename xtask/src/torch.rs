@@ -7,9 +7,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use clap::Args;
 
-use crate::junit::{Test, forget, outcome};
-use crate::shell::{self, cargo, command, status, target_folder};
-use crate::steps::Steps;
+use crate::shell::{self, cargo, command, target_folder};
+use crate::steps::{Count, Steps, count};
 use crate::{python, wheel};
 
 /// The torch versions with which the plug-in is tested: the last release of each minor version.
@@ -87,7 +86,7 @@ fn with_version(steps: &mut Steps, version: &str, wheel: &mut Option<PathBuf>, f
             Some(wheel) => wheel,
             None => wheel.insert(wheel::for_tests(&python)?),
         };
-        pytest(version, &python, wheel, files)
+        pytest(&python, wheel, files)
     });
 }
 
@@ -104,18 +103,10 @@ fn environment(version: &str) -> anyhow::Result<PathBuf> {
     )
 }
 
-fn pytest(version: &str, python: &Path, wheel: &Path, files: &[&str]) -> anyhow::Result<Vec<Test>> {
+fn pytest(python: &Path, wheel: &Path, files: &[&str]) -> anyhow::Result<Count> {
     let install = ["-m", "pip", "install", "--quiet", "--no-deps", "--force-reinstall"];
     shell::run(command(python).args(install).arg(wheel))?;
-    let report = target_folder().join(format!("pytest-{version}.xml"));
-    forget(&report)?;
-    let arguments = ["-m", "pytest", "-q", "--junit-xml"];
-    let status = status(command(python).args(arguments).arg(&report).args(files))?;
-    let mut tests = outcome(&format!("pytest with torch {version}"), status, &report)?;
-    for test in &mut tests {
-        test.name = format!("torch {version}: {}", test.name);
-    }
-    Ok(tests)
+    count(command(python).args(["-m", "pytest", "-q", "--durations=10"]).args(files))
 }
 
 #[cfg(test)]

@@ -12,8 +12,8 @@ use diode_standin::Script;
 use diode_tests::Server;
 use serde_json::{Value, json};
 
-use crate::node::Node;
-use crate::running::Running;
+use super::node::Node;
+use super::running::Running;
 
 /// Another process that computes on the GPU, until it is dropped.
 pub(crate) struct Tenant(Child);
@@ -140,7 +140,7 @@ fn an_agent_that_builds_ends_when_its_time_is_over() -> anyhow::Result<()> {
     let mut building = node.command("one", &flags)?;
     building.env("PATH", folder_of_python(&node)?).env(SECONDS_PER_KERNEL, "0.01");
     let output = building.output()?;
-    let said = crate::node::says(&output);
+    let said = super::node::says(&output);
     assert_eq!(output.status.code(), Some(0), "{said}");
     ensure!(
         said.contains("building 6140 kernels") && said.contains("goes on with what is compiled"),

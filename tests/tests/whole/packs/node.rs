@@ -8,7 +8,7 @@ use anyhow::{Context, ensure};
 use diode_standin::{Gpu, Script};
 use diode_tests::{Server, administrator_token, diode, diode_command, diode_json};
 
-const COMPILER: &str = include_str!("../../../collector/tests/cli/standin/compiler.py");
+const COMPILER: &str = include_str!("../../../../collector/tests/cli/standin/compiler.py");
 /// The names under which `diode` looks for NVIDIA's libraries.
 const LIBRARIES: [&str; 4] = ["libcuda.so.1", "libnvidia-ml.so.1", "libcublas.so.13", "libcublasLt.so.13"];
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 use serde_json::Value;
 
-use crate::node::Node;
+use super::node::Node;
 
 /// An agent's process. It is killed when dropped.
 pub(crate) struct Running {

@@ -4,9 +4,9 @@ use anyhow::ensure;
 use diode_standin::{Effect, Rule};
 use serde_json::json;
 
-use crate::considerate::Tenant;
-use crate::node::{Node, says};
-use crate::running::Running;
+use super::considerate::Tenant;
+use super::node::{Node, says};
+use super::running::Running;
 
 #[test]
 fn a_gpu_that_does_not_start_is_left_out_and_told_in_the_end() -> anyhow::Result<()> {

@@ -1,0 +1,39 @@
+//! Whole-system tests, in one program: linking one takes seconds, linking a program for each file takes minutes.
+#![cfg(test)]
+
+mod account_link;
+mod administration;
+mod agents;
+mod ahead;
+mod board;
+mod boards;
+mod chart;
+mod charts;
+mod checked_files;
+mod compare;
+mod epilogue;
+mod explained;
+mod fleet;
+mod further;
+mod list;
+mod list_worker;
+mod login;
+mod loop_of_agents;
+mod measure;
+mod navigation;
+mod nearest;
+mod newcomer;
+mod packs;
+mod pages;
+mod pasted;
+mod predict;
+mod predictions;
+mod publications;
+mod several_files;
+mod snippets;
+mod take;
+mod terms;
+mod tf32;
+mod trainings;
+mod unseen_models;
+mod whole_loop;
