@@ -19,12 +19,11 @@ use crate::FormatError;
 use crate::bytes::{Corrupt, Cursor};
 use crate::columns::{read_configs, reason_from_code};
 use crate::columns::{read_indexes, read_numbers, read_times, read_u32s};
-use crate::encode::check_provenance;
 use crate::input::malformed::{Place, malformed_msgpack};
 use crate::input::source::Source;
 use crate::limits::{
-    MAX_CONFIGS, MAX_CONFIGS_PER_FILE, MAX_DATASETS, MAX_DEPTH, MAX_OBJECT, MAX_PROBLEMS_PER_FILE,
-    MAX_TIMINGS_PER_PROBLEM, too_many, too_many_timings,
+    MAX_CONFIGS, MAX_CONFIGS_PER_FILE, MAX_DATASETS, MAX_DEPTH, MAX_NODE_FACTS, MAX_OBJECT,
+    MAX_PROBLEMS_PER_FILE, MAX_TEXT, MAX_TIMINGS_PER_PROBLEM, too_many, too_many_timings,
 };
 
 #[cfg(not(target_family = "wasm"))]
@@ -298,4 +297,22 @@ impl<R: Read> Reader<R> {
             cause,
         }
     }
+}
+
+/// Checks the size of a provenance that was read from a file.
+pub(crate) fn check_provenance(provenance: &Provenance) -> Result<(), String> {
+    if provenance.node.len() > MAX_NODE_FACTS {
+        return Err(format!("more than {MAX_NODE_FACTS} facts of the node"));
+    }
+    if texts(provenance).any(|text| text.len() > MAX_TEXT) {
+        return Err(format!("a text of more than {MAX_TEXT} bytes in the provenance"));
+    }
+    Ok(())
+}
+
+/// Every text of a provenance, including the names of facts.
+pub(crate) fn texts(provenance: &Provenance) -> impl Iterator<Item = &str> {
+    let Provenance { tool, collected_at, node } = provenance;
+    let facts = node.iter().flat_map(|(name, value)| [name, value]);
+    tool.iter().chain(collected_at).chain(facts).map(String::as_str)
 }

@@ -8,6 +8,7 @@ use std::path::Path;
 use diode_core::{Dataset, Problem, Provenance};
 
 use crate::atomic::write_atomically;
+use crate::columnar::texts;
 use crate::decode::{Decoded, decode_stream};
 use crate::input::contents::{FileKind, PARQUET_MAGIC, expect};
 use crate::input::file::{Opened, in_file, open};
@@ -150,24 +151,6 @@ fn within(place: &Place, what: &'static str, given: usize, limit: usize) -> Resu
     } else {
         Err(FormatError::TooLarge { place: place.to_string(), what, given, limit })
     }
-}
-
-/// Checks the size of a provenance that was read from a file.
-pub(crate) fn check_provenance(provenance: &Provenance) -> Result<(), String> {
-    if provenance.node.len() > MAX_NODE_FACTS {
-        return Err(format!("more than {MAX_NODE_FACTS} facts of the node"));
-    }
-    if texts(provenance).any(|text| text.len() > MAX_TEXT) {
-        return Err(format!("a text of more than {MAX_TEXT} bytes in the provenance"));
-    }
-    Ok(())
-}
-
-/// Every text of a provenance, including the names of facts.
-fn texts(provenance: &Provenance) -> impl Iterator<Item = &str> {
-    let Provenance { tool, collected_at, node } = provenance;
-    let facts = node.iter().flat_map(|(name, value)| [name, value]);
-    tool.iter().chain(collected_at).chain(facts).map(String::as_str)
 }
 
 #[cfg(test)]

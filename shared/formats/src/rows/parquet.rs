@@ -17,7 +17,7 @@ use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 use parquet::file::reader::{ChunkReader, FileReader, Length, SerializedFileReader};
 
 use crate::FormatError;
-use crate::encode::check_provenance;
+use crate::columnar::check_provenance;
 use crate::limits::{
     FREE_PARQUET_ROWS, MAX_DATASETS, MAX_PARQUET_CHUNK, MAX_PARQUET_METADATA, MAX_PARQUET_ROWS_PER_BYTE,
 };
