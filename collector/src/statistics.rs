@@ -105,22 +105,22 @@ impl BestTime {
 /// Solutions that may be compared with each other.
 #[derive(Serialize)]
 struct SolutionGroup {
-    pub(crate) hardware: String,
-    pub(crate) op: Op,
-    pub(crate) dtype: DType,
-    pub(crate) method: Method,
-    pub(crate) problems: usize,
-    pub(crate) timings: usize,
-    pub(crate) failures: usize,
-    pub(crate) failures_by_reason: BTreeMap<FailureReason, usize>,
-    pub(crate) best_tflops: Option<f64>,
+    hardware: String,
+    op: Op,
+    dtype: DType,
+    method: Method,
+    problems: usize,
+    timings: usize,
+    failures: usize,
+    failures_by_reason: BTreeMap<FailureReason, usize>,
+    best_tflops: Option<f64>,
     /// The highest share of the roofline that a problem reaches: the roofline's time / the
     /// problem's best time. null if the hardware's peaks are not known.
-    pub(crate) best_roofline_share: Option<f64>,
+    best_roofline_share: Option<f64>,
     /// The median of (interquartile range / time) over near-best times, where known.
-    pub(crate) noise: Option<f64>,
+    noise: Option<f64>,
     /// The comparison with the vendor's library, over the problems on which both were timed.
-    pub(crate) library: Option<Library>,
+    library: Option<Library>,
 }
 
 /// The library compared with the best Triton config of each problem.
@@ -145,70 +145,46 @@ impl Library {
     }
 }
 
-/// The counts of a group so far.
-#[derive(Default)]
-struct Tally {
-    problems: usize,
-    timings: usize,
-    reasons: BTreeMap<FailureReason, usize>,
-    best_tflops: Option<f64>,
-    best_share: Option<f64>,
-    spreads: Vec<f64>,
-    library_ratios: Vec<f64>,
-}
+type Solutions<'a> = Vec<(&'a Dataset, &'a Solution)>;
 
 fn groups(datasets: &[Dataset]) -> Vec<SolutionGroup> {
-    let mut tallies: BTreeMap<(String, Op, DType, Method), Tally> = BTreeMap::new();
+    let mut groups: BTreeMap<(String, Op, DType, Method), Solutions<'_>> = BTreeMap::new();
     for dataset in datasets {
         for solution in &dataset.solutions {
             let p = &solution.problem;
             let key = (dataset.hardware.slug.to_string(), p.op, p.a_dtype, solution.method);
-            tallies.entry(key).or_default().add(dataset, solution);
+            groups.entry(key).or_default().push((dataset, solution));
         }
     }
-    tallies
-        .into_iter()
-        .map(|((hardware, op, dtype, method), tally)| tally.group(hardware, op, dtype, method))
-        .collect()
+    groups.into_iter().map(|(key, solutions)| SolutionGroup::new(key, &solutions)).collect()
 }
 
-impl Tally {
-    fn add(&mut self, dataset: &Dataset, solution: &Solution) {
-        self.problems += 1;
-        self.timings += solution.configs.len();
-        for failure in &solution.failures {
-            *self.reasons.entry(failure.reason).or_default() += 1;
+impl SolutionGroup {
+    fn new((hardware, op, dtype, method): (String, Op, DType, Method), solutions: &Solutions<'_>) -> Self {
+        let each = || solutions.iter().map(|(_, solution)| *solution);
+        let mut failures_by_reason = BTreeMap::new();
+        for failure in each().flat_map(|solution| &solution.failures) {
+            *failures_by_reason.entry(failure.reason).or_default() += 1;
         }
-        if let Some(best) = BestTime::from_solution(dataset, solution) {
-            raise(&mut self.best_tflops, best.tflops);
-            if let Some(share) = best.roofline_share {
-                raise(&mut self.best_share, share);
-            }
-        }
-        self.spreads.extend(spreads_within_5_percent(solution));
-        self.library_ratios.extend(library_ratio(dataset, solution));
-    }
-
-    fn group(mut self, hardware: String, op: Op, dtype: DType, method: Method) -> SolutionGroup {
-        SolutionGroup {
+        let best: Vec<BestTime> =
+            solutions.iter().filter_map(|(dataset, s)| BestTime::from_solution(dataset, s)).collect();
+        let ratios: Vec<f64> =
+            solutions.iter().filter_map(|(dataset, s)| library_ratio(dataset, s)).collect();
+        Self {
             hardware,
             op,
             dtype,
             method,
-            problems: self.problems,
-            timings: self.timings,
-            failures: self.reasons.values().sum(),
-            failures_by_reason: self.reasons,
-            best_tflops: self.best_tflops,
-            best_roofline_share: self.best_share,
-            noise: upper_median(&mut self.spreads),
-            library: Library::from_ratios(&self.library_ratios),
+            problems: solutions.len(),
+            timings: each().map(|solution| solution.configs.len()).sum(),
+            failures: failures_by_reason.values().sum(),
+            failures_by_reason,
+            best_tflops: best.iter().map(|best| best.tflops).reduce(f64::max),
+            best_roofline_share: best.iter().filter_map(|best| best.roofline_share).reduce(f64::max),
+            noise: upper_median(&mut each().flat_map(spreads_within_5_percent).collect::<Vec<_>>()),
+            library: Library::from_ratios(&ratios),
         }
     }
-}
-
-fn raise(best: &mut Option<f64>, value: f64) {
-    *best = Some(best.map_or(value, |best| best.max(value)));
 }
 
 /// A config within this factor of its problem's best counts as near-best.

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use clap::Args;
 use diode_api::{Ability, Breadth, LeasedProblem};
 use diode_core::hardware::{Hardware, Vendor};
 use diode_core::ids::Digest;
@@ -10,6 +11,7 @@ use diode_core::{Alignment, Bias, Config, DType, Invalid, KernelVariant, Layout,
 use diode_model::{Model, Ranker};
 
 use crate::devices::gpu::most_operand_bytes;
+use crate::input::arguments::dtype;
 use crate::input::models::shipped_for;
 use crate::kernels::{Held, Plan};
 use crate::node::available_memory;
@@ -64,9 +66,14 @@ fn distinct<T: Ord>(values: impl Iterator<Item = T>) -> Vec<T> {
 }
 
 /// What `--ops` and `--dtypes` let an agent measure. An empty list allows all.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct Allowed {
+    /// Operators to measure, separated by commas [default: all that there are kernels for]
+    #[arg(long, value_name = "OPS", value_delimiter = ',')]
     pub(crate) ops: Vec<Op>,
+
+    /// Types to measure, separated by commas [default: those of bfloat16, float16 and float32 that there are kernels for]
+    #[arg(long, value_name = "DTYPES", value_delimiter = ',', value_parser = dtype)]
     pub(crate) dtypes: Vec<DType>,
 }
 

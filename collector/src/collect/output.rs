@@ -7,7 +7,7 @@ use diode_core::ids::ProblemId;
 use diode_core::{Dataset, Problem};
 use diode_formats::{Format, FormatError};
 
-use super::journal::Journal;
+use crate::collect::journal::Journal;
 use crate::failure::Usage;
 use crate::predecessor;
 

@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use clap::Args;
 use diode_api::{LeaseRequest, Registration};
-use diode_core::{DType, Op};
 
 use crate::agent::{
     Allowed, Device, Health, Home, Kernels, Limits, Service, Shared, Tally, Worker, ability, ability_with,
@@ -51,13 +50,8 @@ pub(crate) struct Agent {
     #[arg(long)]
     no_server_packs: bool,
 
-    /// Operators to measure, separated by commas [default: all that there are kernels for]
-    #[arg(long, value_name = "OPS", value_delimiter = ',')]
-    ops: Vec<Op>,
-
-    /// Types to measure, separated by commas [default: those of bfloat16, float16 and float32 that there are kernels for]
-    #[arg(long, value_name = "DTYPES", value_delimiter = ',', value_parser = arguments::dtype)]
-    dtypes: Vec<DType>,
+    #[command(flatten)]
+    allowed: Allowed,
 
     /// How much work to take at a time, by the server's estimate
     #[arg(long, value_name = "TIME", default_value = "2m", value_parser = arguments::duration)]
@@ -178,14 +172,10 @@ impl Agent {
         interrupt: &Interrupt,
     ) -> anyhow::Result<Option<Kernels>> {
         if !gpu.packs.is_empty() {
-            return Kernels::given(&gpu.arch, &gpu.packs, self.allowed()).map(Some);
+            return Kernels::given(&gpu.arch, &gpu.packs, self.allowed.clone()).map(Some);
         }
         let service = Some(service).filter(|_| !self.no_server_packs);
-        Kernels::found(&gpu.arch, self.allowed(), service, interrupt)
-    }
-
-    fn allowed(&self) -> Allowed {
-        Allowed { ops: self.ops.clone(), dtypes: self.dtypes.clone() }
+        Kernels::found(&gpu.arch, self.allowed.clone(), service, interrupt)
     }
 
     /// Each device, with what the server is told about it.
@@ -199,7 +189,7 @@ impl Agent {
         let Bench { meters, places, hardware, provenance, library, gpu, .. } = bench;
         let ability = match (kernels, &gpu) {
             (Some(kernels), Some(gpu)) => ability_with(kernels.variants(), gpu_bytes(gpu.memory_bytes)),
-            _ => ability(&hardware, &self.allowed()),
+            _ => ability(&hardware, &self.allowed),
         };
         let packs = gpu.map(|gpu| gpu.packs).unwrap_or_default();
         let name = self.name.clone().unwrap_or_else(|| hardware.slug.to_string());

@@ -1,12 +1,11 @@
 //! The measuring processes, which a parent process starts and asks over stdin.
 
 use std::io;
-use std::path::PathBuf;
 
 use clap::Args;
 
 use crate::devices::cpu;
-use crate::devices::gpu::{self, GpuVendor, WorkerOptions};
+use crate::devices::gpu::{self, WorkerOptions};
 
 /// Launch kernels for a parent process that asks over stdin
 #[derive(Debug, Args)]
@@ -21,20 +20,12 @@ impl MeasureCpu {
 /// Launch kernels on a GPU for a parent process that asks over stdin
 #[derive(Debug, Args)]
 pub(crate) struct MeasureGpu {
-    #[arg(long, value_parser = crate::input::arguments::whole::<u32>)]
-    device: u32,
-    #[arg(long, value_parser = GpuVendor::of_backend)]
-    backend: GpuVendor,
-    #[arg(long)]
-    kernels: Vec<PathBuf>,
-    #[arg(long)]
-    library: Option<PathBuf>,
+    #[command(flatten)]
+    options: WorkerOptions,
 }
 
 impl MeasureGpu {
     pub(crate) fn run(self) -> anyhow::Result<()> {
-        let Self { device, backend, kernels, library } = self;
-        let options = WorkerOptions { device, vendor: backend, packs: kernels, library };
-        gpu::serve(&options, io::stdin().lock(), io::stdout().lock())
+        gpu::serve(&self.options, io::stdin().lock(), io::stdout().lock())
     }
 }

@@ -3,7 +3,7 @@
 use diode_core::{Alignment, DType};
 use serde_json::{Value, json};
 
-use super::variant::triton_type;
+use crate::kernels::variant::triton_type;
 
 /// How many elements one program of `fill` and `compare` processes.
 pub(crate) const BLOCK: u32 = 4096;

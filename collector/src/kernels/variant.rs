@@ -281,7 +281,6 @@ mod tests {
     use diode_core::{DType, Layout, Op, Problem, ProblemFields};
 
     use super::*;
-    use tile_of;
 
     fn problem(dtype: DType, [m, n, k]: [u64; 3], [a_layout, b_layout]: [Layout; 2]) -> Problem {
         let fields = ProblemFields::plain(Op::Mm, 1, m, n, k, dtype);

@@ -10,10 +10,11 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use diode_core::{Config, FailureReason, Method, Problem};
 
-use super::process::{Attempt, GpuDescription, GpuProcess};
 use crate::devices::gpu::GpuVendor;
 use crate::devices::gpu::management::{self, Management};
-use crate::devices::gpu::process::{EXACT, KERNEL_SIZES, Measure, Results};
+use crate::devices::gpu::process::{
+    Attempt, EXACT, GpuDescription, GpuProcess, KERNEL_SIZES, Measure, Results,
+};
 use crate::devices::measuring_process::{Lost, MeasuringProcess};
 use crate::devices::{MeasuredConfigs, Meter, Outcome, Quality, Surroundings};
 use crate::failure::Interrupted;

@@ -1,11 +1,9 @@
 //! A problem whose inputs and reference are on the GPU already.
 
-use super::driver::Memory;
-use super::operands::{Operands, TURNS, programs};
-use super::session::{Launchable, LaunchableConfig, Session};
-use crate::devices::gpu::operands::Arguments;
+use crate::devices::gpu::driver::Memory;
+use crate::devices::gpu::operands::{Arguments, Operands, TURNS, programs};
 use crate::devices::gpu::process::Measure;
-use crate::devices::gpu::session::{KernelSlot, SessionError};
+use crate::devices::gpu::session::{KernelSlot, Launchable, LaunchableConfig, Session, SessionError};
 use crate::kernels::support::{Support, tolerance};
 
 /// The library's result may be this many times as far from the reference as the result of a pack's kernel.

@@ -1,7 +1,7 @@
 //! Takes the times of launches. Each finds a cold cache. All are queued before the first ends.
 
-use super::driver::{Event, Gpu, Memory, Result};
-use super::policy;
+use crate::devices::gpu::driver::{Event, Gpu, Memory, Result};
+use crate::devices::gpu::policy;
 
 /// How many pairs of events there are. That is the most launches that are queued before the host waits.
 pub(super) const MOST_QUEUED: usize = 512;

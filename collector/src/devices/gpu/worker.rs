@@ -6,28 +6,34 @@ use std::io::{BufRead, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
+use clap::Args;
 use diode_core::hardware::Hardware;
 use diode_formats::pack::Pack;
 
-use super::driver::{Description, Driver, DriverError, Gpu, NoDriver};
-use super::library::{LibraryError, VendorLibrary};
-use super::procedure::measure;
-use super::session::Session;
 use crate::devices::gpu::GpuVendor;
+use crate::devices::gpu::driver::{Description, Driver, DriverError, Gpu, NoDriver};
+use crate::devices::gpu::library::{LibraryError, VendorLibrary};
 use crate::devices::gpu::management::{self, Settings};
+use crate::devices::gpu::procedure::measure;
 use crate::devices::gpu::process::{Cause, EXACT, GpuDescription, KERNEL_SIZES, Measure, Message};
-use crate::devices::gpu::session::{SessionError, Store};
+use crate::devices::gpu::session::{Session, SessionError, Store};
 use crate::failure::one_line;
+use crate::input::arguments::whole;
 use crate::kernels::{ABI, ABI_KEY};
 
 /// The settings that a measuring process is started with.
+#[derive(Debug, Args)]
 pub(crate) struct WorkerOptions {
-    pub(crate) device: u32,
-    pub(crate) vendor: GpuVendor,
-    /// Without a pack, the process describes the GPU and measures nothing.
-    pub(crate) packs: Vec<PathBuf>,
-    /// A folder with the vendor's multiplications, if the system does not find them by itself.
-    pub(crate) library: Option<PathBuf>,
+    #[arg(long, value_parser = whole::<u32>)]
+    device: u32,
+    #[arg(long = "backend", value_name = "BACKEND", value_parser = GpuVendor::of_backend)]
+    vendor: GpuVendor,
+    // Without a pack, the process describes the GPU and measures nothing.
+    #[arg(long = "kernels", value_name = "KERNELS")]
+    packs: Vec<PathBuf>,
+    // A folder with the vendor's multiplications, if the system does not find them by itself.
+    #[arg(long)]
+    library: Option<PathBuf>,
 }
 
 /// Answers requests, one line each, until the end of the input.

@@ -132,7 +132,11 @@ fn bad_lists_of_configs_are_refused_likewise() {
         Bad("empty.json", Vec::new(), "expected a JSON list of configs"),
         Bad("none.json", b"[]".to_vec(), "expected at least one config"),
         Bad("object.json", b"{\"configs\": []}".to_vec(), "missing field `candidates`"),
-        Bad("number.json", b"7".to_vec(), "expected a list of configs, or a map with `candidates`"),
+        Bad(
+            "number.json",
+            b"7".to_vec(),
+            "or the output of `diode predict --json`: invalid type: integer `7`",
+        ),
         Bad("block.json", with("64", "48"), "config 2: block_m: got 48"),
         Bad("text.json", with("64", "\"64\""), "config 2: invalid type: string \"64\""),
         Bad(

@@ -7,11 +7,10 @@ use std::ptr;
 
 use diode_core::Problem;
 
-use super::{Handle, LibraryError, check};
 use crate::devices::gpu::GpuVendor;
 use crate::devices::gpu::driver::{Gpu, Memory, Slice};
 use crate::devices::gpu::foreign::{self, Call, functions};
-use crate::devices::gpu::library::Gemm;
+use crate::devices::gpu::library::{Gemm, Handle, LibraryError, check};
 use crate::devices::gpu::operands::Matrices;
 
 functions! {
