@@ -20,6 +20,7 @@ import cubins
 from measure import Kind
 
 KINDS = {"fused_moe_bf16": 12, "fused_moe_fp8_block": 12, "fused_moe_fp8_row": 6, "scaled_mm_row": 12}  # problems of each
+OURS = {"scaled_mm_row": "scaled_mm_row_inductor"}  # the kernel that stands for Inductor's
 MOE_TYPES = {"a_ptr": "A", "b_ptr": "B", "c_ptr": "*bf16", "topk_weights_ptr": "*fp32", "sorted_token_ids_ptr": "*i32", "expert_ids_ptr": "*i32",
              "num_tokens_post_padded_ptr": "*i32", "a_scale_ptr": "*fp32", "b_scale_ptr": "*fp32"}  # fmt: skip
 
@@ -30,15 +31,24 @@ def picked(kind):
     spread = sorted({one["m"] for one in kind.done})
     spread = [spread[round(at)] for at in np.linspace(0, len(spread) - 1, KINDS[kind.name])]
     for m in spread:
-        for one, times in zip(kind.done, kind.times):
+        for one, times in zip(kind.done, kind.times, strict=True):
             depth = one["stages"][0][1]
             scaled = kind.name.startswith("scaled")
-            if one["m"] == m and (one["model"], m) not in seen and one["model"] not in {model for model, _ in seen} and (not scaled or depth % 512 == 0):
+            if (
+                one["m"] == m
+                and (one["model"], m) not in seen
+                and one["model"] not in {model for model, _ in seen}
+                and (not scaled or depth % 512 == 0)
+            ):
                 seen.add((one["model"], m))
                 total = times.sum(axis=0)
                 usable = [at for at in np.argsort(total) if np.isfinite(total[at]) and total[at] < 4 * np.nanmin(total)]
                 if scaled:
-                    usable = [at for at in usable if kind.configs[at][0][0] == "scaled_mm" and not kind.configs[at][0][6] and kind.configs[at][1] == 8]
+                    usable = [
+                        at
+                        for at in usable
+                        if kind.configs[at][0][0] == "scaled_mm" and not kind.configs[at][0][6] and kind.configs[at][1] == 8
+                    ]
                 rest = usable[20:]
                 some = usable[:20] + [rest[round(at)] for at in np.linspace(0, len(rest) - 1, min(12, len(rest)))]
                 chosen.append((one, sorted(set(some))))
@@ -72,7 +82,9 @@ def vllm_variant(kind, stage, tile, group, module, length):
     elif scaling == "row":
         constants |= {"stride_asm": 1, "stride_ask": 1, "stride_bsk": 1, "stride_bsn": 1}
     else:
-        constants |= dict.fromkeys(("a_scale_ptr", "b_scale_ptr", "stride_asm", "stride_ask", "stride_bse", "stride_bsk", "stride_bsn"))
+        constants |= dict.fromkeys(
+            ("a_scale_ptr", "b_scale_ptr", "stride_asm", "stride_ask", "stride_bse", "stride_bsk", "stride_bsn")
+        )
     if naive:
         constants["sorted_token_ids_ptr"] = None
     operand_type = "*" + cubins.TYPES[operand]
@@ -88,7 +100,14 @@ def vllm_variant(kind, stage, tile, group, module, length):
 
 def stage_facts(problem, down):
     n, k = problem["stages"][down]
-    return {"n": n, "k": k, "down": down, "top_k": problem["top_k"], "experts": problem["experts"], "pairs": problem["m"] * problem["top_k"]}
+    return {
+        "n": n,
+        "k": k,
+        "down": down,
+        "top_k": problem["top_k"],
+        "experts": problem["experts"],
+        "pairs": problem["m"] * problem["top_k"],
+    }
 
 
 def launch_length(stage, rows):
@@ -109,10 +128,18 @@ def inductor_variant(consumers, problem, tile):
     if not module.exists() and (source := module.with_name(f"{m}_{n}_{k}.py")).exists():
         text = source.read_text()
         for name, value in (("BLOCK_M", rows), ("BLOCK_N", columns), ("BLOCK_K", depth)):
-            text = re.sub(rf"^(    {name} : tl\.constexpr = )\d+", rf"\g<1>{value}", text, flags=re.M)
+            text = re.sub(rf"^(    {name} : tl\.constexpr = )\d+", rf"\g<1>{value}", text, flags=re.MULTILINE)
         module.write_text(text)
     types = {"arg_A": "*fp8e4nv", "arg_B": "*fp8e4nv", "in_ptr2": "*fp32", "in_ptr3": "*fp32", "out_ptr0": "*bf16"}
-    return {"kernel": "triton_tem_fused_0", "module": str(module), "stages": stages, "warps": warps, "dtype": "fp8", "constants": {}, "types": types}
+    return {
+        "kernel": "triton_tem_fused_0",
+        "module": str(module),
+        "stages": stages,
+        "warps": warps,
+        "dtype": "fp8",
+        "constants": {},
+        "types": types,
+    }
 
 
 def theirs(kind, problem, stage, at, consumers, module):
@@ -126,11 +153,15 @@ def theirs(kind, problem, stage, at, consumers, module):
 def compile_theirs(chosen):
     module = extracted(chosen.consumers)
     wanted = []
-    for name in KINDS:
+    for name in chosen.kinds or KINDS:
         kind = Kind(name, chosen.data)
         for problem, some in picked(kind):
             print(name, problem["model"], problem["m"], problem["stages"], len(some), "configs", flush=True)
-            wanted += [theirs(kind, problem, stage, at, chosen.consumers, module) for stage in range(len(problem["stages"])) for at in some]
+            wanted += [
+                theirs(kind, problem, stage, at, chosen.consumers, module)
+                for stage in range(len(problem["stages"]))
+                for at in some
+            ]
     cubins.compile_all(chosen.cubins, wanted)
 
 
@@ -165,10 +196,11 @@ def time_both(chosen):
     session = Session(chosen.data, chosen.cubins, 500)
     device, results = session.device, []
     module = str(Path(chosen.consumers) / "vllm_kernel.py")
-    ours = [one for name in KINDS for kind in [Kind(name, chosen.data)] for one in configs.variants(name, [p for p, _ in picked(kind)])]
-    cubins.compile_all(chosen.cubins, ours)
-    for name in KINDS:
+    for name in chosen.kinds or KINDS:
         kind = Kind(name, chosen.data)
+        ours = [configs.variant_of(OURS.get(name, name), kind.configs[at][0], k % kind.configs[at][0][3] == 0)
+                for problem, some in picked(kind) for _, k in problem["stages"] for at in some]  # fmt: skip
+        cubins.compile_all(chosen.cubins, ours)
         device.fill(configs.KINDS[name]["operand"])
         for problem, some in picked(kind):
             stages = work.stages(device, name, problem)
@@ -177,7 +209,7 @@ def time_both(chosen):
                 launches, which = [], []
                 for column, at in enumerate(some):
                     tile, group = kind.configs[at]
-                    mine = device.function(chosen.cubins, configs.variant_of(name, tile, stage.k % tile[3] == 0))
+                    mine = device.function(chosen.cubins, configs.variant_of(OURS.get(name, name), tile, stage.k % tile[3] == 0))
                     other = device.function(chosen.cubins, theirs(kind, problem, number, at, chosen.consumers, module))
                     if mine[0] is None or other[0] is None:
                         times[:, number, column] = np.nan
@@ -210,11 +242,13 @@ def time_both(chosen):
                   f"the best, time ours/theirs {np.median(mine / other):.3f} ({(mine / other).min():.2f}–{(mine / other).max():.2f})", flush=True)  # fmt: skip
             torch.cuda.synchronize()
     Path(chosen.out).write_text(json.dumps(results))
-    for name in KINDS:
+    for name in chosen.kinds or KINDS:
         some = [one for one in results if one["kind"] == name]
-        print(name, "median rank correlation %.3f, worst %.3f; best by ours, mean %.3f×, worst %.3f×" % (
-            np.median([one["rank_correlation"] for one in some]), min(one["rank_correlation"] for one in some),
-            np.mean([one["best_loss"] for one in some]), max(one["best_loss"] for one in some)))  # fmt: skip
+        ranked, lost = [one["rank_correlation"] for one in some], [one["best_loss"] for one in some]
+        print(
+            f"{name}: rank correlation {np.median(ranked):.3f} in the median, {min(ranked):.3f} at worst; "
+            f"best by ours {np.mean(lost):.3f}× the best, {max(lost):.3f}× at worst"
+        )
 
 
 def main():
@@ -222,6 +256,7 @@ def main():
     parser.add_argument("step", choices=["problems", "compile", "time"])
     for name in ("--data", "--cubins", "--consumers", "--out"):
         parser.add_argument(name)
+    parser.add_argument("kinds", nargs="*")
     chosen = parser.parse_args()
     if chosen.step == "problems":
         for problem, _ in picked(Kind("scaled_mm_row", chosen.data)):

@@ -15,6 +15,7 @@ from cubins import variant
 SHARED = 232448  # bytes for one program on Hopper
 KINDS = {
     "scaled_mm_row": {"operand": "fp8", "scaling": "row", "groups": (8, 1, 4, 16)},
+    "scaled_mm_row_inductor": {"operand": "fp8", "scaling": "each", "groups": (8, 1, 4, 16)},
     "scaled_mm_tensor": {"operand": "fp8", "scaling": "tensor", "groups": (8, 1, 4, 16)},
     "scaled_mm_block": {"operand": "fp8", "scaling": "block", "groups": (8, 1, 32)},
     "grouped_mm": {"operand": "bf16", "scaling": "none", "groups": (1,)},
@@ -56,8 +57,12 @@ def scaled_tiles(scaling):
         good |= scaling == "block" and (rows, columns, depth, warps, swap) == (64, 128, 128, 4, 0) and stages in (2, 3)
         if good:
             tiles.append(("scaled_mm", rows, columns, depth, stages, warps, swap))
+    if scaling == "each":
+        tiles = [tile for tile in tiles if not tile[-1]]  # Inductor swaps nothing.
     if scaling != "block":
-        for rows, columns, depth, stages, warps in product((64, 128, 256), (32, 64, 128, 256), (64, 128, 256), (3, 4, 5, 6), (4, 8)):
+        for rows, columns, depth, stages, warps in product(
+            (64, 128, 256), (32, 64, 128, 256), (64, 128, 256), (3, 4, 5, 6), (4, 8)
+        ):
             held = stages * (rows + columns) * depth + rows * columns * 2
             deep = depth == 128 or (depth == 256 and columns <= 64) or (depth == 64 and rows * columns >= 128 * 256)
             if held <= SHARED - 1024 and 16 <= rows * columns / (32 * warps) <= 128 and deep and (warps == 4 or rows >= 128):
@@ -155,8 +160,13 @@ def variant_of(kind, tile, even):
         constants = {"EVEN_K": even or kernel.endswith("tma"), "TMA": kernel.endswith("tma")}
         kernel = "grouped_mm"
     else:
-        even = even or kernel.endswith("tma")
-        constants = {"EVEN_K": even, "SCALING": about["scaling"], "FAST": True, "SWAP": bool(swap)}
+        even, tma = even or kernel.endswith("tma"), kernel.endswith("tma")
+        constants = {
+            "EVEN_K": even,
+            "SCALING": "row" if tma and about["scaling"] == "each" else about["scaling"],
+            "FAST": True,
+            "SWAP": bool(swap),
+        }
     return variant(kernel, blocks, dtype=about["operand"], constants=constants)
 
 

@@ -79,7 +79,10 @@ def build(one):
         signature[name] = types.get(name, "i32")
         if signature[name].startswith("*") or name in DIVISIBLE or name in one.get("divisible", ()):
             attributes[(index,)] = [["tt.divisibility", 16]]
-    values = {name: triton.language.dtype(value[3:]) if str(value).startswith("tl.") else value for name, value in one["constants"].items()}
+    values = {
+        name: triton.language.dtype(value[3:]) if str(value).startswith("tl.") else value
+        for name, value in one["constants"].items()
+    }
     source = ASTSource(function, signature, constexprs=values, attrs=attributes)
     options = {"num_stages": one["stages"], "num_warps": one["warps"]}
     built = triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)
@@ -140,7 +143,10 @@ def compile_all(folder, variants, cores=None, deadline=None):
                     pool.terminate()
                     break
         shutil.rmtree(os.environ["TRITON_CACHE_DIR"], ignore_errors=True)
-    print(f"{len(wanted)} kernels, {done} of {len(missing)} compiled now in {time.time() - started:.0f} s ({seconds:.0f} s of cores)", flush=True)
+    print(
+        f"{len(wanted)} kernels, {done} of {len(missing)} compiled now in {time.time() - started:.0f} s ({seconds:.0f} s of cores)",
+        flush=True,
+    )
 
 
 if __name__ == "__main__":

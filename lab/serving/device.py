@@ -13,7 +13,7 @@ from cubins import name_of
 
 L2 = 60 << 20
 SMS = 132
-POOLS = {"weights": 7 << 30, "rows": 3 << 30, "output": 3 << 30, "scales": 256 << 20}
+POOLS = {"weights": 7 << 30, "rows": 3 << 30, "output": 3 << 30, "sums": 1 << 30, "scales": 256 << 20}
 
 
 class Launch(ctypes.Structure):
@@ -154,7 +154,9 @@ class Device:
     def graph(self, launches, times):
         found = ctypes.c_void_p()
         stream = ctypes.c_void_p(self.stream.cuda_stream)
-        self._done(self.library.captured(launches, len(launches), stream, ctypes.c_longlong(self.turn), times, ctypes.byref(found)))
+        self._done(
+            self.library.captured(launches, len(launches), stream, ctypes.c_longlong(self.turn), times, ctypes.byref(found))
+        )
         self.turn += times
         return found
 
@@ -198,7 +200,12 @@ class Device:
     def facts(self):
         from importlib.metadata import version
 
-        found = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "triton": version("triton"), "cuda": torch.version.cuda}
+        found = {
+            "gpu": torch.cuda.get_device_name(),
+            "torch": torch.__version__,
+            "triton": version("triton"),
+            "cuda": torch.version.cuda,
+        }
         query = ["nvidia-smi", "--query-gpu=driver_version,clocks.max.sm,power.limit", "--format=csv,noheader"]
-        found["nvidia-smi"] = subprocess.run(query, capture_output=True, text=True).stdout.strip()
+        found["nvidia-smi"] = subprocess.run(query, capture_output=True, text=True, check=False).stdout.strip()
         return found

@@ -34,7 +34,10 @@ def multiplied(a, b, acc, FAST: tl.constexpr, SWAP: tl.constexpr):
 def scaled_mm(A, B, SA, SB, C, M, N, K, lda, ldb, ldc, sa_row, sb_row, group_m,
               BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, EVEN_K: tl.constexpr,
               SCALING: tl.constexpr, FAST: tl.constexpr, SWAP: tl.constexpr):
-    """C = (A · Bᵀ) scaled. SCALING: "tensor", "row" (of A and of B) or "block"."""
+    """C = (A · Bᵀ) scaled. SCALING: "tensor", "row" (of A and of B), "block", or "each": by row, as Inductor's template does it.
+
+    Inductor's epilogue reads two scales for each element of the tile: twice the registers, so large tiles are slower or spill.
+    """
     block_m, block_n = place(tl.program_id(0), tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N), group_m)
     row = (block_m * BLOCK_M + tl.arange(0, BLOCK_M)) % M
     column = (block_n * BLOCK_N + tl.arange(0, BLOCK_N)) % N
@@ -77,6 +80,10 @@ def scaled_mm(A, B, SA, SB, C, M, N, K, lda, ldb, ldc, sa_row, sb_row, group_m,
         acc *= tl.load(SA) * tl.load(SB)
     if SCALING == "row":
         acc = acc * tl.load(SA + stored_row, stored_row < M)[:, None] * tl.load(SB + stored_column, stored_column < N)[None, :]
+    if SCALING == "each":
+        of_row = tl.load(SA + tl.broadcast_to(stored_row[:, None], mask.shape), mask, eviction_policy="evict_last")
+        of_column = tl.load(SB + tl.broadcast_to(stored_column[None, :], mask.shape), mask, eviction_policy="evict_last")
+        acc = acc * (of_row * of_column)
     at = stored_row[:, None] * ldc + stored_column[None, :]
     tl.store(C + at, acc.to(C.dtype.element_ty), mask)
 

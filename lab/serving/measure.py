@@ -29,7 +29,7 @@ METHOD = (
     "Experts and groups: uniformly random top-k without repeats, 8 routings by turns, sorted lists made beforehand."
 )
 UNTRIED, COARSE, FINE, SLOW, FAILED, SPILLED, WRONG = range(7)
-SPILL = 256  # bytes of stack per thread, above which a tile is left out
+SPILL = 256  # bytes of stack per thread, above which a tile is left out; Inductor runs such tiles all the same
 
 
 class Kind:
@@ -40,7 +40,9 @@ class Kind:
         self.tiles = configs.tiles_of(name)
         self.groups = configs.KINDS[name]["groups"]
         self.configs = [(tile, group) for tile in self.tiles for group in self.groups]
-        self.index = {(tuple(tile[1:6]), group): at for at, (tile, group) in enumerate(self.configs) if not tile[0].endswith("tma")}
+        self.index = {
+            (tuple(tile[1:6]), group): at for at, (tile, group) in enumerate(self.configs) if not tile[0].endswith("tma")
+        }
         self.done, self.times, self.states, self.provenance = [], [], [], []
         self.standing = defaultdict(lambda: np.zeros((2, len(self.configs))))  # by rows: sum of log ratios to the best, count
         if self.path.exists():
@@ -49,7 +51,7 @@ class Kind:
                 self.done = json.loads(str(held["problems"]))
                 self.times, self.states = list(held["times"]), list(held["states"])
                 self.provenance = json.loads(str(held["provenance"]))
-                for one, times in zip(self.done, self.times):
+                for one, times in zip(self.done, self.times, strict=True):
                     self.learn(one, times)
 
     def learn(self, problem, times):
@@ -64,7 +66,11 @@ class Kind:
     def save(self, provenance):
         if not self.done:
             return
-        fields = {"configs": json.dumps(self.configs), "problems": json.dumps(self.done), "provenance": json.dumps([*self.provenance, provenance])}
+        fields = {
+            "configs": json.dumps(self.configs),
+            "problems": json.dumps(self.done),
+            "provenance": json.dumps([*self.provenance, provenance]),
+        }
         new = self.path.with_suffix(".new.npz")
         np.savez_compressed(new, times=np.array(self.times, np.float32), states=np.array(self.states, np.uint8), **fields)
         new.rename(self.path)
@@ -95,22 +101,19 @@ class Session:
     def functions(self, kind, problem):
         """(handle, facts) of each tile, for both stages."""
         found = []
-        for n, k in problem["stages"]:
-            for_stage = []
-            for tile in kind.tiles:
-                handle, about = self.device.function(self.cubins, configs.variant_of(kind.name, tile, k % tile[3] == 0))
-                for_stage.append((handle, about))
-            found.append(for_stage)
+        for _, k in problem["stages"]:
+            variants = [configs.variant_of(kind.name, tile, k % tile[3] == 0) for tile in kind.tiles]
+            found.append([self.device.function(self.cubins, one) for one in variants])
         return found
 
     def check(self, kind, problem):
         """Runs every tile once on a problem, and returns those whose result is wrong. Also loads all code."""
         wrong, worst = set(), 0.0
         functions = self.functions(kind, problem)
-        for stage, found in zip(work.stages(self.device, kind.name, problem), functions):
+        for stage, found in zip(work.stages(self.device, kind.name, problem), functions, strict=True):
             reference = stage.reference()
             out = stage.c.tensor()
-            for tile, (handle, about) in zip(kind.tiles, found):
+            for tile, (handle, about) in zip(kind.tiles, found, strict=True):
                 if handle is None:
                     continue
                 out.fill_(float("nan"))
@@ -125,7 +128,10 @@ class Session:
                 if kind.name in ("scaled_mm_row", "scaled_mm_tensor"):
                     call(0)
                     print(f"{name}: error {float((out.float() - reference).norm() / reference.norm()):.2g}", flush=True)
-        print(f"{kind.name}: {len(kind.tiles)} tiles checked, {len(wrong)} wrong, error of the others at most {worst:.2g}", flush=True)
+        print(
+            f"{kind.name}: {len(kind.tiles)} tiles checked, {len(wrong)} wrong, error of the others at most {worst:.2g}",
+            flush=True,
+        )
         return wrong
 
     def measure(self, kind, problem, wrong):
@@ -143,9 +149,11 @@ class Session:
             elif any(handle is None for handle, _ in found):
                 state = FAILED
             elif at not in named.values():
-                if any(about["stack"] > SPILL for _, about in found):
+                if any(about["stack"] > (4 if "inductor" in kind.name else 1) * SPILL for _, about in found):
                     state = SPILLED
-                elif not configs.sensible(kind.name, tile, problem) or (group != kind.groups[0] and one_block(kind, tile, problem)):
+                elif not configs.sensible(kind.name, tile, problem) or (
+                    group != kind.groups[0] and one_block(kind, tile, problem)
+                ):
                     continue
             states[:, at] = state
             if state == UNTRIED:
@@ -155,7 +163,9 @@ class Session:
         first = [at for at in good if kind.configs[at][1] == kind.groups[0] or at in named.values()]
         if sum(floor) > 150:
             first = self.likely(kind, problem, first, set(named.values()), states, 80 if sum(floor) > 600 else 120)
-        make = lambda at, stage: stages[stage].launch(*functions[stage][at // len(kind.groups)], kind.configs[at][0], kind.configs[at][1])  # noqa: E731
+        make = lambda at, stage: stages[stage].launch(
+            *functions[stage][at // len(kind.groups)], kind.configs[at][0], kind.configs[at][1]
+        )
         for stage in range(len(stages)):
             count = max(1, min(16, round(60 / floor[stage])))
             looked = self.device.look([make(at, stage) for at in first], count)
@@ -271,12 +281,15 @@ class Session:
         taken = time.time() - started
         facts["seconds"], facts["problems"] = round(taken), count
         kind.save(facts)
-        print(f"{kind.name}: {count} problems (of {len(wanted)} waiting) in {taken:.0f} s, {(self.launches - launches) / taken:.0f} timings/s", flush=True)
+        print(
+            f"{kind.name}: {count} problems (of {len(wanted)} waiting) in {taken:.0f} s, {(self.launches - launches) / taken:.0f} timings/s",
+            flush=True,
+        )
 
 
 def one_block(kind, tile, problem):
     """Whether the width of groups changes nothing."""
-    return kind.name.startswith("scaled") and problem["m"] <= tile[1] * (1 if tile[0] == "scaled_mm" else 1)
+    return kind.name.startswith("scaled") and problem["m"] <= tile[1]
 
 
 def named_configs(kind, problem):
@@ -332,7 +345,9 @@ def main():
     os.makedirs(chosen.out, exist_ok=True)
     session = Session(chosen.out, chosen.cubins, session_ends - time.time() - 5)
     models = chosen.models.split(",") if chosen.models else None
-    suits = lambda kind, one: (not models or one["model"] in models) and (not chosen.published or "vllm file" in named_configs(kind, one))  # noqa: E731
+    suits = lambda kind, one: (
+        (not models or one["model"] in models) and (not chosen.published or "vllm file" in named_configs(kind, one))
+    )
     for name, seconds in wanted:
         try:
             session.run(Kind(name, chosen.out), seconds, chosen.problems, suits)

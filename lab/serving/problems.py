@@ -128,20 +128,23 @@ def of_kind(kind):
         for model, layer, parallel, n, k in dense_layers():
             if n % 16 == 0 and k % (128 if block else 16) == 0:
                 _add(found, {"model": model, "layer": layer, "tp": parallel, "stages": [[n, k]]})
-        batches = BATCHES + (1, 16, 64, 256, 1024)
+        batches = (*BATCHES, 1, 16, 64, 256, 1024)
     else:
-        for model, parallel, experts, top_k, inner, hidden, gate in expert_layers(2 if "bf16" in kind or kind == "grouped_mm" else 1):
+        for model, parallel, experts, top_k, inner, hidden, gate in expert_layers(
+            2 if "bf16" in kind or kind == "grouped_mm" else 1
+        ):
             if inner % (128 if block else 16) or hidden % (128 if block else 16):
                 continue
             stages = [[inner * (1 + gate), hidden], [hidden, inner]]
             about = {"model": model, "tp": parallel, "experts": experts, "top_k": top_k, "inner": inner}
             if kind == "grouped_mm":
-                for layer, stage in zip(("gate_up", "down"), stages):
+                for layer, stage in zip(("gate_up", "down"), stages, strict=True):
                     _add(found, {**about, "layer": layer, "stages": [stage]})
             else:
                 _add(found, {**about, "layer": "experts", "stages": stages})
-        batches = BATCHES[:-1] if kind != "grouped_mm" else BATCHES + (64, 512, 4096)
-    return [{"kind": kind, "id": index, **one} for index, one in enumerate(_balanced(list(found.values()), batches, kind))]
+        batches = BATCHES[:-1] if kind != "grouped_mm" else (*BATCHES, 64, 512, 4096)
+    order = _balanced(list(found.values()), batches, kind.removesuffix("_inductor"))
+    return [{"kind": kind, "id": index, **one} for index, one in enumerate(order)]
 
 
 def key(problem):

@@ -40,7 +40,7 @@ def main():
     chosen = parser.parse_args()
     split = variants()
     kind = Kind("scaled_mm_row", chosen.data)
-    few = [(one, times) for one, times in zip(kind.done, kind.times) if one["m"] <= 32][:20]
+    few = [(one, times) for one, times in zip(kind.done, kind.times, strict=True) if one["m"] <= 32][:20]
     cubins.compile_all(chosen.cubins, [*split.values(), *configs.variants(kind.name, [one for one, _ in few])])
     session = Session(chosen.data, chosen.cubins, 300)
     device = session.device
@@ -61,10 +61,12 @@ def main():
                 if blocks[0] > max(64, 2 * m) or parts * blocks[2] > k:
                     continue
                 tiles = work.up(m, blocks[0]) * work.up(n, blocks[1])
-                sums = Operand(device.pools["output"], torch.float32, (tiles, parts, blocks[0] * blocks[1]), stage.c.copies)
+                sums = Operand(device.pools["sums"], torch.float32, (tiles, parts, blocks[0] * blocks[1]), stage.c.copies)
                 handle, about = device.function(chosen.cubins, split[(*blocks, swap, k % blocks[2] == 0)])
                 strides = [m, n, k, k, k, n, 8]
-                one = device.launch(handle, about, [stage.a, stage.b, stage.sa, stage.sb, stage.c, sums, turns.data_ptr(), *strides], tiles, parts)
+                one = device.launch(
+                    handle, about, [stage.a, stage.b, stage.sa, stage.sb, stage.c, sums, turns.data_ptr(), *strides], tiles, parts
+                )
                 if parts == 3:
                     for _ in range(2):
                         stage.c.tensor().fill_(float("nan"))
@@ -75,11 +77,14 @@ def main():
         best = float(np.nanmin(times))
         fine, _ = session.fine(stage, launches, *session.plan(best, len(launches)))
         order = np.argsort(fine)
-        whole = min(value for value, name in zip(fine, names) if name[-1] == 1)
-        parted = min((value, name) for value, name in zip(fine, names) if name[-1] > 1)
+        whole = min(value for value, name in zip(fine, names, strict=True) if name[-1] == 1)
+        parted = min((value, name) for value, name in zip(fine, names, strict=True) if name[-1] > 1)
         results.append({"m": m, "n": n, "k": k, "model": problem["model"], "whole_us": float(whole), "split_us": float(parted[0]),
                         "split": parted[1], "all": [[names[at], round(float(fine[at]), 3)] for at in order[:20]]})  # fmt: skip
-        print(f"{m}×{n}×{k}: {whole:.2f} µs, split {parted[0]:.2f} µs ({whole / parted[0]:.3f}×) by {parted[1]}, error at most {error:.2g}", flush=True)
+        print(
+            f"{m}×{n}×{k}: {whole:.2f} µs, split {parted[0]:.2f} µs ({whole / parted[0]:.3f}×) by {parted[1]}, error at most {error:.2g}",
+            flush=True,
+        )
     ratio = np.array([one["whole_us"] / one["split_us"] for one in results])
     gain = float(np.exp(np.log(np.maximum(ratio, 1)).mean()))
     print(f"split K where it is faster: {gain:.3f}× in the geometric mean, faster on {int((ratio > 1).sum())} of {len(ratio)}")

@@ -3,7 +3,7 @@
 import torch
 
 from cubins import up
-from device import SMS, L2, Operand, Table
+from device import L2, SMS, Operand, Table
 
 TYPES = {"fp8": torch.float8_e4m3fn, "bf16": torch.bfloat16, "int8": torch.int8}
 ROUTINGS = 8
@@ -18,7 +18,7 @@ class Scaled:
     """One `scaled_mm`."""
 
     def __init__(self, device, kind, problem):
-        self.device, self.scaling = device, kind.rsplit("_", 1)[1]
+        self.device, self.scaling = device, kind.split("_")[2]
         (self.n, self.k), self.m = problem["stages"][0], problem["m"]
         m, n, k = self.m, self.n, self.k
         self.touched = m * k + n * k + 2 * m * n
