@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use diode_core::hardware::Hardware;
-use diode_core::method::{Cache, Clock, Statistic};
+use diode_core::timing::{Cache, Clock, Statistic};
 use diode_core::{
     ConfigIndex, Dataset, Failure, FailureReason, Method, Problem, Provenance, Solution, TimeColumn,
 };

@@ -1,7 +1,7 @@
 //! Compares two measurements of the same problems.
 
 use diode_api::{ComparedProblem, Noise, RatioBin, Ratios, SortOrder};
-use diode_core::comparison::geometric_mean;
+use diode_core::stats::geometric_mean;
 
 use crate::store::Pair;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use diode_api::{ProblemFilter, SizeCell, SizeClass, SizeMap, SizeRange};
 use diode_core::Method;
-use diode_core::comparison::geometric_mean;
+use diode_core::stats::geometric_mean;
 
 /// What the map needs of a problem.
 #[derive(Debug, Clone, PartialEq)]

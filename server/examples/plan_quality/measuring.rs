@@ -2,7 +2,7 @@ use std::collections::HashSet;
 
 use diode_api::Breadth;
 use diode_core::hardware::Hardware;
-use diode_core::mixing::hash;
+use diode_core::kept::hash;
 use diode_core::simulated::SimulatedDevice;
 use diode_core::space::{Space, SpaceName};
 use diode_core::{Config, ConfigDictionary, Dataset, Method, Problem, Provenance, Solution, TimeColumn};

@@ -1,4 +1,4 @@
-use diode_core::mixing::{hash, mix};
+use diode_core::kept::{hash, mix};
 use diode_core::shapes::{Transformer, Workload};
 use diode_core::{Bias, DType, Layout, Op, Problem, ProblemFields};
 

@@ -2,7 +2,7 @@
 //! the library kernel. Only this module decides which config counts as which.
 
 use diode_api::KernelResult;
-use diode_core::comparison::TIE;
+use diode_core::stats::TIE;
 use diode_core::hardware::{Hardware, roofline};
 use diode_core::space::{Space, SpaceName};
 use diode_core::{Config, Nanos, Problem, Tflops, Tile};

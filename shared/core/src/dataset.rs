@@ -1,12 +1,17 @@
 //! Timings of many configs on many problems.
 
+use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
+
 use indexmap::IndexSet;
+use serde::de::{Deserializer, Error, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Invalid;
 use crate::hardware::Hardware;
 use crate::named_enum::named_enum;
-use crate::{Config, Method, Problem, Provenance, TimeColumn};
+use crate::{Config, Method, Problem, TimeColumn};
 
 /// A config's place in a [`ConfigDictionary`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -178,5 +183,68 @@ impl Dataset {
 
     pub fn failures(&self) -> usize {
         self.solutions.iter().map(|s| s.failures.len()).sum()
+    }
+}
+
+/// Who measured, when and with what.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Provenance {
+    /// The program that measured: `diode 0.1.0`. `None` for imported files that do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
+    /// When collection began, as RFC 3339.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub collected_at: Option<String>,
+    /// Facts of the node: driver, power cap, toolchain, whatever it knew.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub node: BTreeMap<String, String>,
+}
+
+/// Reads a list. The error of an entry begins with what the entry is and its number: `problem 3: …`.
+///
+/// ```
+/// # fn main() {
+/// struct Sizes(Vec<u64>);
+/// impl<'de> serde::Deserialize<'de> for Sizes {
+///     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+///         diode_core::numbered(deserializer, "size").map(Self)
+///     }
+/// }
+/// let error = serde_json::from_str::<Sizes>("[8, -8]").err().unwrap();
+/// assert_eq!(error.to_string(), "size 2: invalid value: integer `-8`, expected u64 at line 1 column 6");
+/// # }
+/// ```
+pub fn numbered<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    deserializer: D,
+    what: &'static str,
+) -> Result<Vec<T>, D::Error> {
+    deserializer.deserialize_seq(Numbered { what, of: PhantomData })
+}
+
+struct Numbered<T> {
+    what: &'static str,
+    of: PhantomData<T>,
+}
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for Numbered<T> {
+    type Value = Vec<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a list of {}s", self.what)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<T>, A::Error> {
+        let mut entries = Vec::new();
+        loop {
+            match list.next_element() {
+                Ok(Some(entry)) => entries.push(entry),
+                Ok(None) => return Ok(entries),
+                Err(error) => {
+                    let number = entries.len() + 1;
+                    return Err(A::Error::custom(format_args!("{} {number}: {error}", self.what)));
+                }
+            }
+        }
     }
 }

@@ -1,19 +1,15 @@
 //! The hardware that problems run on.
 
 mod catalogue;
-mod memory;
-mod roofline;
 
 use serde::{Deserialize, Serialize};
-
-pub use catalogue::{catalogue, find};
-pub use memory::{TooLarge, fits};
-pub use roofline::{floor, roofline};
 
 use crate::error::Invalid;
 use crate::ids::HardwareSlug;
 use crate::named_enum::named_enum;
-use crate::{DType, Tflops};
+use crate::{DType, Method, Micros, Problem, Tflops};
+
+pub use crate::hardware::catalogue::{catalogue, find};
 
 named_enum! {
     /// Who makes the hardware. The vendor decides which configs a space has.
@@ -215,6 +211,77 @@ pub fn is_unseen(c: char) -> bool {
     c.is_control() || unseen
 }
 
+/// The error for a problem that needs more memory than the hardware has.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("{dims} needs {} for A, B and the output, and {hardware} has {}", bytes(*.needed), bytes(*.memory as f64))]
+pub struct TooLarge {
+    dims: String,
+    hardware: String,
+    /// In bytes.
+    needed: f64,
+    /// In bytes.
+    memory: u64,
+}
+
+/// Refuses a problem that no device of the hardware can hold. If the memory is not known, every
+/// problem is accepted.
+pub fn fits(hardware: &Hardware, problem: &Problem) -> Result<(), TooLarge> {
+    let Some(memory) = catalogue::memory(hardware) else { return Ok(()) };
+    let needed = problem.bytes();
+    if needed <= memory as f64 {
+        return Ok(());
+    }
+    Err(TooLarge { dims: problem.dims(), hardware: hardware.name.clone(), needed, memory })
+}
+
+/// A number of bytes for people: `141 GB`, `4.19 TB`.
+fn bytes(count: f64) -> String {
+    const UNITS: [(&str, f64); 4] = [("GB", 1e9), ("TB", 1e12), ("PB", 1e15), ("EB", 1e18)];
+    let fits = |(_, size): &&(&str, f64)| count / size < 999.5;
+    let (unit, size) = UNITS.iter().find(fits).unwrap_or(&UNITS[3]);
+    let value = count / size;
+    let decimals = match value {
+        _ if value < 9.995 => 2,
+        _ if value < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.decimals$} {unit}")
+}
+
+/// The time that arithmetic and DRAM traffic alone would take at the quoted peaks. Measured times
+/// are compared with it.
+///
+/// `None` if the hardware has no peak for the problem's dtype.
+pub fn roofline(facts: &Facts, problem: &Problem, allow_tf32: bool) -> Option<Micros> {
+    let peak = facts.peak(problem.a_dtype, allow_tf32)?;
+    let compute = problem.flops() / (peak.0 * 1e6);
+    let memory = problem.bytes() / (facts.dram_gbps * 1e3);
+    Some(Micros(compute.max(memory)))
+}
+
+/// The shortest time that the hardware allows. A shorter time is a mistake or a forgery.
+///
+/// Unlike the roofline, it assumes the highest clock and counts no DRAM traffic for data that may
+/// have stayed in the last-level cache.
+pub fn floor(facts: &Facts, problem: &Problem, method: Method, allow_tf32: bool) -> Option<Micros> {
+    let peak = facts.peak(problem.a_dtype, allow_tf32)?;
+    let boost = f64::from(facts.max_clock_mhz) / f64::from(facts.peak_clock_mhz);
+    let compute = problem.flops() / (peak.0 * boost * 1e6);
+    // Even after a cold start the cache may hold the end of the output instead of writing it to
+    // DRAM.
+    let resident = if method.is_cold() {
+        output_bytes(problem).min(facts.l2_bytes as f64)
+    } else {
+        facts.l2_bytes as f64
+    };
+    let memory = (problem.bytes() - resident).max(0.0) / (facts.dram_gbps * 1e3);
+    Some(Micros(compute.max(memory)))
+}
+
+fn output_bytes(problem: &Problem) -> f64 {
+    problem.b as f64 * problem.m as f64 * problem.n as f64 * problem.out_dtype.size() as f64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -276,5 +343,62 @@ mod tests {
         for hardware in catalogue() {
             hardware.validate().unwrap();
         }
+    }
+}
+
+#[cfg(test)]
+mod memory_tests {
+    use super::*;
+    use crate::{DType, Op, ProblemFields};
+    use find;
+
+    fn said(hardware: &str, [m, n, k]: [u64; 3]) -> Option<String> {
+        let hardware = find(hardware).unwrap();
+        let problem = Problem::new(ProblemFields::plain(Op::Mm, 1, m, n, k, DType::BFloat16)).unwrap();
+        fits(&hardware, &problem).err().map(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_is_larger_than_the_memory_is_refused_in_words() {
+        assert_eq!(said("nvidia-h200", [4096, 4096, 4096]), None);
+        assert_eq!(
+            said("nvidia-h200", [1_000_000_000, 4096, 4096]).unwrap(),
+            "1000000000×4096×4096 needs 16.4 TB for A, B and the output, and NVIDIA H200 has 141 GB"
+        );
+        assert_eq!(
+            said("nvidia-h200", [1 << 31; 3]).unwrap(),
+            "2147483648×2147483648×2147483648 needs 27.7 EB for A, B and the output, and NVIDIA H200 has 141 GB"
+        );
+    }
+
+    #[test]
+    fn each_hardware_has_its_own_memory() {
+        let cube = [131_072; 3];
+        assert_eq!(said("nvidia-h200", cube), None);
+        assert!(said("nvidia-h100", cube).is_some());
+        assert!(said("simulated-nvidia-h100", cube).is_some());
+        let unknown = Hardware::from_name("NVIDIA Z9000").unwrap();
+        let problem =
+            Problem::new(ProblemFields::plain(Op::Mm, 1, 1 << 31, 1, 1 << 31, DType::Int8)).unwrap();
+        assert_eq!(fits(&unknown, &problem), Ok(()));
+    }
+}
+
+#[cfg(test)]
+mod roofline_tests {
+    use super::*;
+    use crate::{DType, Op, ProblemFields};
+    use find;
+
+    #[test]
+    fn the_h200_roofline_bends_where_it_should() {
+        let facts = find("NVIDIA H200").and_then(|h| h.facts).unwrap();
+        let problem =
+            |m| Problem::new(ProblemFields::plain(Op::Mm, 1, m, 4096, 4096, DType::BFloat16)).unwrap();
+        let big = roofline(&facts, &problem(4096), false).unwrap();
+        assert!((big.0 - 138.8).abs() < 0.1, "compute-bound: {big:?}");
+        let decode = roofline(&facts, &problem(1), false).unwrap();
+        assert!((decode.0 - 6.99).abs() < 0.01, "memory-bound: {decode:?}");
+        assert!(floor(&facts, &problem(4096), Method::Unspecified, false).unwrap() < big);
     }
 }

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::error::Invalid;
+use crate::named_enum::named_enum;
 
 /// Converts an id to text and back. Its `FromStr` checks the text.
 macro_rules! as_text {
@@ -237,6 +238,14 @@ as_text!(AccountName);
 
 fn is_lower_hex(text: &str) -> bool {
     text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+named_enum! {
+    /// A decision that Diode makes for the compiler.
+    Heuristic("heuristic") {
+        /// Which kernel computes a matrix multiplication.
+        Matmul = "matmul",
+    }
 }
 
 #[cfg(test)]

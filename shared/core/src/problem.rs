@@ -5,10 +5,10 @@ use std::ops::Deref;
 
 use serde::{Deserialize, Serialize};
 
+use crate::Alignment;
 use crate::error::{Field, Invalid};
 use crate::ids::ProblemId;
 use crate::named_enum::named_enum;
-use crate::{DType, Layout, Op, OutputLayout};
 
 named_enum! {
     /// The form of the bias of `addmm` and `baddbmm`.
@@ -233,6 +233,183 @@ impl TryFrom<ProblemFields> for Problem {
 impl From<Problem> for ProblemFields {
     fn from(problem: Problem) -> Self {
         problem.0
+    }
+}
+
+named_enum! {
+    /// A matrix multiplication operator.
+    Op("op") {
+        /// `A @ B`
+        Mm = "mm",
+        /// `bias + A @ B`; `nn.Linear` with a bias becomes this.
+        Addmm = "addmm",
+        /// `A @ B` for each matrix of a batch.
+        Bmm = "bmm",
+        /// `bias + A @ B` for each matrix of a batch.
+        Baddbmm = "baddbmm",
+    }
+}
+
+impl Op {
+    /// Whether the operator adds a bias.
+    pub const fn has_bias(self) -> bool {
+        matches!(self, Self::Addmm | Self::Baddbmm)
+    }
+
+    /// Whether the operator has a batch dimension.
+    pub const fn is_batched(self) -> bool {
+        matches!(self, Self::Bmm | Self::Baddbmm)
+    }
+}
+
+named_enum! {
+    /// The order of an input matrix in memory.
+    Layout("layout") {
+        /// Rows are contiguous, as in torch's default ("n").
+        Row = "row",
+        /// Columns are contiguous, as in the transposed weight of `nn.Linear` ("t").
+        Column = "column",
+    }
+}
+
+/// An output that is not the dense row-major tensor of shape (B, M, N).
+///
+/// torch-diode records the output's size and stride as triples. A dense
+/// row-major output is the normal case and is stored as `None` on the problem,
+/// so that two ways of writing the same thing have one identity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct OutputLayout {
+    pub size: [u64; 3],
+    pub stride: [u64; 3],
+}
+
+impl OutputLayout {
+    /// The dense row-major layout of a (B, M, N) output.
+    pub const fn dense(b: u64, m: u64, n: u64) -> Self {
+        Self { size: [b, m, n], stride: [m.saturating_mul(n), n, 1] }
+    }
+}
+
+named_enum! {
+    /// The element type of a matrix.
+    DType("dtype") {
+        Float16 = "float16",
+        BFloat16 = "bfloat16",
+        Float32 = "float32",
+        Float64 = "float64",
+        Float8E4M3 = "float8_e4m3fn",
+        Float8E5M2 = "float8_e5m2",
+        Int8 = "int8",
+        Int16 = "int16",
+        Int32 = "int32",
+        Int64 = "int64",
+        Bool = "bool",
+    }
+}
+
+impl DType {
+    /// Bytes one element takes in memory.
+    pub const fn size(self) -> u64 {
+        match self {
+            Self::Float64 | Self::Int64 => 8,
+            Self::Float32 | Self::Int32 => 4,
+            Self::Float16 | Self::BFloat16 | Self::Int16 => 2,
+            Self::Float8E4M3 | Self::Float8E5M2 | Self::Int8 | Self::Bool => 1,
+        }
+    }
+
+    /// Reads torch's aliases as well as the canonical names.
+    pub fn from_torch_name(name: &str) -> Result<Self, Invalid> {
+        match name {
+            "half" => Ok(Self::Float16),
+            "float" => Ok(Self::Float32),
+            "double" => Ok(Self::Float64),
+            "short" => Ok(Self::Int16),
+            "int" => Ok(Self::Int32),
+            "long" => Ok(Self::Int64),
+            other => other.parse(),
+        }
+    }
+}
+
+named_enum! {
+    /// What limits a problem, judged from the problem alone. A model states its confidence for each
+    /// group, not for each problem.
+    ProblemGroup("problem group") {
+        /// Some rows of an operand or of the output are not multiples of 16 bytes.
+        Unaligned = "unaligned",
+        /// K is long and the output small: there are few tiles, each with a long sum.
+        TallK = "tall-k",
+        /// At most 16 rows, as when a model generates tokens for a few sequences at once.
+        Decode = "decode",
+        /// At most 64 rows or columns.
+        Skinny = "skinny",
+        /// None of the above.
+        Rest = "rest",
+    }
+}
+
+impl ProblemGroup {
+    /// The first group of the list to which a problem belongs.
+    ///
+    /// ```
+    /// use diode_core::{DType, Op, Problem, ProblemFields, ProblemGroup};
+    ///
+    /// let of = |m, n, k| Problem::new(ProblemFields::plain(Op::Mm, 1, m, n, k, DType::BFloat16))
+    ///     .map(|problem| ProblemGroup::of(&problem));
+    /// assert_eq!(of(16, 8192, 4096)?, ProblemGroup::Decode);
+    /// assert_eq!(of(128, 128, 4096)?, ProblemGroup::TallK);
+    /// assert_eq!(of(16, 4095, 4096)?, ProblemGroup::Unaligned);
+    /// # Ok::<(), diode_core::Invalid>(())
+    /// ```
+    pub fn of(problem: &Problem) -> Self {
+        const TALL_K: u64 = 2048;
+        const SMALL_OUTPUT: u64 = 65_536;
+        const DECODE: u64 = 16;
+        const SKINNY: u64 = 64;
+        let rows = problem.alignment();
+        if [rows.a, rows.b, rows.out].iter().any(|&rows| rows != Alignment::Bytes16) {
+            Self::Unaligned
+        } else if problem.k >= TALL_K && problem.m.saturating_mul(problem.n) <= SMALL_OUTPUT {
+            Self::TallK
+        } else if problem.m <= DECODE {
+            Self::Decode
+        } else if problem.m.min(problem.n) <= SKINNY {
+            Self::Skinny
+        } else {
+            Self::Rest
+        }
+    }
+
+    /// The problems of the group, in words for people.
+    pub const fn in_words(self) -> &'static str {
+        match self {
+            Self::Unaligned => "problems with unaligned rows",
+            Self::TallK => "problems of large K",
+            Self::Decode => "problems of few rows",
+            Self::Skinny => "skinny problems",
+            Self::Rest => "common problems",
+        }
+    }
+}
+
+named_enum! {
+    /// What follows a multiplication element by element. A tile computes it in its own kernel. After the
+    /// library, a second kernel computes it.
+    Epilogue("epilogue") {
+        None = "none",
+        Relu = "relu",
+        Gelu = "gelu",
+        /// GELU, approximated with `tanh`.
+        GeluTanh = "gelu-tanh",
+        Silu = "silu",
+        /// The SiLU of the product, times another matrix.
+        SiluGate = "silu-gate",
+        /// The sum of the product and another matrix.
+        Residual = "residual",
+        /// The product, written as float32.
+        Float32 = "float32",
     }
 }
 

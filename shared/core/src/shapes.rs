@@ -4,21 +4,16 @@
 
 mod log_normal;
 mod models;
-mod mt19937;
-mod narrowed;
-mod sampling;
-mod uniform;
 
-pub use log_normal::{LogNormal, LogNormalParameters};
-pub use models::{Convolution, Transformer, Workload};
-pub use narrowed::Narrowed;
-pub use sampling::OpSampler;
-pub use uniform::{power_of_two, uniform};
-
+use indexmap::IndexSet;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Invalid;
+use crate::shapes::log_normal::Mt19937;
 use crate::{DType, Op, Problem, ProblemFields};
+
+pub use crate::shapes::log_normal::{LogNormal, LogNormalParameters};
+pub use crate::shapes::models::{Convolution, Transformer, Workload};
 
 /// The M, N and K of one multiplication.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -80,6 +75,168 @@ pub fn generate(
             Problem::new(ProblemFields::plain(op, 1, m, n, k, dtype))
         })
         .collect()
+}
+
+/// For each shape in turn, draws a dtype and then an op.
+pub struct OpSampler<'a> {
+    mt: Mt19937,
+    dtypes: &'a [DType],
+    ops: &'a [Op],
+}
+
+impl<'a> OpSampler<'a> {
+    pub fn new(seed: u32, dtypes: &'a [DType], ops: &'a [Op]) -> Result<Self, Invalid> {
+        if dtypes.is_empty() {
+            return Err(Invalid::new("dtypes", "none", "at least one"));
+        }
+        if ops.is_empty() {
+            return Err(Invalid::new("ops", "none", "at least one"));
+        }
+        Ok(Self { mt: Mt19937::from_word(seed), dtypes, ops })
+    }
+
+    pub fn draw(&mut self) -> (DType, Op) {
+        let dtype = self.dtypes[self.choice(self.dtypes.len())];
+        let op = self.ops[self.choice(self.ops.len())];
+        (dtype, op)
+    }
+
+    /// Draws an index by masking and rejection. A list with one element uses no random number.
+    fn choice(&mut self, n: usize) -> usize {
+        let last = n as u32 - 1;
+        if last == 0 {
+            return 0;
+        }
+        let mask = (last + 1).next_power_of_two() - 1;
+        loop {
+            let drawn = self.mt.next_u32() & mask;
+            if drawn <= last {
+                return drawn as usize;
+            }
+        }
+    }
+}
+
+/// Distinct triples of whole numbers from `min` to `max`.
+pub fn uniform(seed: u32, count: usize, min: u64, max: u64) -> Result<Vec<Sizes>, Invalid> {
+    check_range(min, max)?;
+    distinct(seed, count, min, max, |drawn| drawn)
+}
+
+/// Distinct triples of powers of two. The exponents are uniform between those of `min` and `max`.
+pub fn power_of_two(seed: u32, count: usize, min: u64, max: u64) -> Result<Vec<Sizes>, Invalid> {
+    check_range(min, max)?;
+    distinct(seed, count, u64::from(min.ilog2()), u64::from(max.ilog2()), |exponent| 1 << exponent)
+}
+
+fn check_range(min: u64, max: u64) -> Result<(), Invalid> {
+    if min == 0 || max < min || max > Problem::MAX_DIM {
+        return Err(Invalid::new(
+            "size range",
+            format_args!("{min} to {max}"),
+            format!("1 <= min <= max <= {}", Problem::MAX_DIM),
+        ));
+    }
+    Ok(())
+}
+
+/// Refuses more shapes than there are distinct ones, because drawing them would never end.
+fn check_count(count: usize, choices: u128) -> Result<(), Invalid> {
+    if count as u128 > choices {
+        return Err(Invalid::new(
+            "number of shapes",
+            count,
+            format!("at most {choices}, the number of distinct shapes there are"),
+        ));
+    }
+    Ok(())
+}
+
+fn distinct(
+    seed: u32,
+    count: usize,
+    low: u64,
+    high: u64,
+    size: impl Fn(u64) -> u64,
+) -> Result<Vec<Sizes>, Invalid> {
+    check_count(count, u128::from(high - low + 1).pow(3))?;
+    let mut mt = Mt19937::from_key(seed);
+    let mut shapes = IndexSet::with_capacity(count);
+    while shapes.len() < count {
+        let m = size(randint(&mut mt, low, high));
+        let k = size(randint(&mut mt, low, high));
+        let n = size(randint(&mut mt, low, high));
+        shapes.insert(Sizes { m, n, k });
+    }
+    Ok(shapes.into_iter().collect())
+}
+
+/// A number as CPython's `random.randint` draws it: as many top bits as the range needs, drawn
+/// again until the number is in range.
+fn randint(mt: &mut Mt19937, low: u64, high: u64) -> u64 {
+    let n = high - low + 1;
+    let bits = u64::BITS - n.leading_zeros();
+    loop {
+        let drawn = u64::from(mt.next_u32() >> (32 - bits));
+        if drawn < n {
+            return low + drawn;
+        }
+    }
+}
+
+/// Uniform sizes or powers of two, narrowed down. torch-diode's flags for this do nothing, so it
+/// draws no sizes that ours could match.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Narrowed {
+    pub min: u64,
+    pub max: u64,
+    /// Draws exponents instead of sizes.
+    pub powers_of_two: bool,
+    /// Makes M, N and K the same number.
+    pub square: bool,
+    /// Leaves odd sizes out.
+    pub even: bool,
+}
+
+impl Narrowed {
+    /// Draws distinct sizes: one number for each square, otherwise M, K and N in turn.
+    fn draw(&self, seed: u32, count: usize) -> Result<Vec<Sizes>, Invalid> {
+        let (low, high) = self.numbers()?;
+        check_count(count, u128::from(high - low + 1).pow(if self.square { 1 } else { 3 }))?;
+        let mut mt = Mt19937::from_key(seed);
+        let mut size = || self.size(randint(&mut mt, low, high));
+        let mut shapes = IndexSet::with_capacity(count);
+        while shapes.len() < count {
+            let m = size();
+            let (k, n) = if self.square { (m, m) } else { (size(), size()) };
+            shapes.insert(Sizes { m, n, k });
+        }
+        Ok(shapes.into_iter().collect())
+    }
+
+    /// The range of the numbers to draw: exponents, halves of sizes, or sizes.
+    fn numbers(&self) -> Result<(u64, u64), Invalid> {
+        check_range(self.min, self.max)?;
+        let (low, high) = match (self.powers_of_two, self.even) {
+            // The only odd power of two is 1, with the exponent 0.
+            (true, even) => (u64::from(self.min.ilog2()).max(u64::from(even)), u64::from(self.max.ilog2())),
+            (false, true) => (self.min.div_ceil(2), self.max / 2),
+            (false, false) => (self.min, self.max),
+        };
+        if low > high {
+            let range = format_args!("{} to {}", self.min, self.max);
+            return Err(Invalid::new("size range", range, "a range with an even size in it"));
+        }
+        Ok((low, high))
+    }
+
+    fn size(&self, number: u64) -> u64 {
+        match (self.powers_of_two, self.even) {
+            (true, _) => 1 << number,
+            (false, true) => 2 * number,
+            (false, false) => number,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -156,5 +313,42 @@ mod tests {
         assert_eq!(power_of_two(42, 512, 32, 4096).unwrap().len(), 512);
         assert!(uniform(1, 2, 7, 7).is_err());
         assert!(uniform(1, 1, 8, 7).is_err());
+    }
+}
+
+#[cfg(test)]
+mod narrowed_tests {
+    use super::*;
+    use crate::shapes::{power_of_two, uniform};
+
+    const ALL: Narrowed = Narrowed { min: 32, max: 4096, powers_of_two: false, square: false, even: false };
+
+    #[test]
+    fn squares_are_square_and_even_sizes_even() {
+        let squares = Narrowed { square: true, ..ALL }.draw(42, 5).unwrap();
+        assert!(squares.iter().all(|s| s.m == s.n && s.n == s.k), "{squares:?}");
+        // This number is also the first M of the stream without limits.
+        assert_eq!(squares[0].m, 2651);
+        let even = Narrowed { even: true, ..ALL }.draw(42, 200).unwrap();
+        assert!(even.iter().all(|s| [s.m, s.n, s.k].iter().all(|&x| x % 2 == 0 && (32..=4096).contains(&x))));
+        let both = Narrowed { square: true, even: true, min: 1, max: 5, ..ALL }.draw(1, 2).unwrap();
+        assert_eq!(both.iter().map(|s| s.m).sum::<u64>(), 6, "2 and 4: {both:?}");
+        let powers = Narrowed { powers_of_two: true, even: true, min: 1, max: 2, ..ALL }.draw(1, 1).unwrap();
+        assert_eq!(powers, [Sizes { m: 2, n: 2, k: 2 }]);
+    }
+
+    #[test]
+    fn nothing_narrowed_is_the_plain_stream() {
+        assert_eq!(ALL.draw(42, 20), uniform(42, 20, 32, 4096));
+        assert_eq!(Narrowed { powers_of_two: true, ..ALL }.draw(42, 20), power_of_two(42, 20, 32, 4096));
+    }
+
+    #[test]
+    fn what_cannot_be_drawn_is_refused() {
+        let error = Narrowed { square: true, min: 1, max: 8, ..ALL }.draw(1, 9).unwrap_err();
+        assert!(error.to_string().contains("at most 8"), "{error}");
+        let error = Narrowed { even: true, min: 7, max: 7, ..ALL }.draw(1, 1).unwrap_err();
+        assert_eq!(error.to_string(), "size range: got 7 to 7, expected a range with an even size in it");
+        assert!(Narrowed { powers_of_two: true, even: true, min: 1, max: 1, ..ALL }.draw(1, 1).is_err());
     }
 }

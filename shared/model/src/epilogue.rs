@@ -3,11 +3,316 @@
 
 mod compiling;
 mod costs;
-mod decision;
-mod doubt;
-mod following;
 
-pub use compiling::{hides_steps, soonest_first};
-pub use costs::Costs;
-pub use decision::{Decision, NEAR, Verdict, WEIGHED, Weighed, uncounted, weighed};
-pub use following::Following;
+use std::ops::RangeInclusive;
+
+use diode_core::hardware::Hardware;
+use diode_core::{Config, DType, Epilogue, Micros, Problem};
+use serde::{Deserialize, Serialize};
+
+use crate::RankedSpace;
+
+pub use crate::epilogue::compiling::{hides_steps, soonest_first};
+pub use crate::epilogue::costs::Costs;
+pub use crate::epilogue::costs::Following;
+
+/// How many picks are compared, with the epilogue counted. [`NEAR`] others are compared with them.
+pub const WEIGHED: usize = 8;
+
+/// How many further configs are compared beside the picks.
+pub const NEAR: usize = 5;
+
+/// A kernel, its time alone and the time of the epilogue.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Weighed {
+    pub config: Config,
+    pub alone: Micros,
+    pub following: Micros,
+}
+
+impl Weighed {
+    pub fn total(&self) -> Micros {
+        Micros(self.alone.0 + self.following.0)
+    }
+}
+
+/// Kernels and their times with the epilogue, if its costs are known. The best kernel stands first. A tile
+/// stands before the library only if it is faster by the doubt about it, with the epilogue counted.
+pub fn weighed(
+    kernels: impl IntoIterator<Item = (Config, Micros)>,
+    problem: &Problem,
+    what_follows: Option<(&Costs, &Following)>,
+) -> Vec<Weighed> {
+    let following_us = |config: &Config, alone: Micros| match what_follows {
+        None => 0.0,
+        Some((costs, following)) if config.is_library() => costs.separate_us(following),
+        Some((costs, following)) => costs.fused_us(following, problem, config, alone.0),
+    };
+    let one = |(config, alone)| Weighed { config, alone, following: Micros(following_us(&config, alone)) };
+    let mut all: Vec<Weighed> = kernels.into_iter().map(one).collect();
+    let library = all.iter().find(|one| one.config.is_library()).map(|one| one.alone);
+    let doubtful_us = |one: &Weighed| one.total().0 * (1.0 + doubt(&one.config, problem, library));
+    all.sort_by(|a, b| doubtful_us(a).total_cmp(&doubtful_us(b)));
+    all
+}
+
+/// The kernels of a ranking with the epilogue counted, and whether a tile or the library is better.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Decision {
+    /// The picks, other configs with short times, and the library.
+    pub best_first: Vec<Weighed>,
+    pub verdict: Verdict,
+}
+
+impl Decision {
+    /// Compares at least `count` kernels, if there are so many. `None` if there is no epilogue or its costs
+    /// are not known.
+    pub fn new(
+        ranked: &RankedSpace,
+        hardware: &Hardware,
+        problem: &Problem,
+        epilogue: Epilogue,
+        count: usize,
+    ) -> Option<Self> {
+        let (following, costs) = (Following::of(epilogue, problem)?, Costs::of(hardware)?);
+        // The same kernels are compared however many are shown, so that all programs decide alike.
+        let are_enough = count <= WEIGHED + NEAR;
+        let mut kernels = ranked.picks(if are_enough { WEIGHED } else { count });
+        kernels.extend(ranked.near(&kernels, NEAR));
+        let has_library = kernels.iter().any(|(config, _)| config.is_library());
+        let library = ranked.library.map(|time| (ranked.library_config(), time));
+        kernels.extend(library.filter(|_| !has_library));
+        let best_first = weighed(kernels, problem, Some((&costs, &following)));
+        let first = |library: bool| best_first.iter().find(|one| one.config.is_library() == library);
+        let [tile_us, library_us] = [false, true].map(|library| Some(first(library)?.total().0));
+        let fuse = best_first.first().is_some_and(|one| !one.config.is_library());
+        Some(Self { verdict: Verdict { epilogue, tile_us, library_us, fuse }, best_first })
+    }
+}
+
+/// Whether a tile or the library is the better choice with this epilogue.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    pub epilogue: Epilogue,
+    /// The time of the best tile with the epilogue fused.
+    pub tile_us: Option<f64>,
+    /// The time of the library and of a kernel for the epilogue.
+    pub library_us: Option<f64>,
+    /// Whether the tile is the better choice.
+    pub fuse: bool,
+}
+
+impl Verdict {
+    /// The verdict in one or two sentences. `time` formats microseconds.
+    pub fn in_words(&self, time: impl Fn(f64) -> String) -> String {
+        let what = in_words(self.epilogue);
+        match (self.tile_us, self.library_us) {
+            (None, None) => "No config fits the hardware.".to_owned(),
+            (Some(tile), None) => format!(
+                "With {what} fused, the best tile is predicted to take {}. The library's time is not known.",
+                time(tile)
+            ),
+            (None, Some(library)) => {
+                format!("The library and a kernel for {what} are predicted to take {}.", time(library))
+            }
+            (Some(tile), Some(library)) if self.fuse => format!(
+                "Better: a tile with {what} fused. It is predicted to take {}, the library and a kernel for {what} {}.",
+                time(tile),
+                time(library)
+            ),
+            (Some(tile), Some(library)) => {
+                let why = if tile < library {
+                    let faster = 100.0 * (library / tile - 1.0);
+                    format!(": only {faster:.1} % faster, which may be an error of the prediction")
+                } else {
+                    String::new()
+                };
+                format!(
+                    "Better: the library and a kernel for {what}. They are predicted to take {}, the best tile with \
+                     {what} fused {}{why}.",
+                    time(library),
+                    time(tile)
+                )
+            }
+        }
+    }
+}
+
+/// One sentence that says why times exclude the epilogue. `None` if they include it, or without an epilogue.
+pub fn uncounted(epilogue: Epilogue, hardware: &Hardware, problem: &Problem) -> Option<String> {
+    if epilogue == Epilogue::None {
+        return None;
+    }
+    if Costs::of(hardware).is_none() {
+        let name = &hardware.name;
+        return Some(format!(
+            "What an epilogue costs on {name} was not measured. The times are of the multiplication alone."
+        ));
+    }
+    let is_nothing = Following::of(epilogue, problem).is_none();
+    is_nothing.then(|| "The product is float32 already: no cast follows.".to_owned())
+}
+
+/// What a sentence calls the epilogue.
+fn in_words(epilogue: Epilogue) -> &'static str {
+    match epilogue {
+        Epilogue::None => "nothing",
+        Epilogue::Relu => "the ReLU",
+        Epilogue::Gelu => "the GELU",
+        Epilogue::GeluTanh => "the GELU by tanh",
+        Epilogue::Silu => "the SiLU",
+        Epilogue::SiluGate => "the SiLU and its gate",
+        Epilogue::Residual => "the residual",
+        Epilogue::Float32 => "the cast to float32",
+    }
+}
+
+/// With this share fewer picks are slower than the library, and the mean speed changes by less than 0.3 %.
+const DOUBT: f64 = 0.07;
+
+/// The share for [`FEW_ROWS`] in half precision, if the library takes [`FROM_US`] or more. Most of the time
+/// goes into reading B once, and is predicted more exactly.
+const DOUBT_OF_FEW_ROWS: f64 = 0.04;
+const FEW_ROWS: RangeInclusive<u64> = 8..=32;
+const FROM_US: f64 = 10.0;
+
+/// The share for a tile of [`LEAST_ROWS`], or for [`FEW_ROWS`] also of twice as many, whose threads hold
+/// [`MANY_VALUES`] of the product or more. If such a kernel knows its sizes, as Inductor's does, `ptxas` gives it
+/// few registers for some sizes. Then it takes up to 2.2 times as long as the kernel that was timed, which does
+/// not know them.
+const DOUBT_OF_REGISTERS: f64 = 0.13;
+const LEAST_ROWS: u32 = 16;
+const MANY_VALUES: u32 = 16;
+
+/// The share for a batched tile of [`LEAST_ROWS`] that has all rows of the product and takes all of K in one step.
+/// A kernel that knows K then has no loop, and takes up to 1.16 times as long as the kernel that was timed.
+const DOUBT_OF_ONE_STEP: f64 = 0.13;
+
+/// The share of its time that is added to a kernel's time before times are compared. 0 for the library, whose
+/// time alone is `library`.
+fn doubt(config: &Config, problem: &Problem, library: Option<Micros>) -> f64 {
+    let has_few_rows = !problem.op.is_batched()
+        && FEW_ROWS.contains(&problem.m)
+        && problem.a_dtype != DType::Float32
+        && library.is_some_and(|time| time.0 >= FROM_US);
+    let rows_in_doubt = if has_few_rows { 2 * LEAST_ROWS } else { LEAST_ROWS };
+    match config {
+        _ if config.is_library() => 0.0,
+        // The template for batches has another loop. A warp has 32 threads wherever doubts were measured.
+        Config::Mm(tile)
+            if tile.block_m <= rows_in_doubt
+                && tile.block_m * tile.block_n / (32 * tile.num_warps) >= MANY_VALUES =>
+        {
+            DOUBT_OF_REGISTERS
+        }
+        Config::Bmm(tile)
+            if tile.block_m <= LEAST_ROWS
+                && problem.m <= u64::from(tile.block_m)
+                && problem.k <= u64::from(tile.block_k) =>
+        {
+            DOUBT_OF_ONE_STEP
+        }
+        _ if has_few_rows => DOUBT_OF_FEW_ROWS,
+        _ => DOUBT,
+    }
+}
+
+#[cfg(test)]
+mod decision_tests {
+    use diode_core::hardware::find;
+    use diode_core::{DType, Op, ProblemFields, Tile};
+
+    use super::*;
+
+    fn problem() -> Problem {
+        Problem::new(ProblemFields::plain(Op::Mm, 1, 8192, 4096, 256, DType::BFloat16)).unwrap()
+    }
+
+    fn decided(tile_us: f64, library_us: f64, slug: &str) -> Option<Decision> {
+        let tile = Config::Mm(Tile::new(64, 128, 64, 3, 4));
+        let ranked = RankedSpace::new(vec![(tile, Micros(tile_us))], Some(Micros(library_us)), 1.0);
+        Decision::new(&ranked, &find(slug).unwrap(), &problem(), Epilogue::Relu, 1)
+    }
+
+    fn words(tile_us: f64, library_us: f64) -> String {
+        decided(tile_us, library_us, "nvidia-h100").unwrap().verdict.in_words(|us| format!("{us:.1} µs"))
+    }
+
+    #[test]
+    fn a_big_epilogue_turns_the_decision() {
+        // As a kernel, the ReLU reads and writes 64 MiB each: 42.6 µs. In the tile it takes no time.
+        assert_eq!(
+            words(50.0, 40.0),
+            "Better: a tile with the ReLU fused. It is predicted to take 50.0 µs, the library and a kernel for the \
+             ReLU 82.6 µs."
+        );
+        assert_eq!(decided(50.0, 40.0, "nvidia-a100"), None, "nobody has measured the costs there");
+        let why = |slug: &str| uncounted(Epilogue::Relu, &find(slug).unwrap(), &problem());
+        assert!(
+            why("nvidia-a100")
+                .unwrap()
+                .starts_with("What an epilogue costs on NVIDIA A100 was not measured.")
+        );
+        assert_eq!(why("nvidia-h100"), None);
+    }
+
+    #[test]
+    fn a_tile_is_taken_only_where_it_is_clearly_faster() {
+        assert!(words(80.0, 40.0).ends_with(
+            "with the ReLU fused 80.0 µs: only 3.2 % faster, which may be an error of the prediction."
+        ));
+        assert!(words(90.0, 40.0).ends_with("the best tile with the ReLU fused 90.0 µs."));
+        let tile = Config::Mm(Tile::new(64, 128, 64, 3, 4));
+        for (us, library) in [(39.0, true), (37.0, false)] {
+            let kernels = [(tile, Micros(us)), (Config::Library, Micros(40.0))];
+            assert_eq!(weighed(kernels, &problem(), None)[0].config.is_library(), library);
+        }
+    }
+}
+
+#[cfg(test)]
+mod doubt_tests {
+    use diode_core::{Layout, Op, ProblemFields, Tile};
+
+    use super::*;
+
+    fn asked(tile: [u32; 2], warps: u32, op: Op, rows: u64, library_us: f64) -> f64 {
+        let fields = ProblemFields::plain(op, 1, rows, 4096, 14336, DType::BFloat16);
+        let problem = Problem::new(ProblemFields { b_layout: Layout::Column, ..fields }).unwrap();
+        let tile = Tile::new(tile[0], tile[1], 256, 4, warps);
+        let config = if op.is_batched() { Config::Bmm(tile) } else { Config::Mm(tile) };
+        doubt(&config, &problem, Some(Micros(library_us)))
+    }
+
+    #[test]
+    fn more_is_asked_of_a_batched_tile_that_takes_all_of_k_in_one_step() {
+        let asked = |tile: [u32; 3], rows: u64, k: u64| {
+            let fields = ProblemFields::plain(Op::Bmm, 128, rows, 2048, k, DType::BFloat16);
+            let problem = Problem::new(ProblemFields { b_layout: Layout::Column, ..fields }).unwrap();
+            doubt(&Config::Bmm(Tile::new(tile[0], tile[1], tile[2], 2, 4)), &problem, Some(Micros(28.0)))
+        };
+        assert_eq!(asked([16, 64, 128], 4, 128), DOUBT_OF_ONE_STEP);
+        assert_eq!(asked([16, 64, 64], 4, 128), DOUBT, "two steps");
+        assert_eq!(asked([16, 64, 128], 77, 128), DOUBT, "many rows");
+        assert_eq!(asked([64, 64, 128], 4, 128), DOUBT, "a tile of many rows");
+    }
+
+    #[test]
+    fn less_is_asked_of_a_tile_for_few_rows() {
+        assert_eq!(asked([16, 32], 4, Op::Mm, 16, 42.0), DOUBT_OF_FEW_ROWS);
+        assert_eq!(asked([16, 32], 4, Op::Mm, 1, 42.0), DOUBT, "cuBLAS has other kernels for one row");
+        assert_eq!(asked([16, 32], 4, Op::Mm, 64, 42.0), DOUBT, "many rows");
+        assert_eq!(asked([16, 32], 4, Op::Mm, 16, 9.0), DOUBT, "a short time");
+        assert_eq!(asked([16, 32], 4, Op::Bmm, 16, 42.0), DOUBT, "batched");
+    }
+
+    #[test]
+    fn more_is_asked_of_a_tile_that_may_get_few_registers() {
+        assert_eq!(asked([16, 64], 2, Op::Mm, 16, 42.0), DOUBT_OF_REGISTERS);
+        assert_eq!(asked([16, 64], 4, Op::Mm, 16, 42.0), DOUBT_OF_FEW_ROWS, "8 values per thread");
+        assert_eq!(asked([32, 32], 2, Op::Mm, 32, 42.0), DOUBT_OF_REGISTERS);
+        assert_eq!(asked([32, 32], 2, Op::Mm, 64, 42.0), DOUBT, "many rows");
+        assert_eq!(asked([64, 64], 4, Op::Mm, 64, 42.0), DOUBT, "other instructions");
+        assert_eq!(asked([16, 64], 2, Op::Bmm, 16, 42.0), DOUBT, "batched");
+    }
+}

@@ -6,35 +6,25 @@
 #![forbid(unsafe_code)]
 
 mod answer;
-pub mod confidence;
 pub mod contribution;
 pub mod epilogue;
 pub mod error;
 pub mod features;
 pub mod file;
 mod limits;
-mod mean;
 pub mod metadata;
 pub mod model;
-mod picks;
 mod predictor;
-pub mod range;
-mod ranked_space;
 mod ranker;
 mod tile_network;
-mod unseen;
-
 pub use answer::{Answer, Confidence, Question};
-pub use confidence::{GroupConfidence, Unsure};
 pub use diode_numeric::{Layer, Misfit, Network, math, normalise};
 pub use error::ModelError;
 pub use features::{COLUMN_COUNT, COLUMNS, FEATURE_SET, LIBRARY_COLUMNS};
+pub use file::UnseenModels;
 pub use limits::Limits;
-pub use metadata::{Metadata, Training};
+pub use metadata::{GroupConfidence, Metadata, Training, TrainingRange, Unsure};
 pub use model::{Judgement, Model};
 pub use predictor::{Predictor, Shortlister};
-pub use range::TrainingRange;
-pub use ranked_space::RankedSpace;
-pub use ranker::{MOST_PICKS, Ranker, rank};
+pub use ranker::{MOST_PICKS, RankedSpace, Ranker, rank};
 pub use tile_network::{TileKey, TileNetwork, TileValues, tile_key};
-pub use unseen::UnseenModels;

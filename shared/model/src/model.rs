@@ -6,11 +6,11 @@ use diode_core::space::{Space, SpaceName};
 use diode_core::{Config, Method, Micros, Problem, ProblemGroup};
 use diode_numeric::{Network, math};
 
-use crate::confidence::GroupConfidence;
 use crate::features::{LIBRARY_COLUMNS, ProblemFeatures, featured_tile};
 use crate::file;
-use crate::mean::PreparedConfigs;
+use crate::metadata::GroupConfidence;
 use crate::metadata::Metadata;
+use crate::tile_network::PreparedConfigs;
 use crate::{Misfit, ModelError, Question, RankedSpace, TileKey, TileNetwork, Unsure, rank};
 
 /// The caveat for a model that has not learnt how fast the library is with rounding to TF32.

@@ -5,16 +5,11 @@
 //! for speed there.
 #![forbid(unsafe_code)]
 
-mod error;
 pub mod features;
-mod layer;
 pub mod math;
 mod network;
 mod prepared;
 mod vectors;
-
-pub use error::Misfit;
-pub use layer::Layer;
-pub use network::{Network, halves};
+pub use network::{Layer, Misfit, Network, halves};
 pub use prepared::{Effort, Predicted, PreparedTiles, fastest_first};
 pub use vectors::normalise;

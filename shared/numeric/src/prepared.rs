@@ -289,7 +289,7 @@ mod tests {
 
     use super::*;
     use crate::features::COLUMNS;
-    use crate::layer::Layer;
+    use crate::network::Layer;
 
     fn features() -> ProblemFeatures {
         let problem = ProblemFields::plain(Op::Mm, 1, 512, 384, 1024, DType::BFloat16);

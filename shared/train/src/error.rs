@@ -4,7 +4,7 @@ use diode_core::ids::HardwareSlug;
 use diode_core::{Invalid, Method};
 use diode_model::ModelError;
 
-use crate::left_out::LeftOut;
+use crate::set::LeftOut;
 
 /// Why a model cannot be trained or judged.
 #[derive(Debug, thiserror::Error)]

@@ -2,6 +2,7 @@
 //! that they were not trained on.
 
 use std::collections::BTreeSet;
+use std::f64::consts::PI;
 use std::iter;
 use std::ops::ControlFlow;
 
@@ -11,16 +12,16 @@ use diode_model::{
     FEATURE_SET, Metadata, Model, ModelError, Network, TileNetwork, TileValues, Training, TrainingRange,
 };
 
-use crate::checkpoint::{Checkpoint, LearntNetwork};
-use crate::curves::EpochLoss;
-use crate::fold_models::{FoldModel, JudgedFold, fold_models};
 use crate::folds::Folds;
+use crate::folds::{FoldModel, JudgedFold, fold_models};
 use crate::judgement::{Outcome, judgement};
 use crate::learner::learn;
 use crate::library::{Comparison, add_library, comparisons};
 use crate::network::Mlp;
-use crate::plan::Plan;
+use crate::options::Plan;
 use crate::prepared::{Prepared, TrainingRows, prepare};
+use crate::progress::EpochLoss;
+use crate::progress::{Checkpoint, LearntNetwork};
 use crate::progress::{Observer, Progress};
 use crate::side_by_side::side_by_side;
 use crate::{TrainError, TrainOptions, TrainingProblem, TrainingSet};
@@ -289,5 +290,55 @@ pub fn training(set: &TrainingSet, seed: u64, created_at: String) -> Training {
         tool: concat!("diode ", env!("CARGO_PKG_VERSION")).to_owned(),
         without_kept: set.is_without_kept(),
         losses: Vec::new(),
+    }
+}
+
+/// The share of the steps in which the rate rises.
+const WARM_UP: f64 = 0.15;
+/// The first rate is the highest rate divided by this …
+const FIRST: f64 = 25.0;
+/// … and the last rate is the first rate divided by this.
+const LAST: f64 = 1e4;
+
+/// The learning rate of a step. Steps count from 0.
+pub(crate) fn one_cycle(step: usize, steps: usize, highest: f64) -> f64 {
+    let first = highest / FIRST;
+    let last = first / LAST;
+    let warm_up = WARM_UP * steps as f64 - 1.0;
+    let end = steps as f64 - 1.0;
+    let step = step as f64;
+    if step < warm_up {
+        cosine(first, highest, step / warm_up)
+    } else {
+        cosine(highest, last, ((step - warm_up) / (end - warm_up)).clamp(0.0, 1.0))
+    }
+}
+
+fn cosine(from: f64, to: f64, share: f64) -> f64 {
+    to + (from - to) * (1.0 + (PI * share).cos()) / 2.0
+}
+
+#[cfg(test)]
+mod schedule_tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_rises_then_falls_to_almost_nothing() {
+        let rates: Vec<f64> = (0..1000).map(|step| one_cycle(step, 1000, 1.0)).collect();
+        assert!((rates[0] - 0.04).abs() < 1e-12);
+        assert!((rates[149] - 1.0).abs() < 1e-12);
+        assert!(rates[..150].is_sorted());
+        assert!(rates[149..].is_sorted_by(|a, b| a >= b));
+        assert!((rates[999] - 4e-6).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_few_steps_are_enough() {
+        for steps in 1..20 {
+            for step in 0..steps {
+                let rate = one_cycle(step, steps, 1.0);
+                assert!(rate > 0.0 && rate <= 1.0, "{step} of {steps}: {rate}");
+            }
+        }
     }
 }

@@ -8,10 +8,10 @@ use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
+use crate::fit::one_cycle;
 use crate::loss::Measured;
 use crate::network::{Descent, Mlp, TileRows};
 use crate::prepared::TrainingRows;
-use crate::schedule::one_cycle;
 use crate::{TrainError, TrainOptions};
 
 /// A network, and whether it was trained to the end.

@@ -13,8 +13,8 @@ use diode_model::{LIBRARY_COLUMNS, Layer, Model, ModelError, Network, normalise}
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
+use crate::fit::one_cycle;
 use crate::network::{Descent, Mlp};
-use crate::schedule::one_cycle;
 use crate::{TrainError, TrainingProblem, TrainingSet};
 
 /// The least number of problems with a library time for which a network is trained.

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use diode_core::DType;
-use diode_core::comparison::TIE;
+use diode_core::stats::TIE;
 use leptos::prelude::*;
 
 use crate::charts::scale::LogScale;

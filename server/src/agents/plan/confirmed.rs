@@ -1,5 +1,5 @@
 use diode_core::Problem;
-use diode_core::mixing::hash;
+use diode_core::kept::hash;
 
 /// A second contributor measures one in this many problems. If it measured all of them, agents would learn half as
 /// much, only to confirm results that are nearly always right.

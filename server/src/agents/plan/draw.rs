@@ -1,4 +1,4 @@
-use diode_core::mixing::{hash, mix};
+use diode_core::kept::{hash, mix};
 use diode_core::{Bias, Layout, Op, Problem, ProblemFields};
 
 use super::cells::{AllCells, Cells, Rows};

@@ -1,4 +1,4 @@
-use diode_core::mixing::mix;
+use diode_core::kept::mix;
 
 use super::draw::key;
 use super::kind::{Kind, kinds};

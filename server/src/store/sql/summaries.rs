@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use diode_api::HardwareSummary;
-use diode_core::comparison::geometric_mean;
+use diode_core::stats::geometric_mean;
 use diode_core::hardware::find;
 use diode_core::ids::HardwareSlug;
 use diode_core::stats::median;

@@ -1,10 +1,10 @@
 //! Inductor's lists for AMD GPUs of the CDNA line.
 
 use super::SpaceName;
-use super::feasibility::launchable;
-use super::inductor::scaled;
 use crate::error::Invalid;
 use crate::hardware::Hardware;
+use crate::space::launchable;
+use crate::space::scaled;
 use crate::{Problem, RocmExtras, Tile};
 
 /// Inductor's `mm_configs` for ROCm: block m, n, k, warps, group m, waves per unit.

@@ -10,14 +10,17 @@
 //! best of 1,534 configs (geometric mean). The best config of the nearest problem alone reaches 90.7 %.
 //! Some constants below could not be fitted to that data. They are marked "reasoned".
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::ops::Range;
 
 use indexmap::IndexSet;
 
-use super::{Table, TableConfig};
+use crate::error::Invalid;
 use crate::hardware::Facts;
 use crate::space::{Feasibility, config_for, decompose_k_splits, feasibility, tma_readable};
-use crate::{Config, DType, Problem, Tile};
+use crate::table::{Table, TableConfig};
+use crate::{Config, DType, OutputLayout, Problem, Tile};
 
 /// How many problems vote. Between five and twenty, the number makes little difference.
 const NEIGHBOURS: usize = 8;
@@ -239,5 +242,214 @@ fn fitted(config: &Config, problem: &Problem, facts: Option<&Facts>) -> Option<C
             decompose_k_splits(problem.m, problem.n, problem.k).contains(&k_split).then_some(*config)
         }
         Config::Library | Config::RoundingLibrary => Some(*config),
+    }
+}
+
+/// Finds the range of a problem's configs in the table.
+///
+/// In a large table, reads from memory take most of a lookup's time. So a problem is packed into
+/// three words with its range beside them, and one cache line holds both.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Index {
+    problems: HashSet<IndexedProblem, DrawnPairs>,
+    /// The output layouts that are not dense. They are rare.
+    layouts: IndexSet<OutputLayout>,
+}
+
+/// A problem and where its configs lie. It is aligned to its size, so that it never spans two cache
+/// lines.
+#[derive(Debug, Clone, Copy)]
+#[repr(align(32))]
+struct IndexedProblem {
+    problem: [u64; 3],
+    range: (u32, u32),
+}
+
+/// Two entries are equal if their problems are, wherever their configs lie.
+impl PartialEq for IndexedProblem {
+    fn eq(&self, other: &Self) -> bool {
+        self.problem == other.problem
+    }
+}
+
+impl Eq for IndexedProblem {}
+
+impl Hash for IndexedProblem {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.problem.iter().for_each(|&word| state.write_u64(word));
+    }
+}
+
+impl IndexedProblem {
+    /// `layout` is 0 for the dense output. Otherwise it is the layout's place in the list, plus
+    /// one.
+    fn new(problem: &Problem, layout: u32, range: (u32, u32)) -> Self {
+        // Each of these enums fits into four bits and each size into 32, by the limits of their
+        // types.
+        let kinds = [
+            problem.op as u64,
+            problem.a_dtype as u64,
+            problem.b_dtype as u64,
+            problem.out_dtype as u64,
+            problem.a_layout as u64,
+            problem.b_layout as u64,
+            problem.bias as u64,
+        ];
+        let kind = kinds.into_iter().fold(0, |packed, kind| packed << 4 | kind);
+        let sizes = [problem.b << 32 | problem.m, problem.n << 32 | problem.k];
+        Self { problem: [sizes[0], sizes[1], u64::from(layout) << 32 | kind], range }
+    }
+}
+
+impl Index {
+    pub(super) fn get(&self, problem: &Problem) -> Option<Range<usize>> {
+        let layout = match &problem.out_layout {
+            None => 0,
+            Some(layout) => self.layouts.get_index_of(layout)? as u32 + 1,
+        };
+        let (start, end) = self.problems.get(&IndexedProblem::new(problem, layout, (0, 0)))?.range;
+        Some(start as usize..end as usize)
+    }
+
+    /// Adds a problem. Returns false if the table already has it.
+    pub(super) fn insert(&mut self, problem: &Problem, range: Range<usize>) -> Result<bool, Invalid> {
+        let narrow = |at: usize| {
+            u32::try_from(at).map_err(|_| Invalid::new("configs of the table", at, "fewer than 2^32"))
+        };
+        let range = (narrow(range.start)?, narrow(range.end)?);
+        let layout = match &problem.out_layout {
+            None => 0,
+            Some(layout) => narrow(self.layouts.insert_full(*layout).0)? + 1,
+        };
+        // A problem that is already there keeps its configs.
+        Ok(self.problems.insert(IndexedProblem::new(problem, layout, range)))
+    }
+}
+
+/// How many words a problem is packed into.
+const WORDS: usize = 3;
+
+/// Two random numbers for each word.
+type Drawn = [(u64, u64); WORDS];
+
+/// Draws the random numbers of a [`PairHash`], once for each table.
+///
+/// The standard hash takes half of the time that a whole lookup may take. This hash is as safe here.
+/// A table may hold problems from strangers, but strangers do not know the random numbers. In a
+/// browser there is no source of random numbers; there, only the user who chose the problems would
+/// wait longer.
+#[derive(Debug, Clone)]
+pub(super) struct DrawnPairs(Drawn);
+
+impl Default for DrawnPairs {
+    fn default() -> Self {
+        let random = RandomState::new();
+        let draw = |word: usize, half: u8| random.hash_one((word, half));
+        Self(std::array::from_fn(|word| (draw(word, 0), draw(word, 1))))
+    }
+}
+
+impl BuildHasher for DrawnPairs {
+    type Hasher = PairHash;
+
+    fn build_hasher(&self) -> PairHash {
+        PairHash { drawn: self.0, word: 0, sum: 0 }
+    }
+}
+
+/// Splits each word into halves, adds a random number to each half, multiplies both and sums the
+/// products up. For two given problems, the upper halves of the sums are equal with a chance of 2⁻³²
+/// (Thorup, *High Speed Hashing for Integers and Strings*).
+pub(super) struct PairHash {
+    drawn: Drawn,
+    word: usize,
+    sum: u64,
+}
+
+impl Hasher for PairHash {
+    fn write_u64(&mut self, word: u64) {
+        let (upper, lower) = self.drawn[self.word % WORDS];
+        let product = upper.wrapping_add(word >> 32).wrapping_mul(lower.wrapping_add(word & 0xffff_ffff));
+        self.sum = self.sum.wrapping_add(product);
+        self.word += 1;
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.write_u64(u64::from_le_bytes(word));
+        }
+    }
+
+    /// Returns the upper half twice, because a map uses bits from both ends.
+    fn finish(&self) -> u64 {
+        let upper = self.sum >> 32;
+        upper << 32 | upper
+    }
+}
+
+#[cfg(test)]
+mod index_tests {
+    use super::*;
+    use crate::{Bias, DType, Layout, Op, ProblemFields};
+
+    #[test]
+    fn every_part_of_a_problem_counts() {
+        let max = Problem::MAX_DIM;
+        let plain = ProblemFields::plain(Op::Baddbmm, 2, 3, 5, 7, DType::Float16);
+        let layout = |stride| Some(OutputLayout { size: [2, 3, 5], stride });
+        let variants = [
+            plain.clone(),
+            ProblemFields { op: Op::Bmm, bias: Bias::None, ..plain.clone() },
+            ProblemFields { b: 3, m: 2, ..plain.clone() },
+            ProblemFields { n: 7, k: 5, ..plain.clone() },
+            ProblemFields { m: max, n: 1, k: 1, ..plain.clone() },
+            ProblemFields { k: max, m: 1, n: 1, ..plain.clone() },
+            ProblemFields { a_dtype: DType::Bool, ..plain.clone() },
+            ProblemFields { b_dtype: DType::Bool, ..plain.clone() },
+            ProblemFields { out_dtype: DType::Bool, ..plain.clone() },
+            ProblemFields { a_layout: Layout::Column, ..plain.clone() },
+            ProblemFields { b_layout: Layout::Column, ..plain.clone() },
+            ProblemFields { bias: Bias::Vector, ..plain.clone() },
+            ProblemFields { out_layout: layout([30, 10, 2]), ..plain.clone() },
+            ProblemFields { out_layout: layout([60, 20, 4]), ..plain },
+        ]
+        .map(|fields| Problem::new(fields).unwrap());
+        let mut index = Index::default();
+        for (at, problem) in variants.iter().enumerate() {
+            assert_eq!(index.get(problem), None, "{}", problem.canonical());
+            assert_eq!(index.insert(problem, at..at + 1), Ok(true), "{}", problem.canonical());
+        }
+        for (at, problem) in variants.iter().enumerate() {
+            assert_eq!(index.get(problem), Some(at..at + 1), "{}", problem.canonical());
+            assert_eq!(index.insert(problem, 0..1), Ok(false));
+        }
+    }
+}
+
+#[cfg(test)]
+mod pairs_tests {
+    use super::*;
+
+    fn hash(drawn: &DrawnPairs, words: [u64; 3]) -> u64 {
+        let mut hasher = drawn.build_hasher();
+        words.into_iter().for_each(|word| hasher.write_u64(word));
+        hasher.finish()
+    }
+
+    #[test]
+    fn halves_are_multiplied_and_added_up() {
+        let drawn = DrawnPairs([(1 << 32, 1), (5, 1 << 32), (0, 1 << 33)]);
+        // (2^32 + 3) (1 + 4) + (5 + 6) (2^32 + 7) + 8 (2^33 + 9): the upper half is 5 + 11 + 16.
+        assert_eq!(hash(&drawn, [3 << 32 | 4, 6 << 32 | 7, 8 << 32 | 9]), 32 << 32 | 32);
+    }
+
+    #[test]
+    fn every_table_draws_its_own_numbers() {
+        let problem = [1 << 32 | 512, 512 << 32 | 512, 0];
+        let (one, other) = (DrawnPairs::default(), DrawnPairs::default());
+        assert_eq!(hash(&one, problem), hash(&one.clone(), problem));
+        assert_ne!(hash(&one, problem), hash(&other, problem));
     }
 }

@@ -2,12 +2,11 @@
 
 use wide::f32x8;
 
-use super::columns::{CONFIG_COLUMNS, JOINT_COLUMNS};
-use super::lanes::{all, ceil, flag, floor};
-use super::machine::Machine;
-use super::problem_terms::{LAUNCH_US, ProblemTerms};
-use super::resources::Resources;
-use super::tiles::Tiles;
+use crate::features::problem_terms::Machine;
+use crate::features::problem_terms::Resources;
+use crate::features::problem_terms::Tiles;
+use crate::features::problem_terms::{LAUNCH_US, ProblemTerms};
+use crate::features::{CONFIG_COLUMNS, JOINT_COLUMNS};
 
 /// The share of the peak that tiles reach if they are too small for warp-group instructions.
 const SMALL_TILE_RATE: f32 = 0.55;
@@ -261,4 +260,58 @@ fn estimates(
         estimate,
         estimate / all(problem.base_us),
     ]
+}
+
+/// The same value for every config.
+#[inline(always)]
+pub(super) fn all(value: f32) -> f32x8 {
+    f32x8::splat(value)
+}
+
+/// 1 where a comparison is true, 0 elsewhere.
+#[inline(always)]
+pub(super) fn flag(mask: f32x8) -> f32x8 {
+    mask & all(1.0)
+}
+
+/// From this number on, every `f32` is a whole number.
+const WHOLE: f32 = 8_388_608.0;
+
+/// Rounds to the nearest whole number. The vector crate's own rounding differs from processor to
+/// processor.
+#[inline(always)]
+fn nearest(x: f32x8) -> f32x8 {
+    let near = (x + all(WHOLE)) - all(WHOLE);
+    x.simd_lt(all(WHOLE)).select(near, x)
+}
+
+/// Rounds up. `x` must not be negative.
+#[inline(always)]
+pub(super) fn ceil(x: f32x8) -> f32x8 {
+    let near = nearest(x);
+    near + flag(near.simd_lt(x))
+}
+
+/// Rounds down. `x` must not be negative.
+#[inline(always)]
+pub(super) fn floor(x: f32x8) -> f32x8 {
+    let near = nearest(x);
+    near - flag(near.simd_gt(x))
+}
+
+#[cfg(test)]
+mod lanes_tests {
+    use super::*;
+
+    #[test]
+    fn rounding_is_that_of_the_standard_library() {
+        let mut x = 0.0_f32;
+        while x < 1e12 {
+            for value in [x, x.round(), x.round() + 0.5] {
+                assert_eq!(ceil(all(value)).to_array()[0], value.ceil(), "{value}");
+                assert_eq!(floor(all(value)).to_array()[0], value.floor(), "{value}");
+            }
+            x = x * 1.01 + 0.001;
+        }
+    }
 }

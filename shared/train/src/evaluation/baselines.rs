@@ -8,8 +8,8 @@ use diode_core::{Config, Invalid, Problem, Table, Tile};
 use serde::Serialize;
 
 use super::judged::Judged;
-use super::verdict::top_k;
 use crate::TrainingSet;
+use crate::evaluation::top_k;
 
 /// How many of the configs that the nearest problems advise are timed by the baseline `nearest_5`.
 const ADVISED: usize = 5;

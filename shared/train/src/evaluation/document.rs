@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::baselines::{Baselines, OtherProblems, baselines};
 use super::judged::{Judged, judge};
-use super::verdict::{PICKS, Verdict, near_error, report, with_library, within_5_percent};
+use crate::evaluation::{PICKS, Verdict, near_error, report, with_library, within_5_percent};
 use crate::{TrainError, TrainingSet};
 
 /// How good a model is on some problems.

@@ -45,7 +45,7 @@ fn outputs_and_gradients_equal_those_of_candles_own_operations() {
         assert_close(&values(&outputs), &values(&x), 2e-5);
         let expected = (x * slopes).unwrap().sum_all().unwrap().backward().unwrap();
         for variable in mlp.variables() {
-            let of = |gradients: &candle_core::backprop::GradStore| values(gradients.get(variable).unwrap());
+            let of = |gradients: &GradStore| values(gradients.get(variable).unwrap());
             assert_close(&of(&gradients), &of(&expected), 2e-4);
         }
     }
@@ -127,7 +127,7 @@ fn values_of_tiles_are_inputs_and_learn() {
     assert_close(&values(&outputs), &values(&x), 2e-5);
     let expected = (x * slopes).unwrap().sum_all().unwrap().backward().unwrap();
     for variable in mlp.variables() {
-        let of = |gradients: &candle_core::backprop::GradStore| values(gradients.get(variable).unwrap());
+        let of = |gradients: &GradStore| values(gradients.get(variable).unwrap());
         assert_close(&of(&gradients), &of(&expected), 2e-4);
     }
     let of_tiles = values(gradients.get(known).unwrap());
