@@ -1,23 +1,20 @@
 //! The parts of a release: programs, wheels, a container's recipe, checksums, the bill of materials and
 //! notes.
 
-mod archive;
 mod bare;
 mod bill;
-mod notes;
 mod programs;
-mod target;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use clap::Args;
+use anyhow::{Context, bail};
+use clap::{Args, ValueEnum};
 
-pub(crate) use archive::time_of_commit;
-pub(crate) use programs::{ZIG, without_paths, zig};
-pub(crate) use target::Target;
+use crate::shell::{command, exists, output, root, target_folder};
+use crate::{check, shell, web, wheel};
 
-use crate::shell::target_folder;
-use crate::{docs, web, wheel};
+pub(crate) use crate::dist::programs::time_of_commit;
+pub(crate) use crate::dist::programs::{ZIG, without_paths, zig};
 
 /// The version of all parts. Cargo.toml states it once.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -41,16 +38,16 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
         bare::can_try(&targets)?;
     }
     let folder = empty_folder()?;
-    let notes = notes::of_this_version()?;
+    let notes = of_this_version()?;
     for target in &targets {
         target.add()?;
     }
     // The dashboard and the documents are built first, because the server contains them.
     web::build()?;
-    docs::build()?;
+    check::build_book()?;
     for target in &targets {
         let programs = programs::build(*target, &options.profile)?;
-        archive::pack(*target, &programs, &folder)?;
+        programs::pack(*target, &programs, &folder)?;
     }
     wheel::build(&targets, &options.profile, &folder)?;
     bill::write(&targets, &folder.join(format!("diode-{VERSION}.cdx.json")))?;
@@ -59,7 +56,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
         reason = "the checksums, written last, tell a whole release from half a one"
     )]
     std::fs::write(folder.join("RELEASE_NOTES.md"), notes)?;
-    archive::checksums(&folder)?;
+    programs::checksums(&folder)?;
     println!("{}: built", folder.display());
     if options.try_out { bare::try_out(&folder, &targets) } else { Ok(()) }
 }
@@ -71,4 +68,106 @@ fn empty_folder() -> anyhow::Result<PathBuf> {
     }
     std::fs::create_dir_all(&folder)?;
     Ok(folder)
+}
+
+/// A machine with Linux and glibc. (A static program could not load the driver of a GPU.)
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Target {
+    #[value(name = "x86_64")]
+    X86_64,
+    #[value(name = "aarch64")]
+    Aarch64,
+}
+
+impl Target {
+    /// The machine's name in archives and from `uname -m`.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::X86_64 => "x86_64",
+            Self::Aarch64 => "aarch64",
+        }
+    }
+
+    pub(crate) const fn triple(self) -> &'static str {
+        match self {
+            Self::X86_64 => "x86_64-unknown-linux-gnu",
+            Self::Aarch64 => "aarch64-unknown-linux-gnu",
+        }
+    }
+
+    /// The machine's number in ELF headers.
+    pub(crate) const fn elf_machine(self) -> u16 {
+        match self {
+            Self::X86_64 => 62,
+            Self::Aarch64 => 183,
+        }
+    }
+
+    /// The machine's name in Debian.
+    pub(crate) const fn debian(self) -> &'static str {
+        match self {
+            Self::X86_64 => "amd64",
+            Self::Aarch64 => "arm64",
+        }
+    }
+
+    /// Whether programs for this machine run here, natively or by QEMU. Linux has a list of what runs
+    /// programs of other machines.
+    pub(crate) fn runs_here(self) -> bool {
+        let qemu = Path::new("/proc/sys/fs/binfmt_misc").join(format!("qemu-{}", self.name()));
+        std::env::consts::ARCH == self.name() || qemu.exists()
+    }
+
+    /// Installs the standard library for this machine.
+    pub(crate) fn add(self) -> anyhow::Result<()> {
+        let sysroot = output(command("rustc").args(["--print", "sysroot"]))?;
+        if Path::new(sysroot.trim()).join("lib/rustlib").join(self.triple()).is_dir() {
+            return Ok(());
+        }
+        if !exists("rustup") {
+            bail!(
+                "the standard library for {0} is missing and there is no rustup to fetch it; install {0} of rust-std, or build with --target {1}",
+                self.triple(),
+                std::env::consts::ARCH
+            );
+        }
+        shell::run(command("rustup").args(["target", "add", self.triple()]))
+            .with_context(|| format!("no standard library for {}; is there a network?", self.triple()))
+    }
+}
+
+fn of_this_version() -> anyhow::Result<String> {
+    let changes = std::fs::read_to_string(root().join("CHANGELOG.md")).context("CHANGELOG.md")?;
+    // A build between two releases uses the part of unreleased changes.
+    part(&changes, VERSION)
+        .or_else(|| part(&changes, "Unreleased"))
+        .with_context(|| format!("CHANGELOG.md: got no part `## {VERSION}` or `## Unreleased`; write one"))
+}
+
+/// The text between `## VERSION` and the next version. A date may follow the number.
+fn part(changes: &str, version: &str) -> Option<String> {
+    let of_version = |line: &str| {
+        let heading = line.strip_prefix("## ")?.split_whitespace().next()?;
+        Some(heading.trim_matches(['[', ']']) == version)
+    };
+    let mut lines = changes.lines().skip_while(|line| of_version(line) != Some(true));
+    lines.next()?;
+    let text: Vec<&str> = lines.take_while(|line| !line.starts_with("## ")).collect();
+    let text = text.join("\n");
+    (!text.trim().is_empty()).then(|| format!("{}\n", text.trim()))
+}
+
+#[cfg(test)]
+mod notes_tests {
+    use super::*;
+
+    #[test]
+    fn a_version_has_its_own_part() {
+        let changes =
+            "# Changes\n\n## 0.2.0 (2026-12-01)\n\nNew.\n\n### Fixed\n\n- A.\n\n## [0.1.0]\n\nFirst.\n";
+        assert_eq!(part(changes, "0.2.0").unwrap(), "New.\n\n### Fixed\n\n- A.\n");
+        assert_eq!(part(changes, "0.1.0").unwrap(), "First.\n");
+        assert_eq!(part(changes, "0.3.0"), None);
+        assert_eq!(part("## 0.1.0\n\n## 0.0.1\n", "0.1.0"), None);
+    }
 }

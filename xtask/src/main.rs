@@ -3,17 +3,12 @@
 
 mod bench;
 mod check;
-mod dependencies;
 mod dist;
-mod docs;
 mod postgres;
-mod python;
-mod serve;
 mod setup;
 mod shell;
 mod steps;
 mod test;
-mod tools;
 mod torch;
 mod web;
 mod wheel;
@@ -35,7 +30,7 @@ enum Command {
     /// Install what the other commands need and this machine lacks.
     Setup,
     /// Build the server and the dashboard, seed a database with real data of two GPUs, and serve both.
-    Serve(serve::Options),
+    Serve(web::Options),
     /// Run every check and test there is.
     Test(test::Options),
     /// Run the plug-in's tests with every torch that it serves.
@@ -45,7 +40,7 @@ enum Command {
     /// Build the dashboard into web/dist, as the server embeds it.
     Web,
     /// Build the documents into docs/book, as the server hands them out, or check them.
-    Docs(docs::Options),
+    Docs(check::Options),
     /// Run the benchmarks.
     Bench(bench::Options),
     /// Build a release into target/dist: programs, wheels, checksums, bill of materials, notes.
@@ -57,12 +52,12 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Setup => setup::run(),
-        Command::Serve(options) => serve::run(&options),
+        Command::Serve(options) => web::serve(&options),
         Command::Test(options) => test::run(&options),
         Command::Torch(options) => torch::run(&options),
         Command::Check => check::run(),
         Command::Web => web::build(),
-        Command::Docs(options) => docs::run(&options),
+        Command::Docs(options) => check::docs(&options),
         Command::Bench(options) => bench::run(&options),
         Command::Dist(options) => dist::run(&options),
         Command::Wheel => wheel::run(),

@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 
-use crate::python;
-use crate::shell::{self, cargo, command, exists, output};
+use crate::shell::{self, cargo, command, environment, exists, output};
 
 /// A program that the tests need, and Debian's name for its package.
 struct Tool {
@@ -68,7 +67,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
 /// anyway.
 fn axe() -> anyhow::Result<()> {
     let package = ["--no-deps", "axe-playwright-python==0.1.8"];
-    python::environment("axe-core", &package, "axe_playwright_python").map(drop)
+    environment("axe-core", &package, "axe_playwright_python").map(drop)
 }
 
 /// Installs the standard library for wasm32. rustup does this by itself if it follows

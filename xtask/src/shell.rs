@@ -71,3 +71,62 @@ fn shown(command: &Command) -> String {
         None => format!("`{line}`"),
     }
 }
+
+/// How many times pip is tried.
+const ATTEMPTS: usize = 3;
+
+/// The interpreter of an environment in which `module` can be imported. Installs `packages` if it
+/// cannot.
+pub(crate) fn environment(name: &str, packages: &[&str], module: &str) -> anyhow::Result<PathBuf> {
+    let folder = target_folder().join(name);
+    let interpreter = folder.join("bin/python");
+    let ready = |interpreter: &Path| {
+        let import = format!("import {module}");
+        interpreter.is_file() && output(command(interpreter).args(["-c", &import])).is_ok()
+    };
+    if ready(&interpreter) {
+        return Ok(interpreter);
+    }
+    if !exists("python3") {
+        bail!("python3 is missing (Debian: apt-get install python3-venv)");
+    }
+    let wanted = packages.join(", ");
+    eprintln!("making a Python environment with {wanted} in {}", folder.display());
+    run(command("python3").args(["-m", "venv"]).arg(&folder))
+        .context("python3 cannot make an environment (Debian: apt-get install python3-venv)")?;
+    install(&interpreter, packages)
+        .with_context(|| format!("pip cannot install {wanted}; is there a network, and room on the disk?"))?;
+    Ok(interpreter)
+}
+
+/// Installs packages. Tries again, because a download of gigabytes may break off.
+fn install(interpreter: &Path, packages: &[&str]) -> anyhow::Result<()> {
+    let install = ["-m", "pip", "install", "--quiet", "--retries", "10", "--timeout", "60"];
+    let attempt = || run(command(interpreter).args(install).args(packages));
+    let mut outcome = attempt();
+    for _ in 1..ATTEMPTS {
+        let Err(error) = &outcome else { break };
+        eprintln!("pip failed, and is tried again: {error:#}");
+        outcome = attempt();
+    }
+    outcome
+}
+
+/// The program of a crate. It is compiled if it is not there yet.
+pub(crate) fn tool(name: &str, version: &str) -> anyhow::Result<PathBuf> {
+    let tools = target_folder().join("tools");
+    let folder = tools.join(format!("{name}-{version}"));
+    let program = folder.join("bin").join(name);
+    if !program.is_file() {
+        eprintln!("installing {name} {version} in {}", folder.display());
+        // Without optimisation and debug information, tools are built fastest and still run fast
+        // enough. --locked is left out, because a mirror may lack a locked version.
+        let mut install = cargo();
+        install
+            .args(["install", "--debug", "--version", version, name])
+            .env("CARGO_PROFILE_DEV_DEBUG", "false");
+        install.arg("--root").arg(&folder).arg("--target-dir").arg(tools.join("build"));
+        run(&mut install).with_context(|| format!("cargo cannot install {name}; is there a network?"))?;
+    }
+    Ok(program)
+}

@@ -9,7 +9,7 @@ use clap::Args;
 
 use crate::shell::{self, cargo, command, target_folder};
 use crate::steps::{Count, Steps, count};
-use crate::{python, wheel};
+use crate::wheel;
 
 /// The torch versions with which the plug-in is tested: the last release of each minor version.
 const VERSIONS: [&str; 6] = ["2.10.0", "2.11.0", "2.12.1", "2.13.0", "2.14.1", "2.15.0"];
@@ -81,7 +81,7 @@ fn remove(folder: &Path) -> anyhow::Result<()> {
 /// versions.
 fn with_version(steps: &mut Steps, version: &str, wheel: &mut Option<PathBuf>, files: &[&str]) {
     steps.tests(&format!("the plug-in with torch {version}"), || {
-        let python = environment(version)?;
+        let python = with_torch(version)?;
         let wheel = match wheel {
             Some(wheel) => wheel,
             None => wheel.insert(wheel::for_tests(&python)?),
@@ -94,9 +94,9 @@ fn environment_name(version: &str) -> String {
     if version == DAILY { "torch-python".to_owned() } else { format!("torch-python-{version}") }
 }
 
-fn environment(version: &str) -> anyhow::Result<PathBuf> {
+fn with_torch(version: &str) -> anyhow::Result<PathBuf> {
     let torch = format!("torch=={version}");
-    python::environment(
+    shell::environment(
         &environment_name(version),
         &[&torch, PYTEST, MYPY, NUMPY, wheel::maturin_requirement()],
         "torch, pytest, mypy, numpy, maturin",

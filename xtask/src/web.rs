@@ -2,6 +2,8 @@
 
 use std::process::Command;
 
+use clap::Args;
+
 use crate::setup;
 use crate::shell::{self, cargo, command, root, target_folder};
 
@@ -24,7 +26,7 @@ pub(crate) fn build() -> anyhow::Result<()> {
     make_files()
 }
 
-pub(crate) fn compile() -> anyhow::Result<()> {
+fn compile() -> anyhow::Result<()> {
     setup::wasm_target()?;
     eprintln!("web: compiling the dashboard");
     let build = ["rustc", "--package", "diode-web", "--target", WASM, "--profile", "web"];
@@ -39,7 +41,7 @@ pub(crate) fn compile() -> anyhow::Result<()> {
 }
 
 /// Makes the files from the compiled programs.
-pub(crate) fn make_files() -> anyhow::Result<()> {
+fn make_files() -> anyhow::Result<()> {
     eprintln!("web: making its files");
     let compiled = target_folder().join(WASM).join("web");
     let programs = ["diode-web.wasm", "diode_checker.wasm", "diode_ranker.wasm"];
@@ -48,4 +50,41 @@ pub(crate) fn make_files() -> anyhow::Result<()> {
             .args(programs.map(|name| compiled.join(name)))
             .args([root().join("web"), root().join("web/dist")]),
     )
+}
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Where the dashboard listens.
+    #[arg(long, default_value = "127.0.0.1:8080")]
+    listen: String,
+}
+
+pub(crate) fn serve(options: &Options) -> anyhow::Result<()> {
+    let step = |number: u8, what: &str| eprintln!("serve: step {number} of 3: {what}");
+    step(1, "the dashboard and the server are compiled side by side");
+    compile_with_server()?;
+    make_files()?;
+    let server = target_folder().join("debug/diode-server");
+    step(2, "the data, which is brought in once");
+    shell::run(command(&server).args(["admin", "seed", "trained_models"]))?;
+    step(3, "the dashboard is served until you press Ctrl-C");
+    shell::run(command(&server).args(["serve", "--listen", &options.listen]))
+}
+
+/// Compiles the server and the dashboard at the same time. They use different folders of cargo, and the
+/// dashboard ends in a long step on one core, so together they take less time.
+fn compile_with_server() -> anyhow::Result<()> {
+    // The server reads the dashboard and the documents at run time, but only if their folders exist when it
+    // is compiled.
+    for folder in ["web/dist", "docs/book"] {
+        std::fs::create_dir_all(root().join(folder))?;
+    }
+    std::thread::scope(|scope| {
+        let dashboard = scope.spawn(compile);
+        let host = ["build", "--package", "diode-server", "--package", BUNDLE];
+        let server = shell::run(cargo().args(host));
+        // A panic of the other thread is a fault of this program, so it ends this program, too.
+        let dashboard = dashboard.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        server.and(dashboard)
+    })
 }

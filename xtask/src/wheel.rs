@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 
 use crate::dist::{Target, ZIG, time_of_commit, without_paths, zig};
-use crate::python::environment;
+use crate::shell::environment;
 use crate::shell::{self, command, exists, output, root, target_folder};
 
 const MATURIN: &str = "maturin==1.16.0";

@@ -9,7 +9,7 @@ use mdbook_driver::MDBook;
 use mdbook_driver::config::Config;
 
 use crate::links::links;
-use crate::paths::{relative, resolve};
+use crate::links::{relative, resolve};
 
 /// Writes the book of the repository at `root` into `docs/book`.
 pub(crate) fn build(root: &Path) -> anyhow::Result<()> {

@@ -6,8 +6,8 @@ use std::process::Command;
 
 use anyhow::{Context as _, ensure};
 
+use crate::links::resolve;
 use crate::links::{anchors, links};
-use crate::paths::resolve;
 
 /// The endings of files whose comments and messages name documents.
 const CODE: [&str; 6] = [".rs", ".py", ".pyi", ".toml", ".sh", ".html"];

@@ -7,7 +7,6 @@
 mod book;
 mod check;
 mod links;
-mod paths;
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, bail};
 
-use super::{Target, VERSION, archive};
+use super::{Target, VERSION, programs};
 use crate::setup::is_root;
 use crate::shell::{self, command, exists, output, target_folder};
 
@@ -83,7 +83,7 @@ impl Debian {
 }
 
 fn programs(debian: &Debian, dist: &Path, target: Target) -> anyhow::Result<()> {
-    let name = archive::name(target);
+    let name = programs::name(target);
     let archive = dist.join(format!("{name}.tar.gz"));
     shell::run(
         command("tar")
