@@ -1,15 +1,16 @@
 //! The summary of a view that leaderboards read. It has the best config of all, the best Triton config and
 //! the library kernel. Only this module decides which config counts as which.
 
-use diode_api::KernelResult;
+use diode_api::{KernelResult, LeaderboardRow};
 use diode_core::stats::TIE;
 use diode_core::hardware::{Hardware, roofline};
 use diode_core::space::{Space, SpaceName};
-use diode_core::{Config, Nanos, Problem, Tflops, Tile};
+use diode_core::{Config, Method, Nanos, Problem, Tflops, Tile};
+use serde::{Deserialize, Serialize};
 
 use super::{AgreedTime, Consensus, Fastest};
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BoardEntry {
     pub best: Config,
     pub best_ns: f64,
@@ -34,7 +35,7 @@ pub struct BoardEntry {
 }
 
 /// The best config of one group, Triton or library.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct KernelEntry {
     pub config: Config,
     pub ns: f64,
@@ -42,6 +43,30 @@ pub struct KernelEntry {
     pub roofline_share: Option<f64>,
     pub gain_over_defaults: Option<f64>,
     pub spread: Option<f64>,
+}
+
+impl BoardEntry {
+    /// The row of a board that shows this entry.
+    pub(crate) fn row(self, problem: Problem, method: Method) -> LeaderboardRow {
+        LeaderboardRow {
+            problem_id: problem.id(),
+            problem,
+            method,
+            best: self.best,
+            best_us: Nanos(self.best_ns).micros().0,
+            tflops: self.tflops,
+            roofline_share: self.roofline_share,
+            gain_over_defaults: self.gain_over_defaults,
+            triton: self.triton.map(KernelEntry::result),
+            library: self.library.map(KernelEntry::result),
+            triton_over_library: self.triton_over_library,
+            triton_ties: self.triton_ties,
+            configs: self.configs,
+            solutions: self.solutions,
+            contributors: self.contributors,
+            unconfirmed: self.best_contributors < 2,
+        }
+    }
 }
 
 impl KernelEntry {

@@ -212,6 +212,7 @@ impl From<StoreError> for ApiFault {
             StoreError::Gone(_) => Self::gone(error),
             StoreError::Sql(_)
             | StoreError::Migrate(_)
+            | StoreError::OtherSchema(_)
             | StoreError::Url { .. }
             | StoreError::Damaged(_)
             | StoreError::Task(_) => Self::internal(error),

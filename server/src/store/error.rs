@@ -1,4 +1,5 @@
 use diode_core::ids::HardwareSlug;
+use sqlx::migrate::MigrateError;
 
 use crate::solutions::Damaged;
 
@@ -25,7 +26,15 @@ pub enum StoreError {
     Gone(sqlx::Error),
 
     #[error("the database could not be brought up to date")]
-    Migrate(#[from] sqlx::migrate::MigrateError),
+    Migrate(#[source] MigrateError),
+
+    /// The database was made by a development version, or by a newer version.
+    #[error(
+        "the database was made by another version of Diode: got step {0} of a schema, expected the schema of version \
+         {version}; if it is a development version's, move it away and upload its data to a new database",
+        version = env!("CARGO_PKG_VERSION")
+    )]
+    OtherSchema(i64),
 
     #[error("`{url}` is no database this server can use: {reason}")]
     Url { url: String, reason: String },
@@ -62,6 +71,17 @@ impl From<sqlx::Error> for StoreError {
             None if unavailable => Self::Unavailable(error),
             None if is_gone(&error) => Self::Gone(error),
             None => Self::Sql(error),
+        }
+    }
+}
+
+impl From<MigrateError> for StoreError {
+    fn from(error: MigrateError) -> Self {
+        match error {
+            MigrateError::VersionMissing(step) | MigrateError::VersionMismatch(step) => {
+                Self::OtherSchema(step)
+            }
+            error => Self::Migrate(error),
         }
     }
 }

@@ -8,7 +8,7 @@ use sqlx::{AssertSqlSafe, Connection as _, PgPool};
 
 use super::connection::ACQUIRE_TIMEOUT;
 use super::error::{StoreError, StoreResult};
-use super::migrations;
+use super::schema;
 
 /// How many connections one process opens. By default Postgres admits 100, which several servers share.
 const CONNECTIONS: u32 = 16;
@@ -39,7 +39,7 @@ pub(super) async fn open(url: &str) -> StoreResult<PgPool> {
         })
         .connect_with(options)
         .await?;
-    migrations::postgres().run(&pool).await?;
+    schema::postgres().run(&pool).await?;
     Ok(pool)
 }
 

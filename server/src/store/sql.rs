@@ -249,7 +249,7 @@ impl Store {
 
     /// The board entry of a view; `None` if no config of the view has a time.
     pub async fn board_entry(&self, view: &View) -> StoreResult<Option<BoardEntry>> {
-        board_entries::find(&mut self.reader().await?, view).await
+        board_entries::find_checked(&mut self.read_transaction().await?, view).await
     }
 
     /// Every view that has a solution or an entry, sorted; for verification.

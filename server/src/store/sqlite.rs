@@ -9,7 +9,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, S
 
 use super::connection::{ACQUIRE_TIMEOUT, Pools};
 use super::error::{StoreError, StoreResult};
-use super::migrations;
+use super::schema;
 use crate::path_identity::PathIdentity;
 
 /// How long a write waits for other writes. On a slow disk the largest upload takes some ten seconds, and another
@@ -68,7 +68,7 @@ pub(super) async fn open(url: &str) -> StoreResult<(Pools, PathIdentity)> {
             options.clone().pragma("cache_size", WRITERS_CACHE).pragma("wal_autocheckpoint", PAGES_IN_LOG),
         )
         .await?;
-    migrations::sqlite().run(&writer).await?;
+    schema::sqlite().run(&writer).await?;
     let place = PathIdentity::of(options.get_filename()).map_err(|error| refuse(error.to_string()))?;
     let readers = SqlitePoolOptions::new()
         .max_connections(READERS)

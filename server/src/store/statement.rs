@@ -48,7 +48,10 @@ impl Statement {
     }
 
     /// Appends `VALUES` with many rows.
-    pub(super) fn push_rows<const N: usize>(mut self, rows: impl IntoIterator<Item = [Value; N]>) -> Self {
+    pub(super) fn push_rows(
+        mut self,
+        rows: impl IntoIterator<Item = impl IntoIterator<Item = Value>>,
+    ) -> Self {
         let mut before = " VALUES (";
         for row in rows {
             for value in row {

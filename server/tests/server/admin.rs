@@ -44,7 +44,7 @@ async fn verification_finds_what_was_tampered_with() {
         .await
         .unwrap();
     let tampered = verify(&app.backend).await.unwrap();
-    assert_eq!(tampered.differences.len(), 1);
+    assert_eq!(tampered.damaged.len(), 1);
     assert!(tampered.to_string().contains("median-cold-event"), "{tampered}");
 }
 
@@ -61,7 +61,7 @@ async fn damage_costs_its_own_row_and_no_other() {
     tamper(&app, "UPDATE solutions SET columns = x'00' WHERE id IN (2, 5)").await;
     tamper(
         &app,
-        "UPDATE entries SET best = 'damaged' WHERE problem = (SELECT problem FROM solutions WHERE id = 3)",
+        "UPDATE entries SET entry = 'damaged' WHERE problem = (SELECT problem FROM solutions WHERE id = 3)",
     )
     .await;
     let verified = verify(&app.backend).await.unwrap();

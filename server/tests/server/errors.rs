@@ -85,7 +85,7 @@ async fn a_mistake_of_ours_is_500_and_names_the_request() {
     let app = TestApp::with_seven().await;
     let options = app.data.database_url.parse::<sqlx::sqlite::SqliteConnectOptions>().unwrap();
     let raw = sqlx::SqlitePool::connect_with(options).await.unwrap();
-    sqlx::query("UPDATE entries SET best = 'damaged'").execute(&raw).await.unwrap();
+    sqlx::query("UPDATE entries SET entry = 'damaged'").execute(&raw).await.unwrap();
     let reply = app.get("/api/v1/hardware/nvidia-h200/leaderboard").await;
     let message = reply.refusal(500, "internal");
     assert!(message.contains(reply.header("x-request-id")), "{message}");

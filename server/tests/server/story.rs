@@ -30,6 +30,15 @@ async fn sqlite_tells_the_story() {
     story(store).await;
     // A second opening finds the tables.
     store::open(&url).await.unwrap().close().await;
+    let raw = sqlx::SqlitePool::connect(&url).await.unwrap();
+    sqlx::query("UPDATE _sqlx_migrations SET checksum = x'00'").execute(&raw).await.unwrap();
+    is_refused_as_another_versions(&url).await;
+}
+
+/// The tables of a development version had other steps.
+async fn is_refused_as_another_versions(url: &str) {
+    let message = store::open(url).await.err().unwrap().to_string();
+    assert!(message.contains("another version of Diode") && message.contains("move it away"), "{message}");
 }
 
 #[tokio::test]
@@ -47,6 +56,11 @@ async fn other_databases_are_refused_without_repeating_passwords() {
 async fn postgres_tells_the_story() {
     let url = postgres::create("story").await;
     story(store::open(&url).await.unwrap()).await;
+    let raw = sqlx::PgPool::connect(&url).await.unwrap();
+    let step = "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time) \
+                VALUES (2, 'board', true, '', 0)";
+    sqlx::query(step).execute(&raw).await.unwrap();
+    is_refused_as_another_versions(&url).await;
     postgres::remove(&url).await;
 }
 
@@ -156,7 +170,7 @@ async fn boards_are_read(store: &Store) {
         Ranking { kernels: Kernels::Triton, sort: LeaderboardSort::Ratio, order: SortOrder::Descending };
     let query = BoardQuery { filter, ..board(ranking, None) };
     let Leaderboard { items, total, comparison, .. } = store.leaderboard(&slug, &query).await.unwrap();
-    assert_eq!((total, items[0].library_us), (1, Some(150.0)));
+    assert_eq!((total, items[0].library.as_ref().map(|library| library.us)), (1, Some(150.0)));
     assert_eq!((comparison.problems, comparison.wins, comparison.ties), (1, 0, 0));
     assert_eq!(comparison.ratio, items[0].triton_over_library);
     let all = ProblemFilter::default();

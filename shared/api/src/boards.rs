@@ -147,8 +147,6 @@ pub struct LeaderboardRow {
     pub roofline_share: Option<f64>,
     /// Best of Inductor's default configs / best; absent if none was timed.
     pub gain_over_defaults: Option<f64>,
-    /// Time of the library kernel, if it was timed.
-    pub library_us: Option<f64>,
     /// The best Triton config: the fastest of all but the library kernel.
     pub triton: Option<KernelResult>,
     /// The library kernel.

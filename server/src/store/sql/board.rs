@@ -4,12 +4,11 @@ use diode_api::{Kernels, Leaderboard, LeaderboardRow, LeaderboardSort, ProblemFi
 use diode_core::Comparison;
 use diode_core::ids::HardwareSlug;
 
-use super::entry_row::{COLUMNS, EntryRow};
+use super::entry_row;
 use super::filter::push_filter;
 use super::hardware;
 use super::problems::problem_of;
-use super::summaries::{micros, numbers};
-use crate::consensus::KernelEntry;
+use super::summaries::numbers;
 use crate::solutions::Damaged;
 use crate::store::connection::Connection;
 use crate::store::cursor::Cursor;
@@ -23,38 +22,19 @@ use crate::store::types::BoardQuery;
 struct BoardRow {
     fields: String,
     method: String,
+    entry: String,
     /// The row's value by which the board is sorted.
     value: Option<f64>,
-    entry: EntryRow,
 }
 
-from_row!(BoardRow { fields, method, value, ..entry });
+from_row!(BoardRow { fields, method, entry, value });
 
 impl BoardRow {
     /// The row, and the cursor of a page that ends with it.
     fn row(self) -> Result<(LeaderboardRow, Cursor), Damaged> {
-        let problem = problem_of(&self.fields)?;
-        let entry = self.entry.entry()?;
-        let row = LeaderboardRow {
-            problem_id: problem.id(),
-            problem,
-            method: parse("method", self.method)?,
-            best: entry.best,
-            best_us: micros(entry.best_ns),
-            tflops: entry.tflops,
-            roofline_share: entry.roofline_share,
-            gain_over_defaults: entry.gain_over_defaults,
-            library_us: entry.library.as_ref().map(|library| micros(library.ns)),
-            triton: entry.triton.map(KernelEntry::result),
-            library: entry.library.map(KernelEntry::result),
-            triton_over_library: entry.triton_over_library,
-            triton_ties: entry.triton_ties,
-            configs: entry.configs,
-            solutions: entry.solutions,
-            contributors: entry.contributors,
-            unconfirmed: entry.best_contributors < 2,
-        };
-        let cursor = Cursor { value: self.value, problem: row.problem_id.clone(), method: row.method };
+        let method = parse("method", self.method)?;
+        let row = entry_row::read(&self.entry)?.row(problem_of(&self.fields)?, method);
+        let cursor = Cursor { value: self.value, problem: row.problem_id.clone(), method };
         Ok((row, cursor))
     }
 }
@@ -132,7 +112,7 @@ enum Part {
 
 fn page(slug: &HardwareSlug, query: &BoardQuery, part: Part, limit: i64) -> Statement {
     let value = value(query.ranking.sort, query.ranking.kernels);
-    let select = Statement::new("SELECT p.fields, e.method, ").push(COLUMNS).push(", ").push(value);
+    let select = Statement::new("SELECT p.fields, e.method, e.entry, ").push(value);
     let select = select.push(" AS value FROM entries e JOIN problems p ON p.id = e.problem");
     let mut select = push_filter(select, slug, &query.filter).push(" AND ").push(value);
     // A bound instead of IS NOT NULL, because both databases look up a bound in the index. No value is

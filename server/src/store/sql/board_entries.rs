@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use diode_core::Problem;
 use diode_core::hardware::Hardware;
 
-use super::entry_row::{COLUMNS, EntryRow};
-use super::inserts::{self, ROWS_PER_STATEMENT};
+use super::entry_row;
+use super::inserts::ROWS_PER_STATEMENT;
 use super::{deviations, to_fence, view_solutions};
 use crate::consensus::{BoardEntry, Computed, ConfigCache, compute};
-use crate::solutions::StoredSolutions;
+use crate::solutions::{Damaged, StoredSolutions};
 use crate::store::connection::Connection;
 use crate::store::error::StoreResult;
 use crate::store::fields::parse;
@@ -26,14 +26,23 @@ const COUNTED_GROW_BY: usize = 4;
 const TIMINGS_AT_ONCE: u64 = 1 << 20;
 
 pub(super) async fn find(db: &mut Connection, view: &View) -> StoreResult<Option<BoardEntry>> {
-    let select = Statement::new("SELECT ")
-        .push(COLUMNS)
-        .push(" FROM entries WHERE hardware = $1 AND problem = $2 AND method = $3")
-        .bind(view.hardware.as_str())
-        .bind(view.problem.as_str())
-        .bind(view.method.to_string());
-    let row: Option<EntryRow> = db.fetch_optional(select).await?;
-    Ok(row.map(EntryRow::entry).transpose()?)
+    let select =
+        Statement::new("SELECT entry FROM entries WHERE hardware = $1 AND problem = $2 AND method = $3")
+            .bind(view.hardware.as_str())
+            .bind(view.problem.as_str())
+            .bind(view.method.to_string());
+    let row: Option<(String,)> = db.fetch_optional(select).await?;
+    Ok(row.map(|(entry,)| entry_row::read(&entry)).transpose()?)
+}
+
+/// The entry of a view. Fails if its columns are not those of its JSON.
+pub(super) async fn find_checked(db: &mut Connection, view: &View) -> StoreResult<Option<BoardEntry>> {
+    let Some(entry) = find(db, view).await? else { return Ok(None) };
+    let (equal,): (i64,) = db.fetch_one(entry_row::count_equal(view, &entry)).await?;
+    if equal == 0 {
+        return Err(Damaged::new("board entry", "its columns differ from its JSON").into());
+    }
+    Ok(Some(entry))
 }
 
 pub(super) async fn views(db: &mut Connection) -> StoreResult<Vec<View>> {
@@ -118,7 +127,7 @@ pub(super) async fn refresh<'v>(
         }
         changed.extend(deviations::replace(db, &views, &deviations).await?);
         for chunk in entries.chunks(ROWS_PER_STATEMENT) {
-            db.execute(inserts::board_entries(chunk)?).await?;
+            db.execute(entry_row::insert(chunk)?).await?;
         }
     }
     to_fence::mark(db, &changed).await?;

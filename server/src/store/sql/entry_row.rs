@@ -1,106 +1,93 @@
-//! The columns of an entry.
+//! The columns of an entry. What boards are filtered or sorted by, and what queries add up, is a column; the whole
+//! entry is one JSON value.
 
-use diode_core::Config;
+use diode_core::Problem;
 
 use crate::consensus::{BoardEntry, KernelEntry};
 use crate::solutions::Damaged;
-use crate::store::fields::{from_json, unsigned};
-use crate::store::from_row::from_row;
+use crate::store::fields::{from_json, json};
+use crate::store::statement::{Statement, Value};
+use crate::store::types::View;
 
-/// The columns of an entry, except the columns whose names are also in tables that queries join.
-pub(super) const COLUMNS: &str = "best, best_ns, tflops, roofline_share, gain_over_defaults, \
-    triton, triton_ns, triton_tflops, triton_roofline_share, triton_gain, triton_spread, triton_ties, \
-    library_ns, library_tflops, library_roofline_share, library_gain, library_spread, triton_over_library, \
-    configs, timings, solutions, contributors, best_contributors";
+/// The columns that boards are sorted by, with their values. Each order has an index.
+const SORTED: [(&str, fn(&BoardEntry) -> Option<f64>); 13] = [
+    ("best_ns", |entry| Some(entry.best_ns)),
+    ("tflops", |entry| entry.tflops),
+    ("roofline_share", |entry| entry.roofline_share),
+    ("gain_over_defaults", |entry| entry.gain_over_defaults),
+    ("triton_ns", |entry| entry.triton.as_ref().map(|kernel| kernel.ns)),
+    ("triton_tflops", |entry| of(&entry.triton, |kernel| kernel.tflops)),
+    ("triton_roofline_share", |entry| of(&entry.triton, |kernel| kernel.roofline_share)),
+    ("triton_gain", |entry| of(&entry.triton, |kernel| kernel.gain_over_defaults)),
+    ("library_ns", |entry| entry.library.as_ref().map(|kernel| kernel.ns)),
+    ("library_tflops", |entry| of(&entry.library, |kernel| kernel.tflops)),
+    ("library_roofline_share", |entry| of(&entry.library, |kernel| kernel.roofline_share)),
+    ("library_gain", |entry| of(&entry.library, |kernel| kernel.gain_over_defaults)),
+    ("triton_over_library", |entry| entry.triton_over_library),
+];
 
-pub(super) struct EntryRow {
-    best: String,
-    best_ns: f64,
-    tflops: Option<f64>,
-    roofline_share: Option<f64>,
-    gain_over_defaults: Option<f64>,
-    triton: Option<String>,
-    triton_ns: Option<f64>,
-    triton_tflops: Option<f64>,
-    triton_roofline_share: Option<f64>,
-    triton_gain: Option<f64>,
-    triton_spread: Option<f64>,
-    triton_ties: i64,
-    library_ns: Option<f64>,
-    library_tflops: Option<f64>,
-    library_roofline_share: Option<f64>,
-    library_gain: Option<f64>,
-    library_spread: Option<f64>,
-    triton_over_library: Option<f64>,
-    configs: i64,
-    timings: i64,
-    solutions: i64,
-    contributors: i64,
-    best_contributors: i64,
+fn of(kernel: &Option<KernelEntry>, value: fn(&KernelEntry) -> Option<f64>) -> Option<f64> {
+    kernel.as_ref().and_then(value)
 }
 
-from_row!(EntryRow {
-    best,
-    best_ns,
-    tflops,
-    roofline_share,
-    gain_over_defaults,
-    triton,
-    triton_ns,
-    triton_tflops,
-    triton_roofline_share,
-    triton_gain,
-    triton_spread,
-    triton_ties,
-    library_ns,
-    library_tflops,
-    library_roofline_share,
-    library_gain,
-    library_spread,
-    triton_over_library,
-    configs,
-    timings,
-    solutions,
-    contributors,
-    best_contributors
-});
+/// Reads the column `entry`.
+pub(super) fn read(entry: &str) -> Result<BoardEntry, Damaged> {
+    from_json("board entry", entry)
+}
 
-impl EntryRow {
-    pub(super) fn entry(self) -> Result<BoardEntry, Damaged> {
-        let triton: Option<Config> =
-            self.triton.map(|config| from_json("Triton config", &config)).transpose()?;
-        // The two are compared only if both round to TF32, or neither does.
-        let are_alike = self.triton_over_library.is_some();
-        let rounds = are_alike && triton.is_some_and(|config| config.rounds_to_tf32());
-        Ok(BoardEntry {
-            best: from_json("best config", &self.best)?,
-            best_ns: self.best_ns,
-            tflops: self.tflops,
-            roofline_share: self.roofline_share,
-            gain_over_defaults: self.gain_over_defaults,
-            triton: triton.zip(self.triton_ns).map(|(config, ns)| KernelEntry {
-                config,
-                ns,
-                tflops: self.triton_tflops,
-                roofline_share: self.triton_roofline_share,
-                gain_over_defaults: self.triton_gain,
-                spread: self.triton_spread,
-            }),
-            library: self.library_ns.map(|ns| KernelEntry {
-                config: Config::library(rounds),
-                ns,
-                tflops: self.library_tflops,
-                roofline_share: self.library_roofline_share,
-                gain_over_defaults: self.library_gain,
-                spread: self.library_spread,
-            }),
-            triton_over_library: self.triton_over_library,
-            triton_ties: unsigned("tie count", self.triton_ties)?,
-            configs: unsigned("config count", self.configs)?,
-            timings: unsigned("timing count", self.timings)?,
-            solutions: unsigned("solution count", self.solutions)?,
-            contributors: unsigned("contributor count", self.contributors)?,
-            best_contributors: unsigned("contributor count", self.best_contributors)?,
-        })
+/// Adds entries, or replaces those of the same views.
+pub(super) fn insert(entries: &[(&View, Problem, BoardEntry)]) -> Result<Statement, Damaged> {
+    let row = |(view, problem, entry): &(&View, Problem, BoardEntry)| -> Result<Vec<Value>, Damaged> {
+        let mut row = vec![
+            view.hardware.as_str().into(),
+            view.problem.as_str().into(),
+            view.method.to_string().into(),
+            problem.op.as_str().into(),
+            problem.a_dtype.as_str().into(),
+            problem.b_layout.as_str().into(),
+            problem.m.into(),
+            problem.n.into(),
+            problem.k.into(),
+            problem.flops().into(),
+            entry.timings.into(),
+            entry.solutions.into(),
+            json("board entry", entry)?.into(),
+        ];
+        row.extend(SORTED.iter().map(|(_, value)| value(entry).into()));
+        Ok(row)
+    };
+    let rows = entries.iter().map(row).collect::<Result<Vec<_>, _>>()?;
+    let mut insert = Statement::new(
+        "INSERT INTO entries \
+         (hardware, problem, method, op, a_dtype, b_layout, m, n, k, flops, timings, solutions, entry",
+    );
+    for (column, _) in SORTED {
+        insert = insert.push(", ").push(column);
     }
+    insert = insert.push(")").push_rows(rows).push(
+        " ON CONFLICT (hardware, problem, method) DO UPDATE SET timings = excluded.timings, \
+         solutions = excluded.solutions, entry = excluded.entry",
+    );
+    for (column, _) in SORTED {
+        insert = insert.push(", ").push(column).push(" = excluded.").push(column);
+    }
+    Ok(insert)
+}
+
+/// Counts the entries of a view whose columns are those of `entry`: one, or none if they were tampered with.
+pub(super) fn count_equal(view: &View, entry: &BoardEntry) -> Statement {
+    let mut count = Statement::new("SELECT COUNT(*) FROM entries WHERE hardware = ")
+        .push_bind(view.hardware.as_str())
+        .push(" AND problem = ")
+        .push_bind(view.problem.as_str())
+        .push(" AND method = ")
+        .push_bind(view.method.to_string())
+        .push(" AND timings = ")
+        .push_bind(entry.timings)
+        .push(" AND solutions = ")
+        .push_bind(entry.solutions);
+    for (column, value) in SORTED {
+        count = count.push(" AND ").push(column).push(" IS NOT DISTINCT FROM ").push_bind(value(entry));
+    }
+    count
 }

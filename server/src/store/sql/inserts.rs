@@ -3,8 +3,6 @@
 use diode_core::Problem;
 use diode_core::ids::{AccountId, Digest, ProblemId, UploadId};
 
-use super::entry_row::COLUMNS;
-use crate::consensus::BoardEntry;
 use crate::solutions::Damaged;
 use crate::store::fields::json;
 use crate::store::statement::Statement;
@@ -82,66 +80,4 @@ pub(super) fn sent(upload: &UploadId, solutions: &[NewSolution]) -> Statement {
         .push(" FROM solutions WHERE digest IN (")
         .push_list(solutions.iter().map(|solution| solution.digest.as_str()))
         .push(") ON CONFLICT DO NOTHING")
-}
-
-pub(super) fn board_entries(entries: &[(&View, Problem, BoardEntry)]) -> Result<Statement, Damaged> {
-    let row = |(view, problem, entry): &(&View, Problem, BoardEntry)| {
-        let (triton, library) = (entry.triton.as_ref(), entry.library.as_ref());
-        let config = triton.map(|triton| json("config", &triton.config)).transpose()?;
-        Ok([
-            view.hardware.as_str().into(),
-            view.problem.as_str().into(),
-            view.method.to_string().into(),
-            problem.op.as_str().into(),
-            problem.a_dtype.as_str().into(),
-            problem.b_layout.as_str().into(),
-            problem.m.into(),
-            problem.n.into(),
-            problem.k.into(),
-            problem.flops().into(),
-            json("config", &entry.best)?.into(),
-            entry.best_ns.into(),
-            entry.tflops.into(),
-            entry.roofline_share.into(),
-            entry.gain_over_defaults.into(),
-            config.into(),
-            triton.map(|triton| triton.ns).into(),
-            triton.and_then(|triton| triton.tflops).into(),
-            triton.and_then(|triton| triton.roofline_share).into(),
-            triton.and_then(|triton| triton.gain_over_defaults).into(),
-            triton.and_then(|triton| triton.spread).into(),
-            entry.triton_ties.into(),
-            library.map(|library| library.ns).into(),
-            library.and_then(|library| library.tflops).into(),
-            library.and_then(|library| library.roofline_share).into(),
-            library.and_then(|library| library.gain_over_defaults).into(),
-            library.and_then(|library| library.spread).into(),
-            entry.triton_over_library.into(),
-            entry.configs.into(),
-            entry.timings.into(),
-            entry.solutions.into(),
-            entry.contributors.into(),
-            entry.best_contributors.into(),
-        ])
-    };
-    let rows: Result<Vec<_>, Damaged> = entries.iter().map(row).collect();
-    Ok(Statement::new(
-        "INSERT INTO entries (hardware, problem, method, op, a_dtype, b_layout, m, n, k, flops, ",
-    )
-    .push(COLUMNS)
-    .push(")")
-    .push_rows(rows?)
-    .push(
-        " ON CONFLICT (hardware, problem, method) DO UPDATE SET best = excluded.best, \
-             best_ns = excluded.best_ns, tflops = excluded.tflops, roofline_share = excluded.roofline_share, \
-             gain_over_defaults = excluded.gain_over_defaults, triton = excluded.triton, \
-             triton_ns = excluded.triton_ns, triton_tflops = excluded.triton_tflops, \
-             triton_roofline_share = excluded.triton_roofline_share, triton_gain = excluded.triton_gain, \
-             triton_spread = excluded.triton_spread, triton_ties = excluded.triton_ties, \
-             library_ns = excluded.library_ns, library_tflops = excluded.library_tflops, \
-             library_roofline_share = excluded.library_roofline_share, library_gain = excluded.library_gain, \
-             library_spread = excluded.library_spread, triton_over_library = excluded.triton_over_library, \
-             configs = excluded.configs, timings = excluded.timings, solutions = excluded.solutions, \
-             contributors = excluded.contributors, best_contributors = excluded.best_contributors",
-    ))
 }

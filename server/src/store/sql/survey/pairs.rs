@@ -4,10 +4,12 @@ use diode_api::{Kernels, MethodOn, ProblemFilter, TimedConfig};
 use diode_core::Config;
 use diode_core::ids::{HardwareSlug, ProblemId};
 
+use crate::consensus::KernelEntry;
 use crate::solutions::Damaged;
 use crate::store::connection::Connection;
 use crate::store::error::StoreResult;
-use crate::store::fields::{from_json, parse, unsigned};
+use crate::store::fields::{parse, unsigned};
+use crate::store::sql::entry_row;
 use crate::store::sql::filter::push_filter;
 use crate::store::sql::problems::problem_of;
 use crate::store::sql::summaries::micros;
@@ -42,7 +44,8 @@ pub(super) async fn timed_problems(
     Ok(unsigned("problem count", count)?)
 }
 
-type PairRow = (String, Option<String>, f64, Option<String>, f64);
+/// The problem, and the two entries.
+type PairRow = (String, String, String);
 
 pub(super) async fn pairs(
     db: &mut Connection,
@@ -62,23 +65,27 @@ pub(super) async fn pairs(
             .push(other_time_condition(kernels))
     };
     let (total,): (i64,) = db.fetch_one(joined("SELECT COUNT(*)")).await?;
-    let columns = match kernels {
-        Kernels::Triton => "SELECT p.fields, e.triton, e.triton_ns, o.triton, o.triton_ns",
-        Kernels::Library => "SELECT p.fields, NULL, e.library_ns, NULL, o.library_ns",
-        Kernels::Everything => "SELECT p.fields, e.best, e.best_ns, o.best, o.best_ns",
-    };
-    let select = joined(columns).push(" ORDER BY e.problem, e.method LIMIT ").push_bind(i64::from(cap));
+    let select = joined("SELECT p.fields, e.entry, o.entry")
+        .push(" ORDER BY e.problem, e.method LIMIT ")
+        .push_bind(i64::from(cap));
     let rows: Vec<PairRow> = db.fetch_all(select).await?;
-    let items = rows.into_iter().map(pair).collect::<Result<_, _>>()?;
+    let items = rows.into_iter().map(|row| pair(row, kernels)).collect::<Result<_, _>>()?;
     Ok(Sample { total: unsigned("problem count", total)?, items })
 }
 
-fn pair((fields, a, a_ns, b, b_ns): PairRow) -> Result<Pair, Damaged> {
-    let timed = |config: Option<String>, ns: f64| -> Result<TimedConfig, Damaged> {
-        let config = config.map(|config| from_json("best config", &config)).transpose()?;
-        Ok(TimedConfig { config: config.unwrap_or(Config::Library), us: micros(ns) })
+fn pair((fields, a, b): PairRow, kernels: Kernels) -> Result<Pair, Damaged> {
+    let timed = |entry: &str| -> Result<TimedConfig, Damaged> {
+        let entry = entry_row::read(entry)?;
+        let of = |kernel: Option<KernelEntry>| kernel.map(|kernel| (kernel.config, kernel.ns));
+        let (config, ns) = match kernels {
+            Kernels::Triton => of(entry.triton),
+            Kernels::Library => of(entry.library).map(|(_, ns)| (Config::Library, ns)),
+            Kernels::Everything => Some((entry.best, entry.best_ns)),
+        }
+        .ok_or_else(|| Damaged::new("board entry", "the kernels have no time"))?;
+        Ok(TimedConfig { config, us: micros(ns) })
     };
-    Ok(Pair { problem: problem_of(&fields)?, a: timed(a, a_ns)?, b: timed(b, b_ns)? })
+    Ok(Pair { problem: problem_of(&fields)?, a: timed(&a)?, b: timed(&b)? })
 }
 
 /// The condition that the kernels have a time. No time is negative.

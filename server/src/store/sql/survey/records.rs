@@ -8,6 +8,7 @@ use crate::store::connection::Connection;
 use crate::store::error::StoreResult;
 use crate::store::fields::{from_json, parse, unsigned};
 use crate::store::from_row::from_row;
+use crate::store::sql::entry_row;
 use crate::store::statement::Statement;
 use crate::store::survey::{Record, Sample};
 
@@ -22,10 +23,10 @@ struct RecordRow {
     hardware: String,
     fields: String,
     best_ns: f64,
-    best_contributors: i64,
+    entry: String,
 }
 
-from_row!(RecordRow { hardware, fields, best_ns, best_contributors });
+from_row!(RecordRow { hardware, fields, best_ns, entry });
 
 /// `db` must be a transaction whose queries all see the same state.
 pub(super) async fn records(
@@ -35,7 +36,7 @@ pub(super) async fn records(
 ) -> StoreResult<Sample<Record>> {
     let count = Statement::new("SELECT COUNT(*)").push(FASTEST);
     let (total,): (i64,) = db.fetch_one(count.bind(account.as_str())).await?;
-    let select = Statement::new("SELECT s.hardware, p.fields, s.best_ns, e.best_contributors")
+    let select = Statement::new("SELECT s.hardware, p.fields, s.best_ns, e.entry")
         .push(FASTEST)
         .push(" ORDER BY e.flops DESC, s.hardware, s.problem, s.method LIMIT $2");
     let rows: Vec<RecordRow> = db.fetch_all(select.bind(account.as_str()).bind(i64::from(limit))).await?;
@@ -44,7 +45,7 @@ pub(super) async fn records(
             hardware: parse("hardware slug", row.hardware)?,
             problem: from_json("problem", &row.fields)?,
             time: Nanos(row.best_ns),
-            contributors: unsigned("contributor count", row.best_contributors)?,
+            contributors: entry_row::read(&row.entry)?.best_contributors,
         })
     };
     let items = rows.into_iter().map(record).collect::<Result<_, Damaged>>()?;

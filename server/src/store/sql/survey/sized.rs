@@ -1,13 +1,13 @@
 use diode_api::ProblemFilter;
-use diode_core::Config;
 use diode_core::ids::HardwareSlug;
 
 use crate::size_map::SizedProblem;
 use crate::solutions::Damaged;
 use crate::store::connection::Connection;
 use crate::store::error::StoreResult;
-use crate::store::fields::{from_json, unsigned};
+use crate::store::fields::unsigned;
 use crate::store::from_row::from_row;
+use crate::store::sql::entry_row;
 use crate::store::sql::filter::push_filter;
 use crate::store::statement::Statement;
 
@@ -15,23 +15,21 @@ struct SizedRow {
     m: i64,
     n: i64,
     k: i64,
-    triton: Option<String>,
-    triton_over_library: Option<f64>,
+    entry: String,
 }
 
-from_row!(SizedRow { m, n, k, triton, triton_over_library });
+from_row!(SizedRow { m, n, k, entry });
 
 impl SizedRow {
     fn problem(self) -> Result<SizedProblem, Damaged> {
-        let config: Option<Config> =
-            self.triton.map(|config| from_json("best config", &config)).transpose()?;
-        let tile = config.as_ref().and_then(Config::tile);
+        let entry = entry_row::read(&self.entry)?;
+        let tile = entry.triton.as_ref().and_then(|triton| triton.config.tile());
         Ok(SizedProblem {
             m: unsigned("M", self.m)?,
             n: unsigned("N", self.n)?,
             k: unsigned("K", self.k)?,
             tile: tile.map(|tile| [tile.block_m, tile.block_n, tile.block_k]),
-            triton_over_library: self.triton_over_library,
+            triton_over_library: entry.triton_over_library,
         })
     }
 }
@@ -44,7 +42,7 @@ pub(super) async fn sized_problems(
     cap: u32,
 ) -> StoreResult<Vec<SizedProblem>> {
     let filter = ProblemFilter { min_k: None, max_k: None, ..filter.clone() };
-    let select = Statement::new("SELECT e.m, e.n, e.k, e.triton, e.triton_over_library FROM entries e");
+    let select = Statement::new("SELECT e.m, e.n, e.k, e.entry FROM entries e");
     let select =
         push_filter(select, slug, &filter).push(" ORDER BY e.problem LIMIT ").push_bind(i64::from(cap));
     let rows: Vec<SizedRow> = db.fetch_all(select).await?;
