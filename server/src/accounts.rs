@@ -4,12 +4,14 @@
 //! around all routes refuses requests of other sites' pages. Secrets are random; only their digests are
 //! stored.
 
+pub(crate) mod account_store;
 mod authorized;
 mod caller;
 mod choose_password;
 mod confirm;
 mod cookie;
 mod devices;
+pub(crate) mod identity_store;
 mod limits;
 mod links;
 mod log;
@@ -19,6 +21,7 @@ mod password;
 mod peer;
 mod policy;
 mod secret;
+pub(crate) mod session_store;
 mod sign_in;
 mod sign_up;
 mod terms;

@@ -4,6 +4,7 @@ mod accounts;
 pub mod backup;
 mod models;
 mod moderation;
+pub(crate) mod moderation_store;
 mod seed;
 mod snapshots;
 mod sweep;

@@ -1,12 +1,15 @@
 //! Agents measure what the server asks for. [`plan`] decides what comes next; this module hands it out.
 
+pub(crate) mod agent_store;
 mod coverage;
 mod hand_out;
+pub(crate) mod lease_store;
 mod map;
 pub mod plan;
 mod plans;
 mod refused;
 mod weak;
+pub(crate) mod work_store;
 
 pub(crate) use coverage::coverage;
 pub(crate) use hand_out::hand_out;

@@ -6,6 +6,7 @@
 mod citation;
 mod freeze;
 mod parts;
+pub(crate) mod snapshot_store;
 
 pub(crate) use citation::cite;
 pub(crate) use freeze::{NotFrozen, freeze};

@@ -3,69 +3,68 @@
 //! [`Store`] has a method for everything that the rest of the server may ask of the database. Both databases run the
 //! same SQL through a [`connection::Connection`], which knows the few differences. One story test runs on both.
 
-mod accounts;
-mod agents;
 pub(crate) mod connection;
-mod contributions;
-mod cursor;
 mod error;
-mod fields;
-mod from_row;
-mod identities;
-mod moderation;
-mod postgres;
-mod publications;
-mod remembered;
+pub(crate) mod fields;
+pub(crate) mod from_row;
+pub(crate) mod postgres;
+pub(crate) mod remembered;
 mod schema;
-mod snapshots;
-mod sql;
 mod sqlite;
-mod statement;
-mod survey;
-mod types;
-mod upkeep;
+pub(crate) mod statement;
+pub(crate) mod upkeep;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use diode_core::ids::HardwareSlug;
 
+use crate::boards::board_store::{Counted, Totals};
+use crate::boards::summary_store::SummaryFigures;
 use crate::path_identity::PathIdentity;
 use connection::{Connection, Pools};
 use remembered::Remembered;
-use sql::board::{Counted, Totals};
-use sql::summaries::Figures as SummaryFigures;
+use statement::Statement;
 
-pub use accounts::{
+pub use error::{StoreError, StoreResult};
+
+pub use crate::accounts::account_store::{
     Created, Credentials, DeviceAnswer, LONGEST_WINDOW, LinkFor, NewAccount, NewTokenRow, PasswordReset,
     Tries, WaitingDevice,
 };
-pub use agents::{
+pub use crate::accounts::identity_store::{Identity, Linked, OpenIdSignIn, OpenIdSignUp, SignedUp, Unlinked};
+pub use crate::admin::moderation_store::{Done, UploadFilter};
+pub use crate::agents::agent_store::{
     AGENT_LEASE, KnownAgent, KnownProblems, LeaseWish, LeasedWork, MAX_REFUSED_RESULTS, MeasuredUpTo,
     NewWork, ReadUpTo, Taken, WorkFigures,
 };
-pub use contributions::{ContributionFilter, MAX_WAITING_MODELS, NewContribution, ReviewRefused, TakenModel};
-pub use cursor::{Cursor, Ranking};
-pub use error::{StoreError, StoreResult};
-pub use identities::{Identity, Linked, OpenIdSignIn, OpenIdSignUp, SignedUp, Unlinked};
-pub use moderation::{Done, NotMerged, UploadFilter};
-pub use publications::{ComparedWithPublished, Due, Refused};
-pub use snapshots::{Added, Freezable, Frozen, SnapshotLimits, StoredSnapshot};
-pub use survey::{Pair, Record, Sample};
-pub use types::{
-    BACK_OFF, BoardQuery, Claim, ForLease, KnownHardware, LEASE, MAX_ATTEMPTS, MAX_OWN_JOBS,
-    MAX_WAITING_JOBS, Made, NamedBlob, NewSolution, NewUpload, Now, Queued, TrainingData, View,
+pub use crate::boards::board_store::BoardQuery;
+pub use crate::boards::cursor::{Cursor, Ranking};
+pub use crate::boards::entry_store::View;
+pub use crate::boards::hardware_store::{KnownHardware, NotMerged};
+pub use crate::boards::survey_store::{Record, Sample};
+pub use crate::compare::compare_store::Pair;
+pub use crate::jobs::job_store::{
+    BACK_OFF, Claim, LEASE, MAX_ATTEMPTS, MAX_OWN_JOBS, MAX_WAITING_JOBS, Made, Queued,
 };
-pub use upkeep::{CheckedUploads, Connections, Figures, NamedBlobs};
+pub use crate::models::contribution_store::{
+    ContributionFilter, MAX_WAITING_MODELS, NewContribution, ReviewRefused, TakenModel,
+};
+pub use crate::models::model_store::Due;
+pub use crate::models::publication_store::{ComparedWithPublished, Refused};
+pub use crate::snapshots::snapshot_store::{Added, Freezable, Frozen, SnapshotLimits, StoredSnapshot};
+pub use crate::uploads::upload_store::{ForLease, NewSolution, NewUpload, TrainingData};
+pub use upkeep::{CheckedUploads, Connections, Figures, NamedBlob, NamedBlobs};
 
 /// The database. Every method is one transaction.
 pub struct Store {
     pools: Pools,
     /// The file of the database, if it is one file.
     place: Option<PathIdentity>,
-    figures: Remembered<HardwareSlug, SummaryFigures>,
-    totals: Remembered<Counted, Totals>,
+    pub(crate) figures: Remembered<HardwareSlug, SummaryFigures>,
+    pub(crate) totals: Remembered<Counted, Totals>,
     /// For each snapshot, the number of its uploads that no longer count.
-    withdrawn: Remembered<i64, u64>,
+    pub(crate) withdrawn: Remembered<i64, u64>,
 }
 
 impl Store {
@@ -100,6 +99,44 @@ impl Store {
     pub(crate) async fn writer(&self) -> StoreResult<Connection> {
         self.check_place()?;
         self.pools.writer().await
+    }
+
+    /// Fails if the database does not answer.
+    pub async fn ping(&self) -> StoreResult<()> {
+        self.reader().await?.execute(Statement::new("SELECT 1")).await?;
+        Ok(())
+    }
+    /// Waits for running statements and closes every connection.
+    pub async fn close(&self) {
+        self.pools.close().await;
+    }
+}
+
+/// A moment by the caller's clock.
+#[derive(Debug, Clone, Copy)]
+pub struct Now(pub jiff::Timestamp);
+
+impl Now {
+    /// Reads the clock.
+    pub fn read() -> Self {
+        Self(jiff::Timestamp::now())
+    }
+
+    /// This moment, rounded down to a second.
+    pub(crate) fn whole_second(self) -> Self {
+        Self(jiff::Timestamp::from_second(self.0.as_second()).unwrap_or(self.0))
+    }
+
+    pub fn rfc3339(self) -> String {
+        self.0.to_string()
+    }
+
+    pub(crate) fn millis(self) -> i64 {
+        self.0.as_millisecond()
+    }
+
+    pub(crate) fn lease_end(self, lease: Duration) -> i64 {
+        self.millis() + lease.as_millis() as i64
     }
 }
 

@@ -2,9 +2,9 @@
 //! the library kernel. Only this module decides which config counts as which.
 
 use diode_api::{KernelResult, LeaderboardRow};
-use diode_core::stats::TIE;
 use diode_core::hardware::{Hardware, roofline};
 use diode_core::space::{Space, SpaceName};
+use diode_core::stats::TIE;
 use diode_core::{Config, Method, Nanos, Problem, Tflops, Tile};
 use serde::{Deserialize, Serialize};
 

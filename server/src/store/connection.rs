@@ -267,15 +267,16 @@ impl Attempts {
 ///
 /// With `if`, the transaction is committed only if the outcome matches this pattern.
 macro_rules! in_transaction {
-    ($store:expr, $tx:ident => $run:expr) => {
-        in_transaction!($store, $tx => $run, if _)
+    ($store:expr, async |$db:ident| $run:block) => {
+        in_transaction!($store, async |$db| $run, if _)
     };
-    ($store:expr, $tx:ident => $run:expr, if $kept:pat) => {{
+    ($store:expr, async |$db:ident| $run:block, if $kept:pat) => {{
         let mut attempts = $crate::store::connection::Attempts::default();
         loop {
             let mut transaction = $store.writer().await?;
-            let $tx = &mut transaction;
-            let ended = match $run.await {
+            let $db = &mut transaction;
+            let run = async { $run };
+            let ended: $crate::store::StoreResult<_> = match run.await {
                 Ok(outcome) => {
                     #[allow(clippy::redundant_pattern_matching, reason = "the pattern is the caller's")]
                     let kept = matches!(outcome, $kept);

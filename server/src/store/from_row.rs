@@ -21,4 +21,4 @@ macro_rules! from_row {
     };
 }
 
-pub(super) use from_row;
+pub(crate) use from_row;

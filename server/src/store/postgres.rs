@@ -23,7 +23,7 @@ const GROWN_TABLES: &str = "SELECT quote_ident(relname) FROM pg_stat_user_tables
     WHERE schemaname = current_schema() AND n_mod_since_analyze > 1000 + n_live_tup / 5";
 
 /// Connects to the database of a URL such as `postgres://user@host/diode`, and makes its tables.
-pub(super) async fn open(url: &str) -> StoreResult<PgPool> {
+pub(crate) async fn open(url: &str) -> StoreResult<PgPool> {
     // The URL may have a password, so no message repeats the URL.
     let options = PgConnectOptions::from_str(url)
         .map_err(|error| StoreError::Url { url: "the Postgres URL".to_owned(), reason: error.to_string() })?;
@@ -44,7 +44,7 @@ pub(super) async fn open(url: &str) -> StoreResult<PgPool> {
 }
 
 /// Lets Postgres count tables again that have grown much.
-pub(super) async fn count_grown_tables(pool: &PgPool) -> StoreResult<()> {
+pub(crate) async fn count_grown_tables(pool: &PgPool) -> StoreResult<()> {
     let mut connection = pool.acquire().await?;
     let grown: Vec<(String,)> = sqlx::query_as(GROWN_TABLES).fetch_all(&mut *connection).await?;
     for (name,) in grown {

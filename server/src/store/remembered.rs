@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 const MAX_KEPT: usize = 4096;
 
 /// Results by key, each with the revision of the entries that it was computed from.
-pub(super) struct Remembered<K, V>(Mutex<HashMap<K, (i64, V)>>);
+pub(crate) struct Remembered<K, V>(Mutex<HashMap<K, (i64, V)>>);
 
 impl<K, V> Default for Remembered<K, V> {
     fn default() -> Self {
@@ -18,12 +18,12 @@ impl<K, V> Default for Remembered<K, V> {
 }
 
 impl<K: Eq + Hash, V: Clone> Remembered<K, V> {
-    pub(super) fn get(&self, key: &K, revision: i64) -> Option<V> {
+    pub(crate) fn get(&self, key: &K, revision: i64) -> Option<V> {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.get(key).filter(|(of, _)| *of == revision).map(|(_, value)| value.clone())
     }
 
-    pub(super) fn put(&self, key: K, revision: i64, value: V) {
+    pub(crate) fn put(&self, key: K, revision: i64, value: V) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.len() >= MAX_KEPT && !kept.contains_key(&key) {
             kept.clear();

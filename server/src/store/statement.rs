@@ -7,6 +7,9 @@ use sqlx::{Arguments, AssertSqlSafe, Encode, Type};
 
 use crate::store::error::StoreResult;
 
+/// With so many rows, a statement stays far below the limit of bound values of either database, and round trips
+/// take little of the time.
+pub(crate) const ROWS_PER_STATEMENT: usize = 200;
 /// A value of a column.
 #[derive(Debug, Clone)]
 pub(crate) enum Value {
@@ -24,31 +27,31 @@ pub(crate) struct Statement {
 }
 
 impl Statement {
-    pub(super) fn new(text: &'static str) -> Self {
+    pub(crate) fn new(text: &'static str) -> Self {
         Self { text: text.to_owned(), values: Vec::new() }
     }
 
     /// Appends to the text.
-    pub(super) fn push(mut self, text: &'static str) -> Self {
+    pub(crate) fn push(mut self, text: &'static str) -> Self {
         self.text.push_str(text);
         self
     }
 
     /// Adds the value of the next placeholder, which is already in the text.
-    pub(super) fn bind(mut self, value: impl Into<Value>) -> Self {
+    pub(crate) fn bind(mut self, value: impl Into<Value>) -> Self {
         self.values.push(value.into());
         self
     }
 
     /// Appends a placeholder with its value.
-    pub(super) fn push_bind(mut self, value: impl Into<Value>) -> Self {
+    pub(crate) fn push_bind(mut self, value: impl Into<Value>) -> Self {
         self.values.push(value.into());
         self.text.push_str(&format!("${}", self.values.len()));
         self
     }
 
     /// Appends `VALUES` with many rows.
-    pub(super) fn push_rows(
+    pub(crate) fn push_rows(
         mut self,
         rows: impl IntoIterator<Item = impl IntoIterator<Item = Value>>,
     ) -> Self {
@@ -64,7 +67,7 @@ impl Statement {
     }
 
     /// Appends placeholders, separated by commas.
-    pub(super) fn push_list(mut self, values: impl IntoIterator<Item = impl Into<Value>>) -> Self {
+    pub(crate) fn push_list(mut self, values: impl IntoIterator<Item = impl Into<Value>>) -> Self {
         let mut before = "";
         for value in values {
             self = self.push(before).push_bind(value);

@@ -1,0 +1,356 @@
+//! Signing in by an OpenID Connect provider. Every secret arrives here as its digest. An expired row counts as absent.
+
+use diode_api::{LinkedIdentity, Reason};
+use diode_core::ids::{AccountId, AccountName, Digest};
+
+use crate::accounts::account_store::{Created, Credentials, CredentialsRow, NewAccount, select_credentials};
+use crate::solutions::Damaged;
+use crate::store::Store;
+use crate::store::connection::Connection;
+use crate::store::connection::in_transaction;
+use crate::store::fields::optional;
+use crate::store::from_row::from_row;
+use crate::store::statement::Statement;
+use crate::store::{Now, StoreResult};
+
+/// The person that a provider vouches for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
+    pub issuer: String,
+    /// The provider's name for the person, which it gives to nobody else.
+    pub subject: String,
+}
+
+/// A browser that was sent to the provider, and what happens when it is back.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OpenIdSignIn {
+    /// The page that the browser goes to afterwards.
+    pub next: Option<String>,
+    /// The account to link; `None` to sign in.
+    pub account: Option<AccountId>,
+    /// The invitation by which an account may be made.
+    pub invitation: Option<Digest>,
+}
+
+/// A person that a provider vouches for and who has no account yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenIdSignUp {
+    pub identity: Identity,
+    /// A name that the provider has for the person.
+    pub suggestion: Option<String>,
+    pub next: Option<String>,
+    pub invitation: Option<Digest>,
+}
+
+/// Whether an identity was linked to an account.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Linked {
+    Done,
+    /// Another account has the identity.
+    Taken,
+    /// The account already has an identity of this issuer.
+    HasOne,
+    /// The session that asked for the link has ended meanwhile.
+    SignedOut,
+}
+
+/// Whether an identity was removed from an account.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unlinked {
+    Done,
+    /// The account has no identity of this issuer.
+    NotLinked,
+    /// The account has no password, so nobody could sign in any more.
+    IsLast,
+}
+
+/// Whether a person that a provider vouches for got an account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SignedUp {
+    /// The result of making the account.
+    Made(Created),
+    /// The sign-up has expired or never existed.
+    Unknown,
+    /// The identity has got an account meanwhile.
+    IdentityTaken,
+}
+
+struct SignInRow {
+    next: Option<String>,
+    account: Option<String>,
+    invitation: Option<String>,
+}
+
+from_row!(SignInRow { next, account, invitation });
+
+struct SignUpRow {
+    issuer: String,
+    subject: String,
+    suggestion: Option<String>,
+    next: Option<String>,
+    invitation: Option<String>,
+}
+
+from_row!(SignUpRow { issuer, subject, suggestion, next, invitation });
+
+impl SignUpRow {
+    fn sign_up(self) -> Result<OpenIdSignUp, Damaged> {
+        Ok(OpenIdSignUp {
+            identity: Identity { issuer: self.issuer, subject: self.subject },
+            suggestion: self.suggestion,
+            next: self.next,
+            invitation: optional("invitation", self.invitation)?,
+        })
+    }
+}
+
+impl Store {
+    /// The account of an identity; `None` if no account has it.
+    pub async fn owner_of(&self, identity: &Identity) -> StoreResult<Option<Credentials>> {
+        let db = &mut self.reader().await?;
+        let select = select_credentials()
+            .push(" JOIN identities i ON i.account = a.id WHERE i.issuer = ")
+            .push_bind(identity.issuer.as_str())
+            .push(" AND i.subject = ")
+            .push_bind(identity.subject.as_str());
+        let row: Option<CredentialsRow> = db.fetch_optional(select).await?;
+        Ok(row.map(CredentialsRow::credentials).transpose()?)
+    }
+
+    /// The identities of an account, by issuer.
+    pub async fn identities(&self, account: &AccountId) -> StoreResult<Vec<LinkedIdentity>> {
+        self.reader().await?.identities_of(account).await
+    }
+
+    /// Links an identity to an account, if the session that asks for it has not ended.
+    pub async fn link_identity(
+        &self,
+        account: &AccountId,
+        identity: &Identity,
+        session: &Digest,
+        now: Now,
+    ) -> StoreResult<Linked> {
+        // A reset of the password changes the account's row first and then ends its sessions. So either the link is
+        // made first and the reset removes it, or no link is made.
+        in_transaction!(self, async |db| {
+            let lock = Statement::new("SELECT id FROM accounts WHERE id = $1").bind(account.as_str());
+            let _locked: Option<(String,)> = db.fetch_optional(lock.push(db.change_row())).await?;
+            match db.session_end(session).await? {
+                None => Ok(Linked::SignedOut),
+                Some(_) => db.link(account, identity, now).await,
+            }
+        })
+    }
+
+    /// Removes an account's identity of an issuer, unless it is the only way to sign in.
+    pub async fn unlink_identity(&self, account: &AccountId, issuer: &str) -> StoreResult<Unlinked> {
+        in_transaction!(self, async |db| {
+            if !db.is_linked(account, issuer).await? {
+                return Ok(Unlinked::NotLinked);
+            }
+            let password =
+                Statement::new("SELECT password FROM accounts WHERE id = $1").bind(account.as_str());
+            let row: Option<(Option<String>,)> = db.fetch_optional(password.push(db.change_row())).await?;
+            if !matches!(row, Some((Some(_),))) {
+                return Ok(Unlinked::IsLast);
+            }
+            let delete = Statement::new("DELETE FROM identities WHERE account = $1 AND issuer = $2");
+            db.execute(delete.bind(account.as_str()).bind(issuer)).await?;
+            Ok(Unlinked::Done)
+        })
+    }
+
+    /// Removes somebody's identity of an issuer, even if it is the only way to sign in. Also ends the
+    /// account's sessions, and writes the removal to the log. `false` if the account has no identity of this
+    /// issuer.
+    pub async fn take_identity(
+        &self,
+        account: &AccountName,
+        issuer: &str,
+        why: &Reason,
+        who: &str,
+        now: Now,
+    ) -> StoreResult<bool> {
+        let name = account;
+        in_transaction!(self, async |db| {
+            let Some(owner) = db.credentials(name).await? else { return Ok(false) };
+            // Locks the account. If an identity is linked at the same moment, either the link comes first and is
+            // removed here, or it is refused because its session has ended.
+            let lock =
+                Statement::new("SELECT id FROM accounts WHERE id = $1").bind(owner.account.id.as_str());
+            let _locked: Option<(String,)> = db.fetch_optional(lock.push(db.change_row())).await?;
+            // The issuer is compared here and not in SQL, because the given text may have any characters.
+            if db.identities_of(&owner.account.id).await?.iter().all(|linked| linked.issuer != issuer) {
+                return Ok(false);
+            }
+            let delete = Statement::new("DELETE FROM identities WHERE account = $1 AND issuer = $2");
+            db.execute(delete.bind(owner.account.id.as_str()).bind(issuer)).await?;
+            // Somebody may have signed in with this identity.
+            db.end_sessions(&owner.account.id, None).await?;
+            db.write_down(&unlinked_entry(name, issuer), why, who, now).await?;
+            Ok(true)
+        })
+    }
+
+    /// Stores that a browser was sent to the provider.
+    pub async fn add_openid_sign_in(
+        &self,
+        secret: &Digest,
+        sign_in: &OpenIdSignIn,
+        now: Now,
+        expires: i64,
+    ) -> StoreResult<()> {
+        in_transaction!(self, async |db| {
+            db.execute(Statement::new("DELETE FROM openid_sign_ins WHERE expires <= $1").bind(now.millis()))
+                .await?;
+            let insert = Statement::new(
+        "INSERT INTO openid_sign_ins (secret, next, account, invitation, expires) VALUES ($1, $2, $3, $4, \
+         $5)",
+    )
+    .bind(secret.as_str())
+    .bind(sign_in.next.as_deref())
+    .bind(sign_in.account.as_ref().map(|account| account.as_str()))
+    .bind(sign_in.invitation.as_ref().map(Digest::as_str))
+    .bind(expires);
+            db.execute(insert).await?;
+            Ok(())
+        })
+    }
+
+    /// Why a browser was sent to the provider. Only the first call gets the answer.
+    pub async fn take_openid_sign_in(&self, secret: &Digest, now: Now) -> StoreResult<Option<OpenIdSignIn>> {
+        // Removes the row, so that only one of two answers counts.
+        in_transaction!(self, async |db| {
+            let delete = Statement::new(
+        "DELETE FROM openid_sign_ins WHERE secret = $1 AND expires > $2 RETURNING next, account, invitation",
+    )
+    .bind(secret.as_str())
+    .bind(now.millis());
+            let row: Option<SignInRow> = db.fetch_optional(delete).await?;
+            let Some(row) = row else { return Ok(None) };
+            Ok(Some(OpenIdSignIn {
+                next: row.next,
+                account: optional("account id", row.account)?,
+                invitation: optional("invitation", row.invitation)?,
+            }))
+        })
+    }
+
+    /// Stores that somebody must choose a name.
+    pub async fn add_openid_sign_up(
+        &self,
+        secret: &Digest,
+        sign_up: &OpenIdSignUp,
+        now: Now,
+        expires: i64,
+    ) -> StoreResult<()> {
+        in_transaction!(self, async |db| {
+            db.execute(Statement::new("DELETE FROM openid_sign_ups WHERE expires <= $1").bind(now.millis()))
+                .await?;
+            let insert = Statement::new(
+        "INSERT INTO openid_sign_ups (secret, issuer, subject, suggestion, next, invitation, expires) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7)",
+    )
+    .bind(secret.as_str())
+    .bind(sign_up.identity.issuer.as_str())
+    .bind(sign_up.identity.subject.as_str())
+    .bind(sign_up.suggestion.as_deref())
+    .bind(sign_up.next.as_deref())
+    .bind(sign_up.invitation.as_ref().map(Digest::as_str))
+    .bind(expires);
+            db.execute(insert).await?;
+            Ok(())
+        })
+    }
+
+    /// The person who must choose a name; `None` if there is none.
+    pub async fn openid_sign_up(&self, secret: &Digest, now: Now) -> StoreResult<Option<OpenIdSignUp>> {
+        let db = &mut self.reader().await?;
+        let select = Statement::new(
+            "SELECT issuer, subject, suggestion, next, invitation FROM openid_sign_ups \
+             WHERE secret = $1 AND expires > $2",
+        )
+        .bind(secret.as_str())
+        .bind(now.millis());
+        let row: Option<SignUpRow> = db.fetch_optional(select).await?;
+        Ok(row.map(SignUpRow::sign_up).transpose()?)
+    }
+
+    /// Makes the account of a person who has chosen a name, and links the identity to it. If the account is
+    /// made, the same transaction uses up the sign-up and its invitation.
+    pub async fn create_account_by_openid(
+        &self,
+        secret: &Digest,
+        account: &NewAccount,
+        now: Now,
+    ) -> StoreResult<SignedUp> {
+        // Without a commit the sign-up and the invitation stay usable.
+        in_transaction!(self, async |db| {
+    // The row is removed first, so that only one of two requests goes on.
+    let delete = Statement::new(
+        "DELETE FROM openid_sign_ups WHERE secret = $1 AND expires > $2 \
+         RETURNING issuer, subject, suggestion, next, invitation",
+    )
+    .bind(secret.as_str())
+    .bind(now.millis());
+    let row: Option<SignUpRow> = db.fetch_optional(delete).await?;
+    let Some(sign_up) = row.map(SignUpRow::sign_up).transpose()? else { return Ok(SignedUp::Unknown) };
+    let created = db.create_account(account, sign_up.invitation.as_ref(), now).await?;
+    let Created::Done(made) = &created else { return Ok(SignedUp::Made(created)) };
+    match db.link(&made.id, &sign_up.identity, now).await? {
+        Linked::Done => Ok(SignedUp::Made(created)),
+        Linked::Taken | Linked::HasOne | Linked::SignedOut => Ok(SignedUp::IdentityTaken),
+    }
+}, if SignedUp::Made(Created::Done(_)))
+    }
+}
+
+impl Connection {
+    pub(crate) async fn identities_of(&mut self, account: &AccountId) -> StoreResult<Vec<LinkedIdentity>> {
+        let select =
+            Statement::new("SELECT issuer, created_at FROM identities WHERE account = $1 ORDER BY issuer");
+        let rows: Vec<(String, String)> = self.fetch_all(select.bind(account.as_str())).await?;
+        Ok(rows.into_iter().map(|(issuer, since)| LinkedIdentity { issuer, since }).collect())
+    }
+
+    async fn is_linked(&mut self, account: &AccountId, issuer: &str) -> StoreResult<bool> {
+        let select = Statement::new("SELECT subject FROM identities WHERE account = $1 AND issuer = $2")
+            .bind(account.as_str())
+            .bind(issuer);
+        let row: Option<(String,)> = self.fetch_optional(select).await?;
+        Ok(row.is_some())
+    }
+
+    pub(crate) async fn link(
+        &mut self,
+        account: &AccountId,
+        identity: &Identity,
+        now: Now,
+    ) -> StoreResult<Linked> {
+        let insert = Statement::new(
+            "INSERT INTO identities (issuer, subject, account, created_at) VALUES ($1, $2, $3, $4) \
+             ON CONFLICT DO NOTHING",
+        )
+        .bind(identity.issuer.as_str())
+        .bind(identity.subject.as_str())
+        .bind(account.as_str())
+        .bind(now.rfc3339());
+        if self.execute(insert).await? == 1 {
+            return Ok(Linked::Done);
+        }
+        Ok(if self.is_linked(account, &identity.issuer).await? { Linked::HasOne } else { Linked::Taken })
+    }
+
+    /// Removes all identities of an account. Returns their issuers.
+    pub(crate) async fn take_identities(&mut self, account: &AccountId) -> StoreResult<Vec<String>> {
+        let issuers = self.identities_of(account).await?.into_iter().map(|linked| linked.issuer).collect();
+        self.execute(Statement::new("DELETE FROM identities WHERE account = $1").bind(account.as_str()))
+            .await?;
+        Ok(issuers)
+    }
+}
+
+/// The entry in the log about an identity that was removed.
+pub(crate) fn unlinked_entry(account: &AccountName, issuer: &str) -> String {
+    format!("unlink {account} from {issuer}")
+}

@@ -1,0 +1,9 @@
+//! Boards: what was measured, ranked. `consensus` computes an entry from the solutions of a view, `entry_store` keeps
+//! it, and the routes show it as leaderboards, problems, picks, tables and datasets.
+
+pub(crate) mod board_store;
+pub(crate) mod cursor;
+pub(crate) mod entry_store;
+pub(crate) mod hardware_store;
+pub(crate) mod summary_store;
+pub(crate) mod survey_store;

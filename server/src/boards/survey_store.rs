@@ -1,0 +1,263 @@
+//! Questions that read much of a board at once: contributors, records, sources and sizes.
+
+use std::collections::HashMap;
+
+use diode_api::{HardwareContributor, HardwareReceipt, ProblemFilter, SolutionSource};
+use diode_core::ids::{AccountId, HardwareSlug};
+use diode_core::{Nanos, Problem};
+
+use crate::boards::board_store::push_filter;
+use crate::boards::entry_store::{View, read_entry};
+use crate::boards::summary_store::micros;
+use crate::size_map::SizedProblem;
+use crate::solutions::Damaged;
+use crate::store::Store;
+use crate::store::StoreResult;
+use crate::store::fields::{from_json, optional, parse, unsigned};
+use crate::store::from_row::from_row;
+use crate::store::statement::Statement;
+use crate::uploads::judging_store::read_standing;
+
+/// What one contributor has measured: its solutions that count.
+struct MeasuredRow {
+    contributor: Option<String>,
+    name: Option<String>,
+    problems: i64,
+    solutions: i64,
+    timings: i64,
+}
+
+from_row!(MeasuredRow { contributor, name, problems, solutions, timings });
+
+/// The uploads of one account that have a solution.
+struct SentRow {
+    account: Option<String>,
+    uploads: i64,
+    newest_at: String,
+    weighted: Option<f64>,
+    compared: i64,
+}
+
+from_row!(SentRow { account, uploads, newest_at, weighted, compared });
+
+/// The account's solutions that count and are as fast as the board's best time, which is a median over
+/// contributors. They are found by way of the account's uploads, because uploads have an index by account.
+const FASTEST: &str = " FROM solutions s JOIN entries e ON e.hardware = s.hardware AND e.problem = \
+                       s.problem \
+                       AND e.method = s.method JOIN problems p ON p.id = s.problem \
+                       WHERE s.standing = 0 AND s.best_ns <= e.best_ns AND s.contributor = $1 \
+                       AND s.id IN (SELECT t.solution FROM sent t JOIN uploads u ON u.id = t.upload WHERE \
+                       u.account = $1)";
+
+struct RecordRow {
+    hardware: String,
+    fields: String,
+    best_ns: f64,
+    entry: String,
+}
+
+from_row!(RecordRow { hardware, fields, best_ns, entry });
+
+struct SizedRow {
+    m: i64,
+    n: i64,
+    k: i64,
+    entry: String,
+}
+
+from_row!(SizedRow { m, n, k, entry });
+
+impl SizedRow {
+    fn problem(self) -> Result<SizedProblem, Damaged> {
+        let entry = read_entry(&self.entry)?;
+        let tile = entry.triton.as_ref().and_then(|triton| triton.config.tile());
+        Ok(SizedProblem {
+            m: unsigned("M", self.m)?,
+            n: unsigned("N", self.n)?,
+            k: unsigned("K", self.k)?,
+            tile: tile.map(|tile| [tile.block_m, tile.block_n, tile.block_k]),
+            triton_over_library: entry.triton_over_library,
+        })
+    }
+}
+
+struct SourceRow {
+    upload: String,
+    name: Option<String>,
+    standing: i64,
+    received_at: String,
+    hardware: String,
+    timings: i64,
+    failures: i64,
+    best_ns: Option<f64>,
+}
+
+from_row!(SourceRow { upload, name, standing, received_at, hardware, timings, failures, best_ns });
+
+impl SourceRow {
+    fn read(self, view: &View) -> Result<SolutionSource, Damaged> {
+        let receipts: Vec<HardwareReceipt> = from_json("upload's hardware", &self.hardware)?;
+        // A file may have several parts for one hardware: the first of them is read. If the hardware was merged
+        // since, the parts have its old name, and the first part of the file is read.
+        let own = receipts.iter().position(|one| one.slug == view.hardware).unwrap_or(0);
+        let own = receipts.into_iter().nth(own);
+        let (collected_at, tool, driver, library) =
+            own.map_or((None, None, None, None), |own| (own.collected_at, own.tool, own.driver, own.library));
+        Ok(SolutionSource {
+            upload: parse("upload id", self.upload)?,
+            contributor: optional("account name", self.name)?,
+            standing: read_standing(self.standing)?,
+            received_at: self.received_at,
+            collected_at,
+            tool,
+            driver,
+            library,
+            timings: unsigned("timing count", self.timings)?,
+            failures: unsigned("failure count", self.failures)?,
+            best_us: self.best_ns.map(micros),
+        })
+    }
+}
+
+/// What passes a filter, or an even sample of it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Sample<T> {
+    /// How many pass the filter in all.
+    pub total: u64,
+    pub items: Vec<T>,
+}
+
+/// A problem on which nobody is faster than a contributor.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Record {
+    pub hardware: HardwareSlug,
+    pub problem: Problem,
+    /// The contributor's best time.
+    pub time: Nanos,
+    /// How many contributors have timed the board's best config.
+    pub contributors: u64,
+}
+
+impl Store {
+    /// The problems that pass a filter, with what a map of sizes needs of them. K does not matter. If there are more
+    /// than `cap`, returns an even sample of them.
+    pub async fn sized_problems(
+        &self,
+        slug: &HardwareSlug,
+        filter: &ProblemFilter,
+        cap: u32,
+    ) -> StoreResult<Vec<SizedProblem>> {
+        // Ids are digests, so the first ids are an even sample.
+        let db = &mut self.reader().await?;
+        let filter = ProblemFilter { min_k: None, max_k: None, ..filter.clone() };
+        let select = Statement::new("SELECT e.m, e.n, e.k, e.entry FROM entries e");
+        let select =
+            push_filter(select, slug, &filter).push(" ORDER BY e.problem LIMIT ").push_bind(i64::from(cap));
+        let rows: Vec<SizedRow> = db.fetch_all(select).await?;
+        Ok(rows.into_iter().map(SizedRow::problem).collect::<Result<_, _>>()?)
+    }
+
+    /// The contributors of a hardware. Those with the most problems come first.
+    pub async fn contributors(
+        &self,
+        slug: &HardwareSlug,
+        limit: u32,
+    ) -> StoreResult<Vec<HardwareContributor>> {
+        let db = &mut self.read_transaction().await?;
+        let select = Statement::new(
+            "SELECT s.contributor, a.name, COUNT(DISTINCT s.problem) AS problems, COUNT(*) AS solutions, \
+             CAST(SUM(s.timings) AS BIGINT) AS timings FROM solutions s LEFT JOIN accounts a ON a.id = \
+             s.contributor \
+             WHERE s.hardware = ",
+        )
+        .push_bind(slug.as_str())
+        .push(
+            " AND s.standing = 0 GROUP BY s.contributor, a.name ORDER BY problems DESC, timings DESC, \
+             s.contributor \
+             LIMIT ",
+        )
+        .push_bind(i64::from(limit));
+        let measured: Vec<MeasuredRow> = db.fetch_all(select).await?;
+        let select = Statement::new(
+            "SELECT u.account, COUNT(*) AS uploads, MAX(u.received_at) AS newest_at, \
+             SUM(u.log_ratio * u.compared) AS weighted, \
+             CAST(SUM(CASE WHEN u.log_ratio IS NULL THEN 0 ELSE u.compared END) AS BIGINT) AS compared \
+             FROM uploads u WHERE u.standing = 0 AND u.id IN (SELECT t.upload FROM sent t JOIN solutions s \
+             ON s.id = t.solution WHERE s.hardware = ",
+        );
+        let select = select.push_bind(slug.as_str()).push(") GROUP BY u.account");
+        let sent: Vec<SentRow> = db.fetch_all(select).await?;
+        let mut sent: HashMap<_, _> = sent.into_iter().map(|row| (row.account.clone(), row)).collect();
+        // If the account of an upload is deleted, its solutions count as sent without an account.
+        let joined = measured.into_iter().filter_map(|row| {
+            let sent = sent.remove(&row.contributor)?;
+            Some(contributor(row, sent))
+        });
+        Ok(joined.collect::<Result<_, _>>()?)
+    }
+
+    /// The uploads that the solutions of a view come from, without quarantined uploads, the newest first.
+    pub async fn solution_sources(&self, view: &View, limit: u32) -> StoreResult<Sample<SolutionSource>> {
+        let db = &mut self.read_transaction().await?;
+        let of_view = |select: &'static str| {
+            Statement::new(select)
+                .push_bind(view.hardware.as_str())
+                .push(" AND s.problem = ")
+                .push_bind(view.problem.as_str())
+                .push(" AND s.method = ")
+                .push_bind(view.method.to_string())
+                .push(" AND s.standing < 2")
+        };
+        let (total,): (i64,) =
+            db.fetch_one(of_view("SELECT COUNT(*) FROM solutions s WHERE s.hardware = ")).await?;
+        let select = of_view(
+            "SELECT u.id AS upload, a.name, s.standing, u.received_at, u.hardware, s.timings, s.failures, \
+             s.best_ns \
+             FROM solutions s JOIN uploads u ON u.id = (SELECT v.id FROM sent t JOIN uploads v ON v.id = \
+             t.upload \
+             WHERE t.solution = s.id ORDER BY v.standing, v.received_at, v.id LIMIT 1) \
+             LEFT JOIN accounts a ON a.id = s.contributor WHERE s.hardware = ",
+        );
+        let select =
+            select.push(" ORDER BY u.received_at DESC, s.id DESC LIMIT ").push_bind(i64::from(limit));
+        let rows: Vec<SourceRow> = db.fetch_all(select).await?;
+        let items = rows.into_iter().map(|row| row.read(view)).collect::<Result<_, _>>()?;
+        Ok(Sample { total: unsigned("solution count", total)?, items })
+    }
+
+    /// The problems on which nobody is faster than an account, and how many there are. Problems with the most
+    /// operations come first.
+    pub async fn records(&self, account: &AccountId, limit: u32) -> StoreResult<Sample<Record>> {
+        let db = &mut self.read_transaction().await?;
+        let count = Statement::new("SELECT COUNT(*)").push(FASTEST);
+        let (total,): (i64,) = db.fetch_one(count.bind(account.as_str())).await?;
+        let select = Statement::new("SELECT s.hardware, p.fields, s.best_ns, e.entry")
+            .push(FASTEST)
+            .push(" ORDER BY e.flops DESC, s.hardware, s.problem, s.method LIMIT $2");
+        let rows: Vec<RecordRow> = db.fetch_all(select.bind(account.as_str()).bind(i64::from(limit))).await?;
+        let record = |row: RecordRow| {
+            Ok(Record {
+                hardware: parse("hardware slug", row.hardware)?,
+                problem: from_json("problem", &row.fields)?,
+                time: Nanos(row.best_ns),
+                contributors: read_entry(&row.entry)?.best_contributors,
+            })
+        };
+        let items = rows.into_iter().map(record).collect::<Result<_, Damaged>>()?;
+        Ok(Sample { total: unsigned("record count", total)?, items })
+    }
+}
+
+fn contributor(measured: MeasuredRow, sent: SentRow) -> Result<HardwareContributor, Damaged> {
+    let compared = unsigned("problem count", sent.compared)?;
+    Ok(HardwareContributor {
+        name: optional("account name", measured.name)?,
+        problems: unsigned("problem count", measured.problems)?,
+        solutions: unsigned("solution count", measured.solutions)?,
+        timings: unsigned("timing count", measured.timings)?,
+        uploads: unsigned("upload count", sent.uploads)?,
+        newest_at: sent.newest_at,
+        log_ratio: sent.weighted.filter(|_| compared > 0).map(|sum| sum / compared as f64),
+        compared_problems: compared,
+    })
+}

@@ -1,0 +1,3 @@
+//! Comparisons of hardware, uploads, libraries, methods and models on the problems that both sides share.
+
+pub(crate) mod compare_store;

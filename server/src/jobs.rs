@@ -1,0 +1,3 @@
+//! Jobs: the queue in the database, the trainings that the server asks for by itself, and the `worker`.
+
+pub(crate) mod job_store;

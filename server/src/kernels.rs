@@ -1,0 +1,3 @@
+//! Kernel packs, which agents and people pull. They are executable code, so only an administrator adds them.
+
+pub(crate) mod pack_store;

@@ -1,0 +1,333 @@
+//! The steps in the history of a hardware's models. The hardware is locked during each step.
+
+use diode_api::{
+    ModelSource, ModelState, ModelSummary, ModelType, NewPublication, Publication, PublicationAction,
+};
+use diode_core::hardware::Hardware;
+use diode_core::ids::{HardwareSlug, ModelId, UploadId};
+
+use crate::solutions::Damaged;
+use crate::store::Store;
+use crate::store::connection::Connection;
+use crate::store::connection::in_transaction;
+use crate::store::fields::{named, parse};
+use crate::store::from_row::from_row;
+use crate::store::statement::Statement;
+use crate::store::{Now, StoreResult};
+
+/// How a new model compares with the published model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ComparedWithPublished {
+    /// The published model that the new model was compared with.
+    pub beside: Option<ModelId>,
+    /// Whether the new model is no worse.
+    pub publish: bool,
+    pub why: String,
+}
+
+/// Why a publication changes nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refused {
+    /// There is no model with this id.
+    Unknown,
+    /// The model is already published.
+    Published,
+    /// The model is not the published model.
+    NotPublished,
+    /// No model was published before this one.
+    First,
+    /// The model has a type that is never published.
+    ForComparison,
+    /// Only the server itself takes the step `refuse`.
+    OnlyTheServer,
+}
+
+impl Refused {
+    /// The reason in words, for the caller.
+    pub(crate) fn explain(self, model: &ModelId) -> String {
+        match self {
+            Self::Unknown => format!("no model `{model}`; /api/v1/models lists what there is"),
+            Self::Published => format!("model `{model}` is published already"),
+            Self::NotPublished => format!("model `{model}` is not the published one, expected that one"),
+            Self::First => {
+                format!("nothing was published before model `{model}`; publish another one by its id")
+            }
+            Self::ForComparison => format!(
+                "model `{model}` is of a type that is kept for comparison only; expected a `ranking` model"
+            ),
+            Self::OnlyTheServer => {
+                "action: got `refuse`, which only the server does, expected publish, roll-back, pin or unpin"
+                    .to_owned()
+            }
+        }
+    }
+}
+
+/// The name under which the history keeps the server's own steps.
+const SERVER: &str = "server";
+
+struct Step<'a> {
+    action: PublicationAction,
+    who: &'a str,
+    why: String,
+}
+
+struct PublicationRow {
+    at: String,
+    hardware: String,
+    heuristic: String,
+    model: String,
+    action: String,
+    who: String,
+    why: String,
+}
+
+from_row!(PublicationRow { at, hardware, heuristic, model, action, who, why });
+
+impl Store {
+    /// Adds a model that was trained on these uploads. Publishes it if it was judged to be no worse than the
+    /// published model and the published model is not pinned. `None` if another model has been published
+    /// meanwhile: then the new model must be judged again.
+    ///
+    /// Also stores the models of the new model's cross-validation (see [`diode_model::UnseenModels`]), if there
+    /// are any. Then removes the cross-validation's models of all other unpublished models of the hardware.
+    pub async fn add_judged_model(
+        &self,
+        model: &ModelSummary,
+        hardware: &Hardware,
+        uploads: &[UploadId],
+        unseen_models: Option<&[u8]>,
+        judged: &ComparedWithPublished,
+        now: Now,
+    ) -> StoreResult<Option<ModelState>> {
+        let described = hardware;
+        in_transaction!(self, async |db| {
+    db.insert_locked_hardware(described).await?;
+    if !db.add_model(model, described, uploads).await? {
+        return Ok(db.find_model(&model.id).await?.map(|model| model.state));
+    }
+    let published = db.published_model(&model.hardware, model.heuristic).await?;
+    if published.as_ref().map(|published| &published.id) != judged.beside.as_ref() {
+        return Ok(None);
+    }
+    let state = db.publish_or_refuse(model, published, judged, now).await?;
+    if let Some(file) = unseen_models {
+        db.add_unseen_models(model, file).await?;
+    }
+    Ok(Some(state))
+}, if Some(_))
+    }
+
+    /// Carries out an administrator's request, and writes it to the log. Returns the model that is then published.
+    pub async fn publish(
+        &self,
+        request: &NewPublication,
+        who: &str,
+        now: Now,
+    ) -> StoreResult<Result<ModelSummary, Refused>> {
+        in_transaction!(self, async |db| {
+    let done = db.take_publication_step(request, who, now).await?;
+    if done.is_ok() {
+        let what = match request.action {
+            PublicationAction::RollBack => format!("roll back model {}", request.model),
+            action => format!("{action} model {}", request.model),
+        };
+        db.write_down(&what, &request.reason, who, now).await?;
+    }
+    Ok(done)
+}, if Ok(_))
+    }
+
+    /// The newest steps in the history of a hardware's models, the newest first.
+    pub async fn publications(&self, hardware: &HardwareSlug, limit: u32) -> StoreResult<Vec<Publication>> {
+        let slug = hardware;
+        let db = &mut self.reader().await?;
+        let select = Statement::new(
+            "SELECT at, hardware, heuristic, model, action, who, why FROM publications WHERE hardware = $1 \
+             ORDER BY position DESC LIMIT $2",
+        );
+        let rows: Vec<PublicationRow> =
+            db.fetch_all(select.bind(slug.as_str()).bind(i64::from(limit))).await?;
+        let publication = |row: PublicationRow| {
+            Ok(Publication {
+                at: row.at,
+                hardware: parse("hardware slug", row.hardware)?,
+                heuristic: named("heuristic", &row.heuristic)?,
+                model: parse("model id", row.model)?,
+                action: named("action", &row.action)?,
+                who: row.who,
+                why: row.why,
+            })
+        };
+        Ok(rows.into_iter().map(publication).collect::<Result<_, Damaged>>()?)
+    }
+
+    /// Adds a model that is released with Diode. Publishes it unless the published model was trained on this server
+    /// or is pinned. `false` if the model existed already.
+    ///
+    /// Keeps the models of its cross-validation, as [`Self::add_judged_model`] does. If the model
+    /// existed and is published, adds the models of its cross-validation where they are missing.
+    pub async fn add_shipped_model(
+        &self,
+        model: &ModelSummary,
+        hardware: &Hardware,
+        uploads: &[UploadId],
+        unseen_models: Option<&[u8]>,
+        now: Now,
+    ) -> StoreResult<bool> {
+        let described = hardware;
+        in_transaction!(self, async |db| {
+            db.insert_locked_hardware(described).await?;
+            let is_new = db.add_model(model, described, uploads).await?;
+            let published = db.published_model(&model.hardware, model.heuristic).await?;
+            if !is_new {
+                let is_published = published.is_some_and(|published| published.id == model.id);
+                if let Some(file) = unseen_models.filter(|_| is_published) {
+                    db.add_unseen_models(model, file).await?;
+                }
+                return Ok(false);
+            }
+            let step = match published {
+                Some(other) if other.pinned || other.source != ModelSource::Shipped => {
+                    let why =
+                        format!("{} is published, which was not released with Diode or is pinned", other.id);
+                    db.set_model_reason(&model.id, &why).await?;
+                    Step { action: PublicationAction::Refuse, who: SERVER, why }
+                }
+                _ => {
+                    db.set_published(model).await?;
+                    Step {
+                        action: PublicationAction::Publish,
+                        who: SERVER,
+                        why: "released with Diode".to_owned(),
+                    }
+                }
+            };
+            db.note_publication(model, step, now).await?;
+            if let Some(file) = unseen_models {
+                db.add_unseen_models(model, file).await?;
+            }
+            // The data of a release must not cause a training.
+            db.mark_training(&model.hardware, model.heuristic, now).await?;
+            Ok(true)
+        })
+    }
+}
+
+impl Connection {
+    async fn publish_or_refuse(
+        &mut self,
+        model: &ModelSummary,
+        published: Option<ModelSummary>,
+        judged: &ComparedWithPublished,
+        now: Now,
+    ) -> StoreResult<ModelState> {
+        let pinned = published.filter(|published| published.pinned);
+        if judged.publish && pinned.is_none() {
+            self.set_published(model).await?;
+            let step = Step { action: PublicationAction::Publish, who: SERVER, why: judged.why.clone() };
+            self.note_publication(model, step, now).await?;
+            return Ok(ModelState::Published);
+        }
+        let pinned = pinned.map_or(String::new(), |pinned| format!("; {} is pinned", pinned.id));
+        let why = format!("{}{pinned}", judged.why);
+        self.set_model_reason(&model.id, &why).await?;
+        self.note_publication(model, Step { action: PublicationAction::Refuse, who: SERVER, why }, now)
+            .await?;
+        Ok(ModelState::Unpublished)
+    }
+
+    async fn take_publication_step(
+        &mut self,
+        request: &NewPublication,
+        who: &str,
+        now: Now,
+    ) -> StoreResult<Result<ModelSummary, Refused>> {
+        let Some(found) = self.find_model(&request.model).await? else { return Ok(Err(Refused::Unknown)) };
+        self.lock_hardware(&found.hardware).await?;
+        // The model is read again: another administrator may have been first.
+        let Some(model) = self.find_model(&request.model).await? else { return Ok(Err(Refused::Unknown)) };
+        let is_published = model.state == ModelState::Published;
+        match request.action {
+            PublicationAction::Refuse => return Ok(Err(Refused::OnlyTheServer)),
+            PublicationAction::Publish if is_published => return Ok(Err(Refused::Published)),
+            PublicationAction::Publish if model.model_type != ModelType::Ranking => {
+                return Ok(Err(Refused::ForComparison));
+            }
+            PublicationAction::Publish => self.set_published(&model).await?,
+            _ if !is_published => return Ok(Err(Refused::NotPublished)),
+            PublicationAction::Pin => self.set_pinned(&model.id, true).await?,
+            PublicationAction::Unpin => self.set_pinned(&model.id, false).await?,
+            PublicationAction::RollBack => {
+                let Some(before) = self.model_before(&model).await? else { return Ok(Err(Refused::First)) };
+                self.set_published(&before).await?;
+            }
+        }
+        let step = Step { action: request.action, who, why: request.reason.as_str().to_owned() };
+        self.note_publication(&model, step, now).await?;
+        let published = self.published_model(&model.hardware, model.heuristic).await?;
+        Ok(published.ok_or(Refused::Unknown))
+    }
+
+    /// Removes a model for good. Its hardware must be locked. If it is published, the model that was published
+    /// before it is published again.
+    pub(crate) async fn take_away_model(
+        &mut self,
+        model: &ModelSummary,
+        why: &str,
+        now: Now,
+    ) -> StoreResult<()> {
+        if model.state == ModelState::Published
+            && let Some(before) = self.model_before(model).await?
+        {
+            self.set_published(&before).await?;
+            let why = format!("{} is gone: {why}", model.id);
+            self.note_publication(
+                &before,
+                Step { action: PublicationAction::Publish, who: SERVER, why },
+                now,
+            )
+            .await?;
+        }
+        self.remove_model(&model.id).await
+    }
+
+    /// The model that was published before this one. Models that were rolled back since are skipped.
+    async fn model_before(&mut self, model: &ModelSummary) -> StoreResult<Option<ModelSummary>> {
+        let select = Statement::new(
+            "SELECT p.model FROM publications p WHERE p.hardware = $1 AND p.heuristic = $2 \
+             AND p.action = 'publish' AND p.model <> $3 AND p.position < \
+             (SELECT MAX(position) FROM publications WHERE model = $3 AND action = 'publish') \
+             AND NOT EXISTS (SELECT 1 FROM publications r WHERE r.model = p.model \
+             AND r.action = 'roll-back' AND r.position > p.position) \
+             ORDER BY p.position DESC LIMIT 1",
+        )
+        .bind(model.hardware.as_str())
+        .bind(model.heuristic.as_str())
+        .bind(model.id.as_str());
+        let row: Option<(String,)> = self.fetch_optional(select).await?;
+        match row {
+            Some((id,)) => {
+                let id: ModelId = parse("model id", id)?;
+                self.find_model(&id).await
+            }
+            None => Ok(None),
+        }
+    }
+
+    async fn note_publication(&mut self, model: &ModelSummary, step: Step<'_>, now: Now) -> StoreResult<()> {
+        let insert = Statement::new(
+            "INSERT INTO publications (at, hardware, heuristic, model, action, who, why) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7)",
+        )
+        .bind(now.rfc3339())
+        .bind(model.hardware.as_str())
+        .bind(model.heuristic.as_str())
+        .bind(model.id.as_str())
+        .bind(step.action.as_str())
+        .bind(step.who)
+        .bind(step.why);
+        self.execute(insert).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,6 @@
+//! Uploads: `ingest` takes the bytes and checks them, `upload_store` makes them rows in one transaction, and
+//! `judging_store` decides whether they count.
+
+pub(crate) mod judging_store;
+pub(crate) mod solution_store;
+pub(crate) mod upload_store;
