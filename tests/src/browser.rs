@@ -1,7 +1,9 @@
 //! Headless Chromium, driven through ChromeDriver.
 
+use std::fs;
 use std::net::TcpListener;
 use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -56,8 +58,50 @@ pub struct Browser {
     _profile: TempDir,
 }
 
-/// How long a page may take on a busy machine to show what a test waits for.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The pause between two looks at a page.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// After so many looks at which nothing had moved, a wait ends in vain: some 30 s, and longer on a busy machine, where
+/// each look takes longer. The dashboard renews some resources every 10 s.
+const LOOKS_IN_VAIN: u32 = 500;
+
+/// After so many looks at which nothing had moved, a page is still.
+const LOOKS_UNTIL_STILL: u32 = 6;
+
+/// Counts what moves in the page: changes of the document, requests, and messages of workers. A request that is sent
+/// again does not count, because the dashboard asks for some things every few seconds. Runs before the page's first
+/// script.
+const RECORD_MOVES: &str = r"
+    window.moves = 0;
+    window.under_way = 0;
+    const moved = () => { window.moves += 1; };
+    const asked = new Set();
+    const follow = (what, answer) => {
+        if (asked.has(what)) return answer;
+        asked.add(what);
+        moved();
+        window.under_way += 1;
+        return answer.finally(() => { moved(); window.under_way -= 1; });
+    };
+    new MutationObserver(moved)
+        .observe(document, { subtree: true, childList: true, attributes: true, characterData: true });
+    const really_fetch = window.fetch;
+    window.fetch = (what, ...rest) => follow(String(what?.url ?? what), really_fetch(what, ...rest));
+    const really_send = XMLHttpRequest.prototype.send;
+    XMLHttpRequest.prototype.send = function (...body) {
+        moved();
+        window.under_way += 1;
+        this.addEventListener('progress', moved);
+        this.addEventListener('loadend', () => { moved(); window.under_way -= 1; });
+        really_send.apply(this, body);
+    };
+    const RealWorker = window.Worker;
+    window.Worker = class Worker extends RealWorker {
+        constructor(...script) { super(...script); moved(); this.addEventListener('message', moved); }
+        postMessage(...message) { moved(); super.postMessage(...message); }
+        terminate() { moved(); super.terminate(); }
+    };
+";
 
 /// Records the page's errors. Runs before the page's first script.
 const RECORD_COMPLAINTS: &str = r"
@@ -99,9 +143,8 @@ impl Browser {
         let driver = connect(port, capabilities).await?;
         let session = format!("http://127.0.0.1:{port}/session/{}", driver.session_id());
         let browser = Self { driver, session, chromedriver, _profile: profile };
-        browser
-            .devtools("Page.addScriptToEvaluateOnNewDocument", json!({ "source": RECORD_COMPLAINTS }))
-            .await?;
+        browser.before_scripts(RECORD_COMPLAINTS).await?;
+        browser.before_scripts(&format!("(() => {{ {RECORD_MOVES} }})();")).await?;
         Ok(browser)
     }
 
@@ -124,34 +167,55 @@ impl Browser {
 
     /// Waits until an element is there.
     pub async fn wait_for(&self, selector: &str) -> anyhow::Result<()> {
-        let found =
-            self.driver.query(By::Css(selector)).wait(PATIENCE, Duration::from_millis(50)).first().await;
-        match found {
-            Ok(_) => Ok(()),
-            Err(error) => {
-                bail!("no `{selector}` appeared: {error}; the page met {:?}", self.complaints().await?)
-            }
-        }
+        self.until(&format!("return document.querySelector({}) !== null", json!(selector))).await
     }
 
     /// Waits until a script's body returns true in the page. A script that fails is run again: perhaps an
-    /// element was missing.
+    /// element was missing. The wait ends in vain when nothing moves any more.
     pub async fn until(&self, body: &str) -> anyhow::Result<()> {
-        let deadline = Instant::now() + PATIENCE;
+        let mut watch = Watch::default();
         loop {
             let answer = self.script::<bool>(body).await;
             if matches!(answer, Ok(true)) {
                 return Ok(());
             }
-            if Instant::now() > deadline {
+            if watch.look(self).await > LOOKS_IN_VAIN {
                 let complaints = self.complaints().await?;
                 bail!(
-                    "`{body}` is still {answer:?} after {} s; the page met {complaints:?}",
-                    PATIENCE.as_secs()
+                    "`{body}` is still {answer:?}, and nothing moves any more; the page met {complaints:?}"
                 );
             }
-            tokio::time::sleep(Duration::from_millis(50)).await;
         }
+    }
+
+    /// Waits until nothing moves any more.
+    pub async fn until_still(&self) {
+        let mut watch = Watch::default();
+        while watch.look(self).await < LOOKS_UNTIL_STILL {}
+    }
+
+    /// The number of moves so far, and of requests under way.
+    async fn moves(&self) -> anyhow::Result<(u64, u64)> {
+        self.script("return [window.moves, window.under_way]").await
+    }
+
+    /// The processor time that workers of pages have used, in ticks of the system.
+    fn ticks_of_workers(&self) -> u64 {
+        let group = self.chromedriver.id().to_string();
+        let is_own = |process: &Task| process.fields.get(2) == Some(&group);
+        let processes = tasks(Path::new("/proc")).filter(|(_, process)| is_own(process));
+        let threads = processes.flat_map(|(folder, _)| tasks(&folder.join("task")));
+        let workers = threads.filter(|(_, thread)| thread.name == "DedicatedWorker");
+        // The times in the program and in the system.
+        let ticks = |thread: &Task| {
+            [11, 12].iter().filter_map(|place| thread.fields.get(*place)?.parse::<u64>().ok()).sum::<u64>()
+        };
+        workers.map(|(_, thread)| ticks(&thread)).sum()
+    }
+
+    /// Runs a script before the first script of every page that is opened from now on.
+    pub async fn before_scripts(&self, source: &str) -> anyhow::Result<()> {
+        self.devtools("Page.addScriptToEvaluateOnNewDocument", json!({ "source": source })).await
     }
 
     /// Clicks an element as soon as it exists and is enabled. `element` is a JavaScript expression.
@@ -198,8 +262,8 @@ impl Browser {
     /// Keeps a picture for people to look at, if `DIODE_SCREENSHOTS` names a folder.
     pub async fn picture(&self, name: &str) -> anyhow::Result<()> {
         if let Some(folder) = std::env::var_os("DIODE_SCREENSHOTS") {
-            std::fs::create_dir_all(&folder)?;
-            self.driver.screenshot(&std::path::Path::new(&folder).join(format!("{name}.png"))).await?;
+            fs::create_dir_all(&folder)?;
+            self.driver.screenshot(&Path::new(&folder).join(format!("{name}.png"))).await?;
         }
         Ok(())
     }
@@ -218,6 +282,46 @@ impl Drop for Browser {
         let _ = ureq::delete(&self.session).call();
         let _ = Command::new("kill").arg("--").arg(format!("-{}", self.chromedriver.id())).status();
         let _ = self.chromedriver.wait();
+    }
+}
+
+/// A process or a thread, as its `stat` file describes it.
+struct Task {
+    name: String,
+    /// What follows the name, from the state on.
+    fields: Vec<String>,
+}
+
+/// The processes or threads in a folder of `/proc`. A few may have ended by now.
+fn tasks(folder: &Path) -> impl Iterator<Item = (PathBuf, Task)> + use<> {
+    let task = |folder: PathBuf| {
+        let stat = fs::read_to_string(folder.join("stat")).ok()?;
+        let (name, fields) = stat.split_once('(')?.1.rsplit_once(')')?;
+        let fields = fields.split_whitespace().map(str::to_owned).collect();
+        Some((folder, Task { name: name.to_owned(), fields }))
+    };
+    let folders = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+    folders.filter_map(move |entry| task(entry.path()))
+}
+
+/// Watches whether anything moves in a page: its document, its requests, its workers.
+#[derive(Default)]
+struct Watch {
+    seen: Option<(u64, u64)>,
+    looks_in_vain: u32,
+}
+
+impl Watch {
+    /// Looks once, and returns at how many looks in a row nothing had moved.
+    async fn look(&mut self, browser: &Browser) -> u32 {
+        tokio::time::sleep(PAUSE).await;
+        // While the browser opens another page, it may have no answer.
+        let (moves, under_way) = browser.moves().await.unwrap_or_default();
+        let seen = Some((moves, browser.ticks_of_workers()));
+        let is_still = under_way == 0 && self.seen == seen;
+        self.looks_in_vain = if is_still { self.looks_in_vain + 1 } else { 0 };
+        self.seen = seen;
+        self.looks_in_vain
     }
 }
 

@@ -123,7 +123,7 @@ struct Visit {
 async fn first_visit(page: &str, ready: &str) -> anyhow::Result<Visit> {
     let browser = Browser::start().await?;
     browser.look(Viewport::DESKTOP, Theme::Light).await?;
-    browser.devtools("Page.addScriptToEvaluateOnNewDocument", json!({ "source": record(ready) })).await?;
+    browser.before_scripts(&record(ready)).await?;
     browser.devtools("Emulation.setCPUThrottlingRate", json!({ "rate": SLOWDOWN })).await?;
     // Nothing looks at the page while it loads: each look of the driver takes time from it.
     browser.devtools("Page.navigate", json!({ "url": page })).await?;

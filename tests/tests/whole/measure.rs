@@ -2,7 +2,7 @@
 //! absolute path to keep pictures.
 
 use anyhow::{Context as _, ensure};
-use diode_tests::{Browser, LOOKS, Server, Theme, Viewport, seeded};
+use diode_tests::{Browser, LOOKS, Server, Theme, Viewport, seeded, until};
 use serde_json::json;
 
 const BUTTON: &str = "document.querySelector('[data-testid=measure] button')";
@@ -167,12 +167,8 @@ async fn of_another_list_nothing_is_said_beside_the_next_one() -> anyhow::Result
         let next = map["next"].as_array().context("what comes next")?;
         anyhow::Ok(next.iter().filter(|next| next["problem"]["n"] == 5672).count())
     };
-    let begun = std::time::Instant::now();
-    while planned()? < 2 {
-        ensure!(begun.elapsed().as_secs() < 30, "the first list is not asked for");
-        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-    }
-    tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+    until("the first list is asked for", || Ok(planned()? >= 2))?;
+    browser.until_still().await;
     assert_eq!(browser.script::<String>(&format!("return {said}")).await?, "");
     assert_eq!(planned()?, 2);
     browser.press(&button("Measure what nobody has measured")).await?;
