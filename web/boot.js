@@ -16,8 +16,8 @@ if (second.includes(part) || name === "list") {
   document.head.append(Object.assign(link, { rel: "preload", as: "fetch", crossOrigin: "anonymous", href: "{{SECOND_WASM}}" }));
 }
 
-// The programs that pages run in workers (`web/src/worker.rs`).
-window.workers = { checker: "{{CHECKER}}", ranker: "{{RANKER}}" };
+// The program that pages run in workers (`web/src/worker.rs`).
+window.worker = "{{WORKER}}";
 
 // The app starts late, so its first requests are sent here. The app takes each answer from here once
 // (`web/src/api.rs`), if the address is exactly the one that it would request.
@@ -27,40 +27,17 @@ const ask = (path) => {
   // The app reports a failure. Without this handler, the browser would report it, too.
   answer.catch(() => {});
   ahead[`/api/v1${path}`] = answer;
-  return answer;
 };
-// The app reads the answer, too, so this function reads a copy.
-const read = async (path) => (await ask(path)).clone().json();
 const asked = new URLSearchParams(location.search);
-const address = (path, values) => {
-  const given = Object.entries(values).filter(([, value]) => value);
-  return `${path}${given.length ? "?" : ""}${given.map(([key, value]) => `${key}=${encodeURIComponent(value)}`).join("&")}`;
-};
-const given = (...keys) => Object.fromEntries(keys.map((key) => [key, asked.get(key)]));
-// These requests follow the rules of `default_method` and `best_for` in the app. A model has learnt most problems, so the
-// network that has not is asked for without knowing.
-const points = async () => {
-  const { method, methods } = await read(`/hardware/${name}`);
-  const filters = given("op", "dtype", "b_layout", "method", "min_m", "max_m", "min_n", "max_n", "min_k", "max_k");
-  if (methods.length > 1) filters.method ||= method;
-  ask(address(`/hardware/${name}/problems`, filters));
-};
-const problem = part === "problems" && ask(address(`/problems/${name}`, given("hardware", "method")));
-const model = async () => {
-  const isShown = (one) => one.hardware === asked.get("hardware") && one.state === "published";
-  const shown = (await read("/models")).find(isShown);
-  if (!shown) return;
-  ask(`/models/${shown.id}/download`);
-  if (problem && shown.unseen_models && (await problem).ok) ask(`/models/${shown.id}/unseen/${name}`);
-};
-const nothing = () => {};
+const given = ["hardware", "method"].filter((key) => asked.get(key)).map((key) => `${key}=${encodeURIComponent(asked.get(key))}`);
 if (part === "") ["/hardware", "/models"].forEach(ask);
-if (part === "hardware") points().catch(nothing);
-if (part === "problems" || part === "predict") model().catch(nothing);
+if (part === "hardware") ask(`/hardware/${name}`);
+if (part === "problems") [`/problems/${name}${given.length ? "?" : ""}${given.join("&")}`, "/models"].forEach(ask);
+if (part === "predict") ask("/models?model_type=ranking");
 // After ten seconds an answer is too old for the app.
 setTimeout(() => Object.keys(ahead).forEach((path) => delete ahead[path]), 10_000);
 
-// One popover holds the explanation of the text that was pressed last (`web/src/components/explained.rs`). It is filled
+// One popover holds the explanation of the text that was pressed last (`web/src/components/figures.rs`). It is filled
 // before the browser shows it beside that text.
 const explanation = document.createElement("div");
 Object.assign(explanation, { id: "explanation", className: "explanation", popover: "auto" });

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use anyhow::{Context as _, ensure};
 use diode_core::{Config, ConfigFields, Epilogue, Problem};
 use diode_model::{Answer, Model, Question, Ranker};
-use diode_ranking::{Line, Ranking};
 use diode_tests::diode_json;
+use diode_worker::{Line, Ranking};
 use serde_json::{Value, json};
 
 const PROBLEMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/problems.json");

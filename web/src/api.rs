@@ -1,13 +1,13 @@
 //! Calls to the server's HTTP API. Every failure is one sentence that a page can show.
 
 use diode_api::ApiError;
-use gloo_net::http::{Request, Response};
 use js_sys::futures::JsFuture;
-use js_sys::{Object, Promise, Reflect};
+use js_sys::{Error, Object, Promise, Reflect, Uint8Array};
 use leptos::prelude::window;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use wasm_bindgen::JsCast as _;
+use wasm_bindgen::{JsCast as _, JsValue};
+use web_sys::{RequestInit, Response};
 
 /// Where the API lives on the server that served this page.
 const ROOT: &str = "/api/v1";
@@ -42,28 +42,27 @@ pub(crate) async fn get<T: DeserializeOwned>(path: &str) -> Result<T, Failure> {
 
 /// Sends JSON and reads the JSON that comes back.
 pub(crate) async fn post<B: Serialize, T: DeserializeOwned>(path: &str, body: &B) -> Result<T, Failure> {
-    decode(&bytes(Request::post(&url(path)).json(body), None).await?)
+    decode(&bytes(send("POST", path, Some(json(body)?)).await?).await?)
 }
 
 /// Sends JSON. The answer has no body to read.
 pub(crate) async fn tell<B: Serialize>(path: &str, body: &B) -> Result<(), Failure> {
-    send(Request::post(&url(path)).json(body), None).await.map(drop)
+    send("POST", path, Some(json(body)?)).await.map(drop)
 }
 
 /// Deletes a resource, and reads the JSON that comes back.
 pub(crate) async fn delete<T: DeserializeOwned>(path: &str) -> Result<T, Failure> {
-    decode(&bytes(Request::delete(&url(path)).build(), None).await?)
+    decode(&bytes(send("DELETE", path, None).await?).await?)
 }
 
 /// Reads the JSON of an answer.
 pub(crate) fn decode<T: DeserializeOwned>(json: &[u8]) -> Result<T, Failure> {
-    serde_json::from_slice(json).map_err(unreadable)
+    serde_json::from_slice(json).map_err(|error| Failure::Unreadable(error.to_string()))
 }
 
 /// Fetches the bytes of a resource.
 pub(crate) async fn get_bytes(path: &str) -> Result<Vec<u8>, Failure> {
-    let url = url(path);
-    bytes(Request::get(&url).build(), asked_ahead(&url)).await
+    bytes(send("GET", path, None).await?).await
 }
 
 /// The answer to a request that `boot.js` sent before this program ran. Each answer is taken once.
@@ -87,37 +86,51 @@ pub(crate) fn refusal(status: u16, body: &str) -> Failure {
     }
 }
 
-/// `ahead` is the answer, if `boot.js` has sent the request already. If the early request failed, it is
-/// sent again.
-async fn send(
-    request: Result<Request, gloo_net::Error>,
-    ahead: Option<Promise>,
-) -> Result<Response, Failure> {
-    let unreachable = |error: gloo_net::Error| Failure::Unreachable(error.to_string());
-    let early = match ahead {
+/// Sends a request. If `boot.js` has sent it already, its answer is used; if that failed, the request is sent again.
+async fn send(method: &str, path: &str, body: Option<String>) -> Result<Response, Failure> {
+    let url = url(path);
+    let early = match asked_ahead(&url).filter(|_| method == "GET") {
         Some(answer) => JsFuture::from(answer).await.ok(),
         None => None,
     };
     let response = match early {
-        Some(response) => response.unchecked_into::<web_sys::Response>().into(),
-        None => request.map_err(unreachable)?.send().await.map_err(unreachable)?,
+        Some(response) => response,
+        None => fetch(method, &url, body).await.map_err(|error| Failure::Unreachable(in_words(&error)))?,
     };
+    let response: Response = response.unchecked_into();
     if response.ok() {
         return Ok(response);
     }
-    let body = response.text().await.unwrap_or_default();
-    Err(refusal(response.status(), &body))
+    let status = response.status();
+    let body = bytes(response).await.unwrap_or_default();
+    Err(refusal(status, &String::from_utf8_lossy(&body)))
 }
 
-async fn bytes(
-    request: Result<Request, gloo_net::Error>,
-    ahead: Option<Promise>,
-) -> Result<Vec<u8>, Failure> {
-    send(request, ahead).await?.binary().await.map_err(unreadable)
+async fn fetch(method: &str, url: &str, body: Option<String>) -> Result<JsValue, JsValue> {
+    let request = RequestInit::new();
+    request.set_method(method);
+    if let Some(body) = body {
+        let headers = Object::new();
+        Reflect::set(&headers, &"content-type".into(), &"application/json".into())?;
+        request.set_headers(&headers);
+        request.set_body(&body.into());
+    }
+    JsFuture::from(window().fetch_with_str_and_init(url, &request)).await
 }
 
-fn unreadable(error: impl std::error::Error) -> Failure {
-    Failure::Unreadable(error.to_string())
+async fn bytes(response: Response) -> Result<Vec<u8>, Failure> {
+    let read = async { JsFuture::from(response.array_buffer()?).await };
+    let buffer = read.await.map_err(|error| Failure::Unreadable(in_words(&error)))?;
+    Ok(Uint8Array::new(&buffer).to_vec())
+}
+
+fn json<B: Serialize>(body: &B) -> Result<String, Failure> {
+    serde_json::to_string(body).map_err(|error| Failure::Unreachable(error.to_string()))
+}
+
+/// An error of the browser, such as `TypeError: Failed to fetch`.
+fn in_words(error: &JsValue) -> String {
+    error.dyn_ref::<Error>().map_or_else(|| format!("{error:?}"), |error| String::from(error.to_string()))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Answers of the server, kept in memory by address, so that the back button shows a page at once.
 
-use std::any::Any;
+use std::any::{Any, TypeId};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,12 +17,15 @@ pub(crate) enum Keep {
     Forever,
 }
 
+/// A value whose type is erased, so that what handles it is compiled once.
+pub(crate) type AnyValue = Arc<dyn Any + Send + Sync>;
+
 const BRIEFLY_MS: f64 = 60_000.0;
 
 struct CachedAnswer {
     stored_at: f64,
     keep: Keep,
-    value: Arc<dyn Any + Send + Sync>,
+    value: AnyValue,
 }
 
 impl CachedAnswer {
@@ -36,16 +39,17 @@ thread_local! {
     static ANSWERS: RefCell<HashMap<String, CachedAnswer>> = RefCell::default();
 }
 
-/// The answer from an address, if it is fresh and of type `T`.
-pub(crate) fn get<T: Send + Sync + 'static>(path: &str) -> Option<Arc<T>> {
+/// The answer from an address, if it is fresh and of this type.
+pub(crate) fn get(path: &str, of: TypeId) -> Option<AnyValue> {
     ANSWERS.with_borrow(|answers| {
-        let answer = answers.get(path).filter(|answer| answer.is_fresh())?;
-        Arc::clone(&answer.value).downcast().ok()
+        let answer =
+            answers.get(path).filter(|answer| answer.is_fresh() && (*answer.value).type_id() == of)?;
+        Some(Arc::clone(&answer.value))
     })
 }
 
 /// Keeps the answer from an address.
-pub(crate) fn put<T: Send + Sync + 'static>(path: String, keep: Keep, value: Arc<T>) {
+pub(crate) fn put(path: String, keep: Keep, value: AnyValue) {
     let answer = CachedAnswer { stored_at: js_sys::Date::now(), keep, value };
     ANSWERS.with_borrow_mut(|answers| answers.insert(path, answer));
 }
@@ -53,8 +57,9 @@ pub(crate) fn put<T: Send + Sync + 'static>(path: String, keep: Keep, value: Arc
 /// The pages of a list that the reader has loaded: `first`, and the pages that followed it when the list was
 /// shown before.
 pub(crate) fn pages_from<T: Send + Sync + 'static>(path: &str, first: Arc<T>) -> Vec<Arc<T>> {
-    match get::<Vec<Arc<T>>>(&pages_key(path)) {
-        Some(pages) if pages.first().is_some_and(|page| Arc::ptr_eq(page, &first)) => pages.to_vec(),
+    let known = get(&pages_key(path), TypeId::of::<Vec<Arc<T>>>());
+    match known.as_ref().and_then(|pages| pages.downcast_ref::<Vec<Arc<T>>>()) {
+        Some(pages) if pages.first().is_some_and(|page| Arc::ptr_eq(page, &first)) => pages.clone(),
         _ => vec![first],
     }
 }

@@ -1,6 +1,6 @@
 //! The query part of addresses. Every view of the dashboard has an address.
 
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 
 use leptos::prelude::*;
 use leptos_router::NavigateOptions;
@@ -24,6 +24,17 @@ pub(crate) fn address<'a>(path: &str, parameters: impl IntoIterator<Item = (&'a 
     text
 }
 
+/// The address of a problem's page, on some hardware and by some method. The API has the same one.
+pub(crate) fn problem_page(id: impl Display, hardware: impl Display, method: impl Display) -> String {
+    let view = [("hardware", hardware.to_string()), ("method", method.to_string())];
+    link(&format!("/problems/{id}"), view)
+}
+
+/// The address of the server, for commands.
+pub(crate) fn server_address() -> String {
+    window().location().origin().unwrap_or_default()
+}
+
 /// Percent-encodes everything except unreserved characters.
 fn encode(text: &str) -> String {
     text.bytes().fold(String::with_capacity(text.len()), |mut out, byte| {
@@ -40,6 +51,12 @@ fn encode(text: &str) -> String {
 pub(crate) fn parameter(key: &'static str) -> Memo<String> {
     let map = use_query_map();
     Memo::new(move |_| map.with(|map| map.get(key).unwrap_or_default()))
+}
+
+/// Reads one parameter of the page's address, or takes the default if the address does not have it.
+pub(crate) fn parameter_or(key: &'static str, default: String) -> Memo<String> {
+    let given = parameter(key);
+    Memo::new(move |_| given.with(|given| if given.is_empty() { default.clone() } else { given.clone() }))
 }
 
 /// How a change of the address enters the browser's history.

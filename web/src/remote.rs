@@ -1,5 +1,7 @@
-//! A resource of the server, as a signal that follows an address.
+//! A resource of the server that follows an address.
 
+use std::any::TypeId;
+use std::marker::PhantomData;
 use std::ops::Deref;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -12,9 +14,9 @@ use leptos::prelude::*;
 use leptos::task::spawn_local;
 use serde::de::DeserializeOwned;
 
-use crate::api::Failure;
-use crate::cache::Keep;
-use crate::{api, cache, scheduler};
+use crate::api::{self, Failure};
+use crate::cache::{self, AnyValue, Keep};
+use crate::scheduler;
 
 /// How often a resource that changes on the server is fetched again.
 const RENEWED_EVERY: Duration = Duration::from_secs(10);
@@ -27,46 +29,80 @@ pub(crate) enum Load<T> {
     Failed(Failure),
 }
 
-impl<T> Clone for Load<T> {
-    fn clone(&self) -> Self {
-        match self {
-            Self::Waiting => Self::Waiting,
-            Self::Ready(value) => Self::Ready(Arc::clone(value)),
-            Self::Failed(failure) => Self::Failed(failure.clone()),
-        }
+/// What an address answered.
+#[derive(Clone)]
+struct Answer {
+    path: Option<String>,
+    /// How often the address had been retried.
+    attempt: u32,
+    /// `None` if there is no address, or as long as the answer is awaited.
+    value: Option<Result<AnyValue, Failure>>,
+}
+
+impl Answer {
+    fn is_of(&self, path: &Option<String>, attempt: u32) -> bool {
+        self.path == *path && self.attempt == attempt
     }
 }
 
-/// A handle on a resource that follows its address.
-pub(crate) struct Remote<T: Send + Sync + 'static> {
-    wanted: Memo<Option<String>>,
-    state: RwSignal<Load<T>>,
-    busy: RwSignal<bool>,
-    attempt: RwSignal<u32>,
+/// How answers are decoded and kept.
+#[derive(Clone)]
+struct Form {
+    of: TypeId,
+    keep: Keep,
+    decode: Decode,
 }
 
-impl<T: Send + Sync + 'static> Clone for Remote<T> {
+type Decode = Rc<dyn Fn(Vec<u8>) -> Pin<Box<dyn Future<Output = Result<AnyValue, Failure>>>>>;
+
+/// A handle on a resource that follows its address.
+pub(crate) struct Remote<T> {
+    wanted: Memo<Option<String>>,
+    attempt: RwSignal<u32>,
+    answer: RwSignal<Answer>,
+    keep: Keep,
+    value: PhantomData<fn() -> T>,
+}
+
+impl<T> Clone for Remote<T> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<T: Send + Sync + 'static> Copy for Remote<T> {}
+impl<T> Copy for Remote<T> {}
 
 impl<T: Send + Sync + 'static> Remote<T> {
-    /// The state. Tracked: the caller runs again after a change.
-    pub(crate) fn get(self) -> Load<T> {
-        self.state.get()
+    fn new(path: impl Fn() -> Option<String> + Send + Sync + 'static, keep: Keep, decode: Decode) -> Self {
+        let (wanted, attempt) = (Memo::new(move |_| path()), RwSignal::new(0));
+        let form = Form { of: TypeId::of::<T>(), keep, decode };
+        let path = wanted.get_untracked();
+        let known = path.as_deref().and_then(|path| cache::get(path, form.of));
+        let answer = RwSignal::new(Answer { path, attempt: 0, value: known.map(Ok) });
+        follow(wanted, attempt, answer, form);
+        Self { wanted, attempt, answer, keep, value: PhantomData }
     }
 
-    /// Whether a value is there. Not tracked.
+    /// The state. Tracked: the caller runs again after a change.
+    pub(crate) fn get(self) -> Load<T> {
+        let answer = self.answer.get();
+        match answer.value {
+            // A file could be mistaken for the next one.
+            _ if self.keep == Keep::Forever && self.wanted.get() != answer.path => Load::Waiting,
+            Some(Ok(value)) => value.downcast().map_or(Load::Waiting, Load::Ready),
+            Some(Err(failure)) => Load::Failed(failure),
+            None => Load::Waiting,
+        }
+    }
+
+    /// Whether a value is in memory, so that it is shown without a request. Not tracked.
     pub(crate) fn is_there(self) -> bool {
-        self.state.with_untracked(|state| matches!(state, Load::Ready(_)))
+        self.wanted.get_untracked().is_some_and(|path| cache::get(&path, TypeId::of::<T>()).is_some())
     }
 
     /// The value, if it has arrived. Tracked: the caller runs again after a change.
     pub(crate) fn value(self) -> Option<Arc<T>> {
-        match self.state.get() {
+        match self.get() {
             Load::Ready(value) => Some(value),
             Load::Waiting | Load::Failed(_) => None,
         }
@@ -74,7 +110,9 @@ impl<T: Send + Sync + 'static> Remote<T> {
 
     /// Whether a newer answer is awaited. Tracked: the caller runs again after a change.
     pub(crate) fn busy(self) -> bool {
-        self.busy.get()
+        let (wanted, attempt) = (self.wanted.get(), self.attempt.get());
+        wanted.is_some()
+            && !self.answer.with(|answer| answer.value.is_some() && answer.is_of(&wanted, attempt))
     }
 
     /// Fetches the resource again.
@@ -92,14 +130,18 @@ impl<T: Send + Sync + 'static> Remote<T> {
             let Some(path) = self.wanted.get_untracked() else { return };
             spawn_local(async move {
                 let Ok(newest) = api::get::<T>(&path).await else { return };
-                // The page may be gone by now, or may need another address.
-                let is_wanted = self.wanted.try_get_untracked().flatten().as_ref() == Some(&path);
-                // An unchanged answer is not set again, so that the page keeps its selection and focus.
-                let is_known = |state: &Load<T>| matches!(state, Load::Ready(known) if **known == newest);
-                if is_wanted && self.state.try_with_untracked(is_known) == Some(false) {
-                    let newest = Arc::new(newest);
-                    cache::put(path, Keep::Briefly, Arc::clone(&newest));
-                    self.state.set(Load::Ready(newest));
+                let is_known = |value: &AnyValue| value.downcast_ref() == Some(&newest);
+                // The page may be gone by now, or may need another address. An unchanged answer is not set again, so that
+                // the page keeps its selection and focus.
+                let is_changed = |answer: &Answer| {
+                    let is_known = matches!(&answer.value, Some(Ok(value)) if is_known(value));
+                    answer.path.as_ref() == Some(&path) && !is_known
+                };
+                if self.answer.try_with_untracked(is_changed) == Some(true) {
+                    let newest: AnyValue = Arc::new(newest);
+                    cache::put(path.clone(), Keep::Briefly, Arc::clone(&newest));
+                    let attempt = self.attempt.get_untracked();
+                    self.answer.set(Answer { path: Some(path), attempt, value: Some(Ok(newest)) });
                 }
             });
         };
@@ -113,135 +155,79 @@ impl<T: Send + Sync + 'static> Remote<T> {
     }
 }
 
+/// Keeps the answer of the wanted address. `LocalResource` would do this with 11 kB more to download.
+fn follow(wanted: Memo<Option<String>>, attempt: RwSignal<u32>, answer: RwSignal<Answer>, form: Form) {
+    Effect::new(move |_| {
+        let (path, attempt_now) = (wanted.get(), attempt.get());
+        let known = path.as_deref().and_then(|path| cache::get(path, form.of));
+        let Some(path) = path.filter(|_| known.is_none()) else {
+            let is_shown =
+                |shown: &Answer| known.is_some() && shown.is_of(&wanted.get_untracked(), attempt_now);
+            if !answer.with_untracked(is_shown) {
+                answer.set(Answer {
+                    path: wanted.get_untracked(),
+                    attempt: attempt_now,
+                    value: known.map(Ok),
+                });
+            }
+            return;
+        };
+        let form = form.clone();
+        spawn_local(async move {
+            let value = Some(fetch(&path, form).await);
+            let newest = Answer { path: Some(path), attempt: attempt_now, value };
+            // The page may be gone by now, or may need another address.
+            let is_wanted =
+                wanted.try_get_untracked().is_some_and(|wanted| newest.is_of(&wanted, attempt_now));
+            if is_wanted && attempt.try_get_untracked() == Some(attempt_now) {
+                answer.set(newest);
+            }
+        });
+    });
+}
+
+async fn fetch(path: &str, form: Form) -> Result<AnyValue, Failure> {
+    let value = (form.decode)(api::get_bytes(path).await?).await?;
+    cache::put(path.to_owned(), form.keep, Arc::clone(&value));
+    // Showing is a task of its own, after decoding.
+    scheduler::yield_to_browser().await;
+    Ok(value)
+}
+
 /// Follows the address of a JSON resource. Nothing is fetched while the address is `None`. The old answer stays on
 /// the page until the next one arrives, so that nothing jumps.
 pub(crate) fn remote<T>(path: impl Fn() -> Option<String> + Send + Sync + 'static) -> Remote<T>
 where
     T: DeserializeOwned + Send + Sync + 'static,
 {
-    follow(Memo::new(move |_| path()), Keep::Briefly, Decode::AtOnce(api::decode))
+    Remote::new(path, Keep::Briefly, at_once(api::decode::<T>))
 }
 
-/// The same for a list that may be long. It is read in turns, so that the page can answer in between.
+/// The same for a list that may be long. It is read in slices, so that the page can answer in between.
 pub(crate) fn remote_list<T>(path: impl Fn() -> Option<String> + Send + Sync + 'static) -> Remote<Vec<T>>
 where
     T: DeserializeOwned + Send + Sync + 'static,
 {
-    let decode = |json| Box::pin(scheduler::list_of(json)) as Decoding<Vec<T>>;
-    follow(Memo::new(move |_| path()), Keep::Briefly, Decode::InTurns(decode))
+    let decode = |json| -> Pin<Box<dyn Future<Output = _>>> {
+        Box::pin(async { Ok(Arc::new(scheduler::list_of::<T>(json).await?) as AnyValue) })
+    };
+    Remote::new(path, Keep::Briefly, Rc::new(decode))
 }
 
 /// Follows the address of a file that never changes, and reads the file by `decode`. After a change of the address,
-/// nothing is shown until the new file arrives: the old file could be mistaken for it.
-pub(crate) fn remote_file<T>(
+/// nothing is shown until the new file arrives.
+pub(crate) fn remote_file<T: Send + Sync + 'static>(
     path: impl Fn() -> Option<String> + Send + Sync + 'static,
     decode: fn(&[u8]) -> Result<T, Failure>,
-) -> Remote<T>
-where
-    T: Send + Sync + 'static,
-{
-    follow(Memo::new(move |_| path()), Keep::Forever, Decode::AtOnce(decode))
-}
-
-/// How an answer is decoded.
-enum Decode<T> {
-    AtOnce(fn(&[u8]) -> Result<T, Failure>),
-    InTurns(fn(Vec<u8>) -> Decoding<T>),
-}
-
-impl<T> Clone for Decode<T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<T> Copy for Decode<T> {}
-
-type Decoding<T> = Pin<Box<dyn Future<Output = Result<T, Failure>>>>;
-
-fn follow<T: Send + Sync + 'static>(
-    wanted: Memo<Option<String>>,
-    keep: Keep,
-    decode: Decode<T>,
 ) -> Remote<T> {
-    let cached = wanted.get_untracked().and_then(|path| cache::get(&path));
-    let remote = Remote {
-        wanted,
-        state: RwSignal::new(cached.map_or(Load::Waiting, Load::Ready)),
-        busy: RwSignal::new(false),
-        attempt: RwSignal::new(0),
-    };
-    let recall = move |path: Option<&str>| {
-        let known = path.and_then(cache::get);
-        let enough = path.is_none() || known.is_some();
-        if enough || keep == Keep::Forever {
-            remote.state.set(known.map_or(Load::Waiting, Load::Ready));
-        }
-        enough
-    };
-    let arrive = move |path: String, answer: Result<Vec<u8>, Failure>| {
-        let decoded = async move {
-            let value = match (answer, decode) {
-                (Err(failure), _) => Err(failure),
-                (Ok(bytes), Decode::AtOnce(decode)) => decode(&bytes),
-                (Ok(bytes), Decode::InTurns(decode)) => decode(bytes).await,
-            };
-            let show = move || {
-                remote.state.set(match value {
-                    Ok(value) => {
-                        let value = Arc::new(value);
-                        cache::put(path, keep, Arc::clone(&value));
-                        Load::Ready(value)
-                    }
-                    Err(failure) => Load::Failed(failure),
-                });
-            };
-            Box::new(show) as Show
-        };
-        Box::pin(decoded) as Pin<Box<dyn Future<Output = Show>>>
-    };
-    fetch_what_is_wanted(wanted, remote.attempt, remote.busy, Box::new(recall), Rc::new(arrive));
-    remote
+    Remote::new(path, Keep::Forever, at_once(decode))
 }
 
-/// Shows the known answer of an address. Returns whether no request is needed.
-type Recall = Box<dyn Fn(Option<&str>) -> bool>;
-/// Receives and decodes the answer from an address.
-type Arrive = Rc<dyn Fn(String, Result<Vec<u8>, Failure>) -> Pin<Box<dyn Future<Output = Show>>>>;
-/// Shows the decoded answer.
-type Show = Box<dyn FnOnce()>;
-
-/// The part that does not depend on the type, so it is compiled once. Fetches the wanted address unless `recall` has
-/// its answer, and shows the newest answer.
-fn fetch_what_is_wanted(
-    wanted: Memo<Option<String>>,
-    attempt: RwSignal<u32>,
-    busy: RwSignal<bool>,
-    recall: Recall,
-    arrive: Arrive,
-) {
-    let newest = StoredValue::new(0_u32);
-    Effect::new(move |_| {
-        attempt.track();
-        let wanted = wanted.get();
-        newest.update_value(|n| *n += 1);
-        let ticket = newest.get_value();
-        let known = recall(wanted.as_deref());
-        busy.set(!known);
-        let Some(path) = wanted.filter(|_| !known) else { return };
-        let arrive = Rc::clone(&arrive);
-        spawn_local(async move {
-            let answer = api::get_bytes(&path).await;
-            let show = arrive(path, answer).await;
-            // Showing gets a turn of its own, after decoding.
-            scheduler::yield_to_browser().await;
-            // The page may be gone by now, or may need another address.
-            if newest.try_get_value() == Some(ticket) {
-                busy.set(false);
-                show();
-            }
-        });
-    });
+fn at_once<T: Send + Sync + 'static>(decode: fn(&[u8]) -> Result<T, Failure>) -> Decode {
+    Rc::new(move |bytes| {
+        let value = decode(&bytes).map(|value| Arc::new(value) as AnyValue);
+        Box::pin(std::future::ready(value))
+    })
 }
 
 /// A model, and the file that it was read from. A worker gets the file.

@@ -8,7 +8,7 @@ use std::task::Poll;
 
 use diode_core::Epilogue;
 use diode_model::Model;
-use diode_ranking::{Line, Ranking, Row};
+use diode_worker::{Line, Ranking, Row};
 use js_sys::Promise;
 use js_sys::futures::JsFuture;
 use leptos::prelude::window;

@@ -1,4 +1,4 @@
-//! A worker: a program that runs beside the dashboard, in a thread of its own.
+//! A worker: a program that runs beside the dashboard, in a thread of its own (`web/worker`).
 
 use js_sys::Reflect;
 use leptos::prelude::window;
@@ -21,11 +21,10 @@ impl Drop for Worker {
 }
 
 impl Worker {
-    /// Starts a program that `boot.js` names. `report` gets each text that the program posts. It gets `None` for any
+    /// Starts the program. `report` gets each text that the program posts. It gets `None` for any
     /// other message, or if the program could not be fetched or run. Fails if the browser allows no workers.
-    pub(crate) fn start(name: &str, report: impl Fn(Option<String>) + 'static) -> Result<Self, JsValue> {
-        let addresses = Reflect::get(&window(), &"workers".into())?;
-        let address = Reflect::get(&addresses, &name.into())?.as_string().unwrap_or_default();
+    pub(crate) fn start(report: impl Fn(Option<String>) + 'static) -> Result<Self, JsValue> {
+        let address = Reflect::get(&window(), &"worker".into())?.as_string().unwrap_or_default();
         let options = WorkerOptions::new();
         Reflect::set(&options, &"type".into(), &"module".into())?;
         let worker = web_sys::Worker::new_with_options(&address, &options)?;

@@ -13,11 +13,8 @@ pub(crate) const WASM: &str = "wasm32-unknown-unknown";
 /// The package of the program that makes the files.
 pub(crate) const BUNDLE: &str = "diode-bundle";
 
-/// The package of the program that checks files before they are sent.
-pub(crate) const CHECKER: &str = "diode-checker";
-
-/// The package of the program that ranks lists.
-pub(crate) const RANKER: &str = "diode-ranker";
+/// The package of the program that the dashboard runs in workers.
+pub(crate) const WORKER: &str = "diode-worker";
 
 /// Builds web/dist.
 pub(crate) fn build() -> anyhow::Result<()> {
@@ -36,15 +33,14 @@ fn compile() -> anyhow::Result<()> {
     // Two progress bars in one terminal would overwrite each other.
     let quietly = |build: &mut Command| shell::run(build.env("CARGO_TERM_PROGRESS_WHEN", "never"));
     quietly(cargo().args(build).args(link))?;
-    let workers = ["build", "--package", CHECKER, "--package", RANKER, "--target", WASM, "--profile", "web"];
-    quietly(cargo().args(workers))
+    quietly(cargo().args(["build", "--package", WORKER, "--target", WASM, "--profile", "web"]))
 }
 
 /// Makes the files from the compiled programs.
 fn make_files() -> anyhow::Result<()> {
     eprintln!("web: making its files");
     let compiled = target_folder().join(WASM).join("web");
-    let programs = ["diode-web.wasm", "diode_checker.wasm", "diode_ranker.wasm"];
+    let programs = ["diode-web.wasm", "diode-worker.wasm"];
     shell::run(
         command(target_folder().join("debug").join(BUNDLE))
             .args(programs.map(|name| compiled.join(name)))

@@ -1,11 +1,9 @@
 //! Pages request early what they need, and build their parts in reading order.
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use diode_tests::{Browser, Server, Theme, Viewport, seeded};
-use serde_json::json;
 
 /// Records the order in which the chart and the board of a hardware appear.
 const NOTE_ORDER: &str = "window.order = [];
@@ -20,40 +18,27 @@ const HOLD_APP: &str = "const stream = WebAssembly.instantiateStreaming;
     const held = new Promise((resolve) => { window.run_app = resolve; });
     WebAssembly.instantiateStreaming = async (...what) => { await held; return stream.apply(WebAssembly, what); }";
 
-/// How long a page may take to send its requests.
-const PATIENCE: Duration = Duration::from_secs(30);
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_page_asks_early_and_once_for_what_it_needs() -> anyhow::Result<()> {
     let folder = seeded()?;
     let server = Server::start(folder.path())?;
     let board = server.get("/api/v1/hardware/nvidia-h200/leaderboard?limit=1")?;
     let problem = board["items"][0]["problem_id"].as_str().context("no problem")?;
-    let unseen = |model: &str| format!("/models/{model}/unseen/{problem}");
     let page_of_problem = format!("/problems/{problem}?hardware=nvidia-h200&method=median-cold-event");
-    let models = server.get("/api/v1/models")?;
-    let models = models.as_array().context("a list of models")?;
-    let model = models.iter().find(|one| one["hardware"] == "nvidia-h200" && one["state"] == "published");
-    let model = model.and_then(|model| model["id"].as_str()).context("no model of an H200")?;
-    let [unseen, model] = [unseen(model), format!("/models/{model}/download")];
     let hardware = "/hardware/nvidia-h200";
-    let [points, few] = ["", "op=mm&dtype=bfloat16&"].map(|filters| {
-        let few = if filters.is_empty() { "" } else { "&min_m=1024" };
-        format!("{hardware}/problems?{filters}method=median-cold-event{few}")
-    });
     let filtered = format!("{hardware}?min_m=1024&op=mm&dtype=bfloat16");
     let predict = "/predict?hardware=nvidia-h200&m=512&n=512&k=512";
     let marks = ".chart path.marks";
     for (page, ready, asked) in [
         ("/", "a.card-link[href^='/hardware/']", vec!["/hardware", "/models"]),
-        (hardware, marks, vec![hardware, &points]),
-        (&filtered, marks, vec![hardware, &few]),
-        (&page_of_problem, ".chart path.dots", vec![&page_of_problem, "/models", &model, &unseen]),
-        (predict, "[data-testid=candidates] [data-config]", vec!["/models", &model]),
+        (hardware, marks, vec![hardware]),
+        (&filtered, marks, vec![hardware]),
+        (&page_of_problem, ".chart path.dots", vec![&page_of_problem, "/models"]),
+        (predict, "[data-testid=candidates] [data-config]", vec!["/models?model_type=ranking"]),
     ] {
         let browser = Browser::start().await?;
         browser.look(Viewport::DESKTOP, Theme::Light).await?;
-        browser.devtools("Page.addScriptToEvaluateOnNewDocument", json!({ "source": HOLD_APP })).await?;
+        browser.before_scripts(HOLD_APP).await?;
         // The page must send its requests while the app is held back, and must not repeat them once the app
         // runs.
         browser.driver.goto(format!("{}{page}", server.url())).await?;
@@ -61,10 +46,7 @@ async fn a_page_asks_early_and_once_for_what_it_needs() -> anyhow::Result<()> {
             .filter((name) => name.includes('/api/v1/')).map((name) => name.split('/api/v1')[1])";
         let asked: BTreeSet<String> = asked.into_iter().map(str::to_owned).collect();
         let early = || async { anyhow::Ok(browser.script::<Vec<String>>(requests).await?) };
-        let begun = Instant::now();
-        while early().await?.len() < asked.len() && begun.elapsed() < PATIENCE {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+        browser.until_still().await;
         assert_eq!(early().await?.into_iter().collect::<BTreeSet<_>>(), asked, "{page}");
         browser.script::<()>("window.run_app()").await?;
         browser.wait_for(ready).await?;
@@ -85,7 +67,7 @@ async fn the_chart_of_a_hardware_comes_before_its_boards() -> anyhow::Result<()>
     let server = Server::start(folder.path())?;
     let browser = Browser::start().await?;
     browser.look(Viewport::DESKTOP, Theme::Light).await?;
-    browser.devtools("Page.addScriptToEvaluateOnNewDocument", json!({ "source": NOTE_ORDER })).await?;
+    browser.before_scripts(NOTE_ORDER).await?;
     browser.open(&format!("{}/hardware/nvidia-h200", server.url()), "#board-title").await?;
     let order: Vec<String> = browser.script("return window.order").await?;
     assert_eq!(order, [".chart path.marks", "#board-title"]);

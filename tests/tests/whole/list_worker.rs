@@ -1,10 +1,10 @@
 //! A worker of the browser ranks lists. Meanwhile the page still answers, also without a network.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context as _, ensure};
 use diode_tests::{Browser, CATCH_FILES, LOOKS, Theme, Viewport, config_label, diode_json, seeded_server};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 const ROWS: &str = "[data-testid=list] tbody tr";
 const STATUS: &str = "document.querySelector('[data-testid=list-progress] [role=status]').innerText";
@@ -76,7 +76,7 @@ async fn a_list_of_a_thousand_shapes_does_not_freeze_the_page() -> anyhow::Resul
         }
         ensure!(longest <= LONGEST_TASK_MS, "{look}: a task of {longest} ms in the quietest of three runs");
         let workers: Vec<String> = browser.script(WORKERS).await?;
-        ensure!(workers.len() == 1 && workers[0].starts_with("/ranker-"), "{look}: {workers:?}");
+        ensure!(workers.len() == 1 && workers[0].starts_with("/worker-"), "{look}: {workers:?}");
         browser.quiet(look).await?;
     }
     Ok(())
@@ -94,7 +94,7 @@ async fn other_pages_do_not_fetch_what_ranks_a_list() -> anyhow::Result<()> {
         browser.open(&format!("{}{path}", server.url()), ready).await?;
         let fetched: Vec<String> =
             browser.script("return performance.getEntriesByType('resource').map((one) => one.name)").await?;
-        ensure!(!fetched.is_empty() && !fetched.iter().any(|name| name.contains("/ranker-")), "{fetched:?}");
+        ensure!(!fetched.is_empty() && !fetched.iter().any(|name| name.contains("/worker-")), "{fetched:?}");
     }
     Ok(())
 }
@@ -113,7 +113,7 @@ async fn a_list_can_be_stopped() -> anyhow::Result<()> {
         browser.until(&format!("return {STATUS}.endsWith('of 20,000 shapes ranked, stopped')")).await?;
         ensure!(browser.script::<u32>("return window.ended").await? == 1, "{look}: the worker goes on");
         let said: String = browser.script(&format!("return {STATUS}")).await?;
-        tokio::time::sleep(Duration::from_millis(300)).await;
+        browser.until_still().await;
         ensure!(
             browser.script::<String>(&format!("return {STATUS}")).await? == said,
             "{look}: the list goes on"
@@ -152,16 +152,17 @@ async fn a_list_that_cannot_be_ranked_says_what_to_do() -> anyhow::Result<()> {
     let (_folder, server) = seeded_server()?;
     // Two hindrances: the script of the worker is missing, and the browser forbids workers.
     let hinder = "if (location.search === '?gone') {
-            let addresses;
-            const gone = (real) => { addresses = { ...real, real: real.ranker, ranker: '/ranker-000000000000/worker.js' }; };
-            Object.defineProperty(window, 'workers', { get: () => addresses, set: gone });
+            const gone = (real) => { window.real_worker = real; };
+            let address = '/worker-000000000000/worker.js';
+            Object.defineProperty(window, 'worker', { get: () => address, set: gone });
+            window.find_worker = () => { address = window.real_worker; };
         }
         if (location.search === '?forbidden') {
             window.Worker = function () { throw new DOMException('no workers', 'SecurityError'); };
         }";
     for (viewport, theme, look) in LOOKS {
         let browser = look_at(viewport, theme).await?;
-        browser.devtools("Page.addScriptToEvaluateOnNewDocument", json!({ "source": hinder })).await?;
+        browser.before_scripts(hinder).await?;
         for why in ["forbidden", "gone"] {
             browser
                 .open(&format!("{}/predict/list?{why}", server.url()), "[data-testid=cannot-rank]")
@@ -181,7 +182,7 @@ async fn a_list_that_cannot_be_ranked_says_what_to_do() -> anyhow::Result<()> {
             browser.sound(&format!("list-{why}-{look}")).await?;
             browser.picture(&format!("list-{why}-{look}")).await?;
         }
-        browser.script::<()>("window.workers.ranker = window.workers.real").await?;
+        browser.script::<()>("window.find_worker()").await?;
         browser.rank_list("64x64x64").await?;
         browser.until(&format!("return {STATUS} === '1 of 1 shape ranked'")).await?;
         browser.until("return !document.querySelector('[data-testid=cannot-rank]')").await?;
@@ -196,9 +197,9 @@ async fn a_list_is_ranked_without_a_network() -> anyhow::Result<()> {
         let browser = look_at(viewport, theme).await?;
         browser.open_list(&server).await?;
         // The page fetches the worker's files before there is a list to rank.
-        let is_kept = "const file = (name) => window.workers.ranker.replace('worker.js', name);
+        let is_kept = "const file = (name) => window.worker.replace('worker.js', name);
             const kept = (name) => fetch(file(name), { cache: 'only-if-cached', mode: 'same-origin' }).then(({ ok }) => ok);
-            return Promise.all(['worker.js', 'ranker.js', 'ranker_bg.wasm'].map(kept))
+            return Promise.all(['worker.js', 'program.js', 'program_bg.wasm'].map(kept))
                 .then((all) => all.every(Boolean), () => false)";
         browser.until(is_kept).await?;
         drop(server);

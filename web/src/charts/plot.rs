@@ -1,4 +1,4 @@
-//! The contents of a scatter plot.
+//! The contents of a scatter plot, the looks of its dots, and the part of it that is shown.
 
 use std::fmt::Write as _;
 
@@ -36,7 +36,7 @@ pub(super) type Lines = Box<dyn Fn((f64, f64)) -> Vec<Line> + Send + Sync>;
 
 /// Makes a text about the mark with this index. It is made on demand: a plot has thousands of marks, and a
 /// reader looks at few.
-pub(super) type Say = Box<dyn Fn(usize) -> String + Send + Sync>;
+type Say = Box<dyn Fn(usize) -> String + Send + Sync>;
 
 /// All contents of one plot.
 pub(super) struct Plot {

@@ -36,7 +36,7 @@ pub(crate) struct PointProblem {
 }
 
 /// Gives the address of a problem's page.
-pub(crate) type PageOf = Box<dyn Fn(&Point) -> String + Send + Sync>;
+type PageOf = Box<dyn Fn(&Point) -> String + Send + Sync>;
 
 /// A plot of the kernels' roofline share against intensity. The colour compares Triton with the library, the shape
 /// shows the dtype.

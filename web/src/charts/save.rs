@@ -1,4 +1,4 @@
-//! Buttons that save a chart as a file.
+//! Saves a chart as a file: an SVG document of its own, with all colours and fonts written out, or a picture of it.
 
 use leptos::html::Div;
 use leptos::prelude::*;

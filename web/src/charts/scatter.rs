@@ -302,7 +302,7 @@ fn tooltip(plot: &Plot, index: usize, frame: &Frame, with_link: bool) -> impl In
 }
 
 /// Follows the width and height of an element. `None` until the element is on the page.
-pub(super) fn use_size(element: NodeRef<Div>) -> Signal<Option<(f64, f64)>> {
+fn use_size(element: NodeRef<Div>) -> Signal<Option<(f64, f64)>> {
     let size = RwSignal::new(None);
     let measure = move || {
         // The chart may have left the page by now.

@@ -1,17 +1,5 @@
-//! The top of every page.
-//!
-//! The bottom of every page.
-//!
-//! The reader's account, in the header.
-//!
-//! The keyboard's focus and the page's content.
-//!
-//! The logo: a diode, as circuit diagrams draw it.
-//!
-//! The light or dark theme: the system's, until the reader chooses one. The choice is stored, and `boot.js`
-//! applies it before the first paint.
-//!
-//! The title of the page in tabs, bookmarks and history.
+//! What is around every page: the header with the reader's account and the theme, the footer, the title in tabs and
+//! history, and the keyboard's focus.
 
 use leptos::prelude::*;
 use leptos::task::spawn_local;
@@ -74,7 +62,7 @@ struct Account {
 /// A link to the reader's account, with its name, or to the page where the reader signs in. Both pages are the
 /// server's own.
 #[component]
-pub(super) fn AccountLink() -> impl IntoView {
+fn AccountLink() -> impl IntoView {
     let name = RwSignal::new(String::new());
     spawn_local(async move {
         // Without an answer, the link leads to signing in.
@@ -98,7 +86,7 @@ pub(super) fn AccountLink() -> impl IntoView {
 /// The first element on every page that the keyboard reaches. It skips the links to other pages and leads
 /// to the content.
 #[component]
-pub(super) fn SkipButton() -> impl IntoView {
+fn SkipButton() -> impl IntoView {
     view! {
         <button type="button" class="button skip" on:click=move |_| focus_content(true)>
             "Skip to the content"
@@ -145,7 +133,7 @@ fn focus_content(scroll: bool) {
 }
 
 #[component]
-pub(super) fn Logo() -> impl IntoView {
+fn Logo() -> impl IntoView {
     view! {
         <svg viewBox="0 0 24 24" fill="none" stroke="currentColor" stroke-width="2.25" aria-hidden="true">
             <path d="M7 5.5v13l9.5-6.5z" fill="currentColor" stroke-linejoin="round" />
@@ -158,7 +146,7 @@ pub(super) fn Logo() -> impl IntoView {
 const KEY: &str = "diode-theme";
 
 #[component]
-pub(super) fn ThemeButton() -> impl IntoView {
+fn ThemeButton() -> impl IntoView {
     let dark = RwSignal::new(is_dark());
     let switch = move |_| {
         dark.update(|dark| *dark = !*dark);

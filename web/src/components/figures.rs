@@ -1,12 +1,4 @@
-//! Headline numbers.
-//!
-//! A term or a figure with an explanation.
-//!
-//! Bars in table rows.
-//!
-//! How the best Triton config compares with the library kernel, as a bar that starts in the middle.
-//!
-//! A mark for predicted times that the reader should doubt.
+//! Figures: headline numbers, terms and times that explain themselves, and bars in the rows of tables.
 
 use leptos::prelude::*;
 

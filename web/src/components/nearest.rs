@@ -14,7 +14,7 @@ use crate::components::loaded::{Loaded, empty};
 use crate::components::measure::MeasureThis;
 use crate::components::table::{head, num, table};
 use crate::format;
-use crate::query::link;
+use crate::query::{link, problem_page};
 use crate::remote::remote;
 
 /// The path of the API that gives the measured problems nearest to a problem.
@@ -104,8 +104,7 @@ fn is_same(near: &NearestProblem) -> bool {
 }
 
 fn row(near: &NearestProblem, hardware: &str) -> impl IntoView + use<> {
-    let view = [("hardware", hardware.to_owned()), ("method", near.method.to_string())];
-    let href = link(&format!("/problems/{}", near.problem_id), view);
+    let href = problem_page(&near.problem_id, hardware, near.method);
     let is_it = is_same(near);
     let (triton, library) = (near.triton.as_ref(), near.library.as_ref());
     view! {

@@ -1,6 +1,4 @@
-//! A command with a button that copies it.
-//!
-//! How to cite a model or a dataset.
+//! Text to copy: commands, code, and how to cite a model or a dataset.
 
 use std::time::Duration;
 
@@ -9,6 +7,8 @@ use js_sys::futures::JsFuture;
 use leptos::html::Pre;
 use leptos::prelude::*;
 use leptos::task::spawn_local;
+
+use crate::query::server_address;
 
 /// How long the button says that the text was copied.
 const ACKNOWLEDGED: Duration = Duration::from_millis(2500);
@@ -73,7 +73,7 @@ pub(crate) fn Citation(
     path: String,
     note: String,
 ) -> impl IntoView {
-    let url = format!("{}{path}", window().location().origin().unwrap_or_default());
+    let url = format!("{}{path}", server_address());
     let entry = Cited { key: &key, title: &title, made_at: &made_at, url: &url, note: &note }.bibtex();
     view! { <Snippet text=entry.trim_end() /> }
 }

@@ -16,6 +16,7 @@ use crate::components::{Snippet, use_title};
 use crate::format;
 use crate::pages::contribute::fleet::Fleet;
 use crate::pages::contribute::queue::Queue;
+use crate::query::server_address;
 use crate::remote::remote;
 
 /// The state of a file.
@@ -77,7 +78,7 @@ pub(crate) fn ContributePage() -> impl IntoView {
         over.set(false);
         take(event.data_transfer().and_then(|transfer| transfer.files()));
     };
-    let server = window().location().origin().unwrap_or_default();
+    let server = server_address();
     view! {
         <main class="page">
             <div>
@@ -131,7 +132,7 @@ pub(crate) fn ContributePage() -> impl IntoView {
 
 #[component]
 fn Commands() -> impl IntoView {
-    let server = window().location().origin().unwrap_or_default();
+    let server = server_address();
     view! {
         <ol class="steps">
             <li>

@@ -14,7 +14,7 @@ use crate::components::{
 };
 use crate::pages::datasets::snapshots::Snapshots;
 use crate::pages::path_part;
-use crate::query::link;
+use crate::query::{link, problem_page};
 use crate::remote::{Load, remote};
 use crate::{api, format};
 
@@ -211,8 +211,7 @@ fn SampleRows(summary: Arc<HardwareSummary>) -> impl IntoView {
     let detail = remote::<ProblemDetail>(move || {
         let board = first.value()?;
         let problem = board.items.first()?;
-        let view = [("hardware", slug.clone()), ("method", method.clone())];
-        Some(link(&format!("/problems/{}", problem.problem_id), view))
+        Some(problem_page(&problem.problem_id, &slug, &method))
     });
     let shown = move || match first.get() {
         Load::Failed(reason) => view! { <FailedLoad reason retry=move || first.retry() /> }.into_any(),

@@ -27,7 +27,7 @@ use crate::pages::hardware::boards::Boards;
 use crate::pages::hardware::filters::{Filters, chosen, default_method, filter_parameters, subject};
 use crate::pages::list::shape_of_kind;
 use crate::pages::path_part;
-use crate::query::{link, parameter};
+use crate::query::{link, parameter, parameter_or, problem_page};
 use crate::remote::{Load, Remote, remote, remote_list};
 use crate::{api, charts, format};
 
@@ -245,10 +245,7 @@ fn drawn(points: &Arc<Vec<Point>>, kernels: Kernels, slug: &str) -> AnyView {
         return empty("No problem to draw", "No problem that the filters leave has a rate.");
     }
     let slug = slug.to_owned();
-    let page_of = move |point: &Point| {
-        let view = [("hardware", slug.clone()), ("method", point.method.to_string())];
-        link(&format!("/problems/{}", point.problem_id), view)
-    };
+    let page_of = move |point: &Point| problem_page(&point.problem_id, &slug, point.method);
     let is_sample = points.len() >= MAX_POINTS as usize;
     let sampled = || {
         format!(
@@ -322,35 +319,28 @@ fn rows(vendor: Vendor, facts: &Facts) -> Vec<(&'static str, String)> {
 #[component]
 fn Downloads(summary: Arc<HardwareSummary>) -> impl IntoView {
     let slug = summary.hardware.slug.to_string();
-    let dataset = |extension: &'static str| {
-        let href = api::url(&format!("/datasets/{slug}.{extension}"));
-        view! { <a class="chip" href=href rel="external" download>{extension}</a> }
+    let file = |href: Signal<String>, text: String| view! { <a class="chip" href=href rel="external" download>{text}</a> };
+    let dataset = |ending: &str| {
+        file(Signal::stored(api::url(&format!("/datasets/{slug}.{ending}"))), ending.to_owned())
     };
     let datasets = forms_of(&summary).map(|form| dataset(form.ending)).collect_view();
-    let snapshots = {
-        let path = link("/snapshots", [("hardware", slug.clone())]);
-        remote::<Vec<SnapshotSummary>>(move || Some(path.clone()))
-    };
+    let path = link("/snapshots", [("hardware", slug.clone())]);
+    let snapshots = remote::<Vec<SnapshotSummary>>(move || Some(path.clone()));
     // A snapshot stays as it is, so it can be cited.
     let parquet = move || {
         let listed = snapshots.value()?;
         let newest = listed.iter().find(|snapshot| snapshot.state != SnapshotState::Removed)?;
         let name = newest.name.to_string();
         let href = api::url(&format!("/snapshots/{name}/files/{name}.parquet"));
-        let text = format!("parquet, snapshot {name}");
-        Some(view! { <a class="chip" href=href rel="external" download>{text}</a> })
+        Some(file(Signal::stored(href), format!("parquet, snapshot {name}")))
     };
     // A table has times of one method only: the method that the leaderboard shows.
-    let chosen = parameter("method");
     let default = default_method(&summary).map(|method| method.to_string()).unwrap_or_default();
-    let table = move |format: TableFormat, name: &'static str| {
-        let (slug, default) = (slug.clone(), default.clone());
-        let href = move || {
-            let method = Some(chosen.get()).filter(|method| !method.is_empty()).unwrap_or(default.clone());
-            let parameters = [("format", format.to_string()), ("method", method)];
-            api::url(&link(&format!("/tables/{slug}.json"), parameters))
-        };
-        view! { <a class="chip" href=href rel="external" download>{name}</a> }
+    let method = parameter_or("method", default);
+    let table = move |format: TableFormat, name: &str| {
+        let path = format!("/tables/{slug}.json");
+        let href = move || api::url(&link(&path, [("format", format.to_string()), ("method", method.get())]));
+        file(Signal::derive(href), name.to_owned())
     };
     let about = format!("/datasets/{}", summary.hardware.slug);
     (summary.timings > 0).then(|| {

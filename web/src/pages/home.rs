@@ -16,7 +16,7 @@ use crate::format;
 use crate::pages::hardware::gains;
 use crate::pages::list::keep_pasted;
 use crate::pages::predict::{DTYPES, Parameters, SizeField};
-use crate::query::{address, link};
+use crate::query::{address, link, server_address};
 use crate::remote::remote;
 
 #[component]
@@ -105,7 +105,7 @@ fn first_pick(summary: &HardwareSummary, models: &[ModelSummary]) -> Option<f64>
 
 #[component]
 fn HowToContribute() -> impl IntoView {
-    let server = window().location().origin().unwrap_or_default();
+    let server = server_address();
     view! {
         <section class="section">
             <div class="section-head">
@@ -336,7 +336,7 @@ fn upload(upload: &NewestUpload) -> impl IntoView + use<> {
 
 fn working(agents: &[WorkingAgent]) -> AnyView {
     if agents.is_empty() {
-        let server = window().location().origin().unwrap_or_default();
+        let server = server_address();
         return view! {
             <div class="card">
                 <p class="hint">"An agent measures what this server lacks, for as long as you let it:"</p>

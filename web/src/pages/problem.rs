@@ -22,17 +22,14 @@ use crate::pages::predict::{SHAPE, has_a_form, problem_of, shape_of};
 use crate::pages::problem::predictions::{Predictions, Seen, chart, may_have_learnt, predicted};
 use crate::pages::problem::sources::{Snippets, Sources};
 use crate::pages::problem::table::ConfigTable;
-use crate::query::{link, parameter};
+use crate::query::{link, parameter, problem_page};
 use crate::remote::{Load, Remote, remote, remote_model, remote_unseen_model};
 
 #[component]
 pub(crate) fn ProblemPage() -> impl IntoView {
     let id = path_part("id");
     let (hardware, method) = (parameter("hardware"), parameter("method"));
-    let detail = remote::<ProblemDetail>(move || {
-        let view = [("hardware", hardware.get()), ("method", method.get())];
-        Some(link(&format!("/problems/{}", id.get()), view))
-    });
+    let detail = remote::<ProblemDetail>(move || Some(problem_page(id.get(), hardware.get(), method.get())));
     use_title(move || detail.value().map_or_else(|| "Problem".to_owned(), |detail| name(&detail)));
     let predictions = use_predictions(detail, hardware);
     // If the reader comes from Predict, the address has the shape.

@@ -4,10 +4,7 @@
 //! dependencies are compiled.
 #![forbid(unsafe_code)]
 
-mod custom_sections;
-mod import_names;
-mod source_paths;
-mod worker;
+mod strip;
 
 use std::fs;
 use std::io::Write as _;
@@ -18,21 +15,19 @@ use base16ct::lower::encode_string;
 use sha2::{Digest as _, Sha256};
 use wasm_bindgen_cli_support::Bindgen;
 
-use worker::Worker;
-
 /// The most bytes of a first visit's downloads, compressed. More would feel slow on a phone.
 const FIRST_LOAD_BUDGET: usize = 350_000;
 /// This file names the inputs of the last build, so that an unchanged build is not repeated.
 const STAMP: &str = ".stamp";
 
-/// `diode-bundle WASM WORKER… WEB DIST`: the compiled dashboard, the compiled programs that it runs in workers, the folder
+/// `diode-bundle WASM WORKER WEB DIST`: the compiled dashboard, the compiled program that it runs in workers, the folder
 /// of the style and the page, and where the files go.
 fn main() -> anyhow::Result<()> {
     let arguments: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
-    let [wasm, workers @ .., web, dist] = arguments.as_slice() else {
-        bail!("got {} arguments, expected WASM WORKER… WEB DIST; use `cargo xtask web`", arguments.len());
+    let [wasm, worker, web, dist] = arguments.as_slice() else {
+        bail!("got {} arguments, expected WASM WORKER WEB DIST; use `cargo xtask web`", arguments.len());
     };
-    let sources = Sources::read(wasm, workers, web)?;
+    let sources = Sources::read(wasm, worker, web)?;
     let stamp = sources.digest();
     if fs::read_to_string(dist.join(STAMP)).is_ok_and(|made_of| made_of == stamp) {
         return Ok(());
@@ -53,7 +48,8 @@ fn main() -> anyhow::Result<()> {
 /// Everything from which a page is made, before files get their final names.
 struct Sources {
     wasm: Vec<u8>,
-    workers: Vec<Worker>,
+    worker: Vec<u8>,
+    worker_script: String,
     css: String,
     index: String,
     icon: String,
@@ -61,7 +57,7 @@ struct Sources {
 }
 
 impl Sources {
-    fn read(wasm: &Path, workers: &[PathBuf], web: &Path) -> anyhow::Result<Self> {
+    fn read(wasm: &Path, worker: &Path, web: &Path) -> anyhow::Result<Self> {
         let mut sheets: Vec<PathBuf> = fs::read_dir(web.join("style"))
             .context("web/style is missing")?
             .map(|entry| entry.map(|entry| entry.path()))
@@ -70,8 +66,9 @@ impl Sources {
         sheets.sort();
         let css = sheets.iter().map(|path| text(path)).collect::<Result<Vec<_>, _>>()?.join("\n");
         Ok(Self {
-            wasm: fs::read(wasm).with_context(|| format!("cannot read {}", wasm.display()))?,
-            workers: workers.iter().map(|worker| Worker::read(worker, web)).collect::<Result<_, _>>()?,
+            wasm: bytes(wasm)?,
+            worker: bytes(worker)?,
+            worker_script: text(&web.join("worker").join(WORKER_SCRIPT))?,
             css,
             index: text(&web.join("index.html"))?,
             icon: text(&web.join("icon.uri"))?,
@@ -81,24 +78,20 @@ impl Sources {
 
     fn digest(&self) -> String {
         let mut hash = Sha256::new();
-        let parts: [&[u8]; 5] = [
+        let parts: [&[u8]; 9] = [
+            include_bytes!("main.rs"),
+            include_bytes!("strip.rs"),
             &self.wasm,
+            &self.worker,
+            self.worker_script.as_bytes(),
             self.css.as_bytes(),
             self.index.as_bytes(),
             self.icon.as_bytes(),
             self.boot.as_bytes(),
         ];
-        for part in parts.into_iter().chain(self.workers.iter().flat_map(Worker::parts)) {
+        for part in parts {
             hash.update(part.len().to_le_bytes());
             hash.update(part);
-        }
-        let code = [
-            &include_bytes!("main.rs")[..],
-            include_bytes!("custom_sections.rs"),
-            include_bytes!("import_names.rs"),
-        ];
-        for code in code {
-            hash.update(code);
         }
         encode_string(&hash.finalize())
     }
@@ -136,18 +129,33 @@ impl Sources {
                 .replace("{{SECOND_WASM}}", &format!("/{folder}/{second}"))
                 .replace("{{APP_CSS}}", &app_css)
         };
-        let mut boot = fill(&bare(&self.boot));
-        for worker in &self.workers {
-            boot = boot.replace(&worker.placeholder(), &worker.write(dist)?);
-        }
+        let boot = fill(&bare(&self.boot)).replace("{{WORKER}}", &self.write_worker(dist)?);
         let boot_js = add("boot", "js", boot.as_bytes())?;
         let index = fill(&self.index).replace("{{BOOT_JS}}", &boot_js).replace("{{ICON}}", &self.icon);
         size += write_compressed(dist, "index.html", index.as_bytes())?;
         Ok(size)
     }
+
+    /// Writes the files of the worker, which a first visit does not download. Returns the address of its script.
+    fn write_worker(&self, dist: &Path) -> anyhow::Result<String> {
+        let made = tempfile::tempdir()?;
+        let mut bindgen = Bindgen::new();
+        bindgen.input_bytes(WORKER, self.worker.clone()).omit_default_module_path(true);
+        bindgen.web(true)?.typescript(false).remove_name_section(true).remove_producers_section(true);
+        bindgen.generate(made.path())?;
+        write(&made.path().join(WORKER_SCRIPT), self.worker_script.as_bytes())?;
+        let files = [WORKER_SCRIPT.to_owned(), format!("{WORKER}.js"), format!("{WORKER}_bg.wasm")];
+        let (folder, sizes) = write_folder(dist, "worker", made.path(), &files)?;
+        eprintln!("the worker is {:.1} kB compressed", sizes.iter().sum::<usize>() as f64 / 1e3);
+        Ok(format!("/{folder}/{WORKER_SCRIPT}"))
+    }
 }
 
-/// The files that wasm-bindgen writes.
+/// The stem of the worker's files that wasm-bindgen writes, and the script that calls them.
+const WORKER: &str = "program";
+const WORKER_SCRIPT: &str = "worker.js";
+
+/// The files of the dashboard that wasm-bindgen writes.
 const GLUE: &str = "app.js";
 const WASM: &str = "app_bg.wasm";
 /// This script fetches the pieces that are not part of the first load.
@@ -166,8 +174,7 @@ fn split(wasm: &[u8], folder: &Path) -> anyhow::Result<Vec<String>> {
     let split = wasm_split_cli_support::transform(options);
     let split = split.map_err(|error| anyhow::anyhow!("cannot cut the dashboard into pieces: {error:?}"))?;
     for piece in &split.split_modules {
-        let bytes = fs::read(piece).with_context(|| format!("cannot read {}", piece.display()))?;
-        write(piece, &custom_sections::drop_all(&bytes)?)?;
+        write(piece, &strip::without_custom_sections(&bytes(piece)?)?)?;
     }
     let name = |path: &PathBuf| Some(path.file_name()?.to_str()?.to_owned());
     let mut names: Vec<String> = split.split_modules.iter().filter_map(name).collect();
@@ -237,13 +244,13 @@ fn write_folder(
     let mut files = Vec::with_capacity(names.len());
     for name in names {
         let mut bytes = fs::read(made.join(name)).with_context(|| name.clone())?;
-        source_paths::blank(&mut bytes);
+        strip::blank_source_paths(&mut bytes);
         if name.ends_with(".js") {
             bytes = bare(&String::from_utf8(bytes)?).into_bytes();
         }
         files.push(bytes);
     }
-    import_names::number(&mut files);
+    strip::number_imports(&mut files);
     let mut hash = Sha256::new();
     files.iter().for_each(|bytes| hash.update(bytes));
     let folder = format!("{stem}-{}", &encode_string(&hash.finalize())[..12]);
@@ -266,6 +273,10 @@ fn write_compressed(folder: &Path, name: &str, bytes: &[u8]) -> anyhow::Result<u
     gz.write_all(bytes)?;
     write(&folder.join(format!("{name}.gz")), &gz.finish()?)?;
     Ok(br.len())
+}
+
+fn bytes(path: &Path) -> anyhow::Result<Vec<u8>> {
+    fs::read(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
 fn text(path: &Path) -> anyhow::Result<String> {

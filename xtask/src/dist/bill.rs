@@ -12,15 +12,14 @@ use crate::shell::{cargo, output, root};
 use crate::web;
 
 /// The parts of a release that contain Rust code, as pairs of name and package.
-const PARTS: [(&str, &str); 6] = [
+const PARTS: [(&str, &str); 5] = [
     ("diode", "diode-collector"),
     ("diode-server", "diode-server"),
     ("dashboard", "diode-web"),
-    ("checker", web::CHECKER),
-    ("ranker", web::RANKER),
+    ("worker", web::WORKER),
     ("torch-diode", "torch-diode-py"),
 ];
-const IN_BROWSERS: [&str; 3] = ["diode-web", web::CHECKER, web::RANKER];
+const IN_BROWSERS: [&str; 2] = ["diode-web", web::WORKER];
 
 /// `Cargo.lock`, as far as the bill needs it.
 #[derive(Deserialize)]

@@ -1,4 +1,5 @@
-//! Two things to compare, such as two types of hardware: the choices, and the request.
+//! Two things to compare: the choices, the request, the result in words and columns, and the compared problems. Two types
+//! of hardware are the first such pair.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use crate::components::{Choice, Loaded, RatioCell, Select, empty, head, named, n
 use crate::format;
 use crate::pages::hardware::{Filter, KernelSwitch, Ranges, any_fault, any_of};
 use crate::pages::predict::DTYPES;
-use crate::query::{History, link, parameter, use_set_parameters};
+use crate::query::{History, link, parameter_or, use_set_parameters};
 use crate::remote::remote;
 
 /// The parameters that the address and the API share, besides `a` and `b`.
@@ -126,11 +127,7 @@ pub(super) fn chosen_pair(
     usual: [String; 2],
 ) -> (Memo<String>, Memo<String>, AnyView) {
     let [usual_a, usual_b] = usual;
-    let chosen = |key: &'static str, usual: String| {
-        let named = parameter(key);
-        Memo::new(move |_| Some(named.get()).filter(|id| !id.is_empty()).unwrap_or_else(|| usual.clone()))
-    };
-    let (a, b) = (chosen("a", usual_a), chosen("b", usual_b));
+    let (a, b) = (parameter_or("a", usual_a), parameter_or("b", usual_b));
     let set = use_set_parameters();
     let choose = move |key: &'static str| {
         let set = set.clone();

@@ -10,7 +10,7 @@ use crate::components::{Loaded, RatioCell, SHAPE, empty, head, num, shape_field,
 use crate::format;
 use crate::pages::list::one_shape;
 use crate::pages::predict::shape_of;
-use crate::query::{link, parameter};
+use crate::query::{link, parameter, problem_page};
 use crate::remote::remote;
 
 #[component]
@@ -163,8 +163,7 @@ fn row(
     predict: Option<&str>,
     exact: bool,
 ) -> impl IntoView + use<> {
-    let view_of = [("hardware", slug.to_owned()), ("method", item.method.to_string())];
-    let href = link(&format!("/problems/{}", item.problem_id), view_of);
+    let href = problem_page(&item.problem_id, slug, item.method);
     let (triton, library) = (item.triton.as_ref(), item.library.as_ref());
     let what = if exact {
         described(&item.problem)

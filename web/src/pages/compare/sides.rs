@@ -1,8 +1,4 @@
-//! Two uploads, chosen from the newest ones or by their ids.
-//!
-//! Two versions of a vendor's library on one hardware: which problems got slower.
-//!
-//! Two methods, on one hardware or on two.
+//! Two uploads, two versions of a vendor's library, or two methods of timing.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -171,7 +171,7 @@ type Found = Option<Result<Vec<Contents>, String>>;
 /// Starts the check and reports its result. Dropping the worker ends the check. Fails, and reports nothing, if the
 /// browser has no workers.
 fn check(file: &File, report: impl Fn(Found) + 'static) -> Result<Worker, JsValue> {
-    let worker = Worker::start("checker", move |said| {
+    let worker = Worker::start(move |said| {
         report(said.and_then(|json| serde_json::from_str(&json).ok()).flatten());
     })?;
     worker.tell(file)?;

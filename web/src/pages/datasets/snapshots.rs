@@ -9,7 +9,7 @@ use leptos::prelude::*;
 use crate::api;
 use crate::components::{Download, Loaded, Snippet, empty, head, is_open, num, table};
 use crate::format;
-use crate::query::link;
+use crate::query::{link, server_address};
 use crate::remote::remote;
 
 /// The number of snapshots that are shown until the reader wants all.
@@ -103,7 +103,7 @@ fn Snapshot(summary: SnapshotSummary) -> impl IntoView {
 fn files_of(detail: &Arc<SnapshotDetail>) -> impl IntoView + use<> {
     let name = detail.summary.name.to_string();
     let rows = detail.files.iter().map(|file| row(&name, file)).collect_view();
-    let server = window().location().origin().unwrap_or_default();
+    let server = server_address();
     let digest = detail.summary.digest.to_string();
     let take = (!detail.files.is_empty()).then(|| {
         // Parquet, because most programs can read it.

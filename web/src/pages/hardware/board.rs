@@ -17,7 +17,7 @@ use crate::components::{Explained, Loaded, RatioCell, due, empty};
 use crate::pages::hardware::filters::{
     KERNELS, any_fault, asked_for, chosen, filter_parameters, other, shown, subject,
 };
-use crate::query::{History, link, parameter, use_set_parameters};
+use crate::query::{History, link, parameter, problem_page, use_set_parameters};
 use crate::remote::remote;
 use crate::{api, cache, format};
 
@@ -173,8 +173,7 @@ pub(super) fn row(
     kernels: Kernels,
     picks: Option<PicksByProblem>,
 ) -> impl IntoView + use<> {
-    let parameters = [("hardware", slug.to_owned()), ("method", row.method.to_string())];
-    let href = link(&format!("/problems/{}", row.problem_id), parameters);
+    let href = problem_page(&row.problem_id, slug, row.method);
     let dtype = row.problem.a_dtype.to_string();
     let shown = shown(row, kernels);
     // If the problem has a single contributor, there is no mark. Hardware with one contributor
@@ -296,7 +295,7 @@ fn Sortable(
 }
 
 /// The picks that have arrived, by problem.
-pub(super) type PicksByProblem = RwSignal<HashMap<ProblemId, Pick>>;
+type PicksByProblem = RwSignal<HashMap<ProblemId, Pick>>;
 
 /// Fetches the picks for some rows. If no answer comes, their cells stay empty.
 pub(super) fn fetch(slug: &str, rows: &[LeaderboardRow], into: PicksByProblem) {

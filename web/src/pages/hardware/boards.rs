@@ -1,4 +1,4 @@
-//! The boards of a hardware. The address names the board that is shown.
+//! The choice among the boards of a hardware, which is in the address, and two short ones: contributors and models.
 
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ pub(super) fn Boards(summary: Arc<HardwareSummary>) -> impl IntoView {
 }
 
 #[component]
-pub(super) fn ModelBoard(summary: Arc<HardwareSummary>) -> impl IntoView {
+fn ModelBoard(summary: Arc<HardwareSummary>) -> impl IntoView {
     let path = link("/models", [("hardware", summary.hardware.slug.to_string())]);
     let train = format!("{path}#train");
     let models = remote::<Vec<ModelSummary>>(move || Some(path.clone()));
@@ -72,7 +72,7 @@ pub(super) fn ModelBoard(summary: Arc<HardwareSummary>) -> impl IntoView {
 }
 
 #[component]
-pub(super) fn ContributorBoard(summary: Arc<HardwareSummary>) -> impl IntoView {
+fn ContributorBoard(summary: Arc<HardwareSummary>) -> impl IntoView {
     let slug = summary.hardware.slug.to_string();
     let all = remote::<Vec<HardwareContributor>>(move || Some(format!("/hardware/{slug}/contributors")));
     view! {

@@ -12,7 +12,7 @@ use crate::charts::{Column, Columns};
 use crate::components::{BarCell, Chips, Loaded, Snippet, empty, head, num, table, unnamed};
 use crate::format;
 use crate::pages::hardware::filters::any_fault;
-use crate::query::{History, link, parameter, use_set_parameters};
+use crate::query::{History, link, parameter, parameter_or, use_set_parameters};
 use crate::remote::remote;
 
 /// A good list covers this share of the problems.
@@ -34,9 +34,7 @@ pub(super) fn ConfigBoard(summary: Arc<HardwareSummary>) -> impl IntoView {
     let usual_op = usual.map(ToString::to_string).unwrap_or_default();
     let ops = unnamed(&summary.ops);
     let (dtypes, default) = (any_of(&summary.dtypes), usual_op.clone());
-    let (named_op, op) = (parameter(OP), usual_op.clone());
-    let op =
-        Memo::new(move |_| Some(named_op.get()).filter(|op| !op.is_empty()).unwrap_or_else(|| op.clone()));
+    let op = parameter_or(OP, usual_op.clone());
     let cover = remote::<ConfigCover>(move || {
         let mut given = map.with(|map| filter_parameters(&summary, map));
         for (key, value) in &mut given {

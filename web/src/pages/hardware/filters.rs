@@ -1,5 +1,5 @@
-//! The leaderboard's filters. They are in the page's address, so every view has a link and the back button
-//! works.
+//! The leaderboard's filters and its choice of kernels. They are in the page's address, so every view has a link and the
+//! back button works. Bounds on sizes are checked here, so that no request is sent that the server would refuse.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use leptos_router::params::ParamsMap;
 use crate::components::{Chips, Choice, unnamed};
 use crate::format;
 use crate::pages::predict::{plain, size};
-use crate::query::{History, parameter, use_set_parameters};
+use crate::query::{History, parameter, parameter_or, use_set_parameters};
 
 /// The parameters of the filters, as the API names them.
 const KEYS: [&str; 10] =
@@ -75,12 +75,9 @@ pub(crate) fn Filter(
     #[prop(optional)]
     default: String,
 ) -> impl IntoView {
-    let current = parameter(key);
-    let set = use_set_parameters();
-    let shown =
-        Memo::new(move |_| Some(current.get()).filter(|v| !v.is_empty()).unwrap_or_else(|| default.clone()));
+    let (current, set) = (parameter_or(key, default), use_set_parameters());
     let choose = move |value| set(&[(key, value)], History::Push);
-    (choices.len() > 1).then(|| view! { <Chips label choices current=shown choose /> })
+    (choices.len() > 1).then(|| view! { <Chips label choices current choose /> })
 }
 
 /// The parameter of the page's address.

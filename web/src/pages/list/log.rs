@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use diode_core::{Bias, DType, Layout, Op, Problem, ProblemFields};
-use diode_ranking::Line;
+use diode_worker::Line;
 
 use crate::pages::predict::{Defaults, dtype};
 

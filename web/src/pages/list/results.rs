@@ -1,6 +1,4 @@
-//! The rows of a list, and the buttons that save it.
-//!
-//! The predictions for a list, as files.
+//! The rows of a list, and the files in which they are saved.
 
 use diode_api::ModelSummary;
 use diode_core::hardware::Hardware;
@@ -8,7 +6,7 @@ use diode_core::table::inductor::InductorOptions;
 use diode_core::{Config, Epilogue, Invalid, Micros, Table};
 use diode_model::Answer;
 use diode_model::epilogue::Weighed;
-use diode_ranking::Row;
+use diode_worker::Row;
 use leptos::prelude::*;
 
 use crate::components::{CaveatMark, MeasureAll, RatioCell, empty, head, num, table};

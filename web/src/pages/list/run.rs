@@ -1,7 +1,7 @@
-//! A list that is being ranked or is done. A worker ranks it (`web/ranker`), so the page still answers.
+//! A list that is being ranked or is done. A worker ranks it (`web/worker`), so the page still answers.
 
 use diode_core::Epilogue;
-use diode_ranking::{Line, Row};
+use diode_worker::{Line, Row};
 use js_sys::{Array, Uint8Array};
 use leptos::prelude::*;
 use wasm_bindgen::JsValue;
@@ -87,7 +87,7 @@ impl ListRun {
 
     fn start_worker(self) {
         self.asked.set_value(0);
-        let worker = Worker::start("ranker", move |said| match said {
+        let worker = Worker::start(move |said| match said {
             Some(json) => self.arrive(&json),
             None => self.fail(),
         });

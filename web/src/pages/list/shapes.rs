@@ -1,7 +1,8 @@
-//! Shapes in lines, or in CSV with a head.
+//! Lists of shapes in the forms that people have: a shape per line, CSV with a head, a log of Inductor, or a file of
+//! `torch_diode.record()`.
 
 use diode_core::{Bias, DType, Field, Layout, Op, Problem};
-use diode_ranking::Line;
+use diode_worker::Line;
 use serde_json::Value;
 
 use crate::pages::list::log;
@@ -137,7 +138,7 @@ pub(super) fn parse(text: &str, defaults: Defaults) -> Vec<Line> {
 }
 
 /// Reads a list. `None` if the text is no JSON. The line's number is the problem's place in the list.
-pub(super) fn read_recorded(text: &str) -> Option<Vec<Line>> {
+fn read_recorded(text: &str) -> Option<Vec<Line>> {
     if !text.trim_start().starts_with(['[', '{']) {
         return None;
     }

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use diode_api::{ModelSummary, ProblemPoint};
 use diode_core::{DType, Epilogue, ProblemGroup};
 use diode_model::Model;
-use diode_ranking::{Line, Row};
+use diode_worker::{Line, Row};
 use leptos::prelude::*;
 
 use crate::charts::{self, Agreement};
 use crate::components::{Head, Loaded, empty, head, num, table};
 use crate::format;
-use crate::query::link;
+use crate::query::{link, problem_page};
 use crate::remote::{Load, remote_list, remote_model};
 use crate::scheduler::rank_in_slices;
 
@@ -153,7 +153,6 @@ const SIZES: [(f64, &str); 5] = [
 fn judged(rows: &[Row], points: &[ProblemPoint], slug: &str) -> Vec<Judgement> {
     let both = rows.iter().zip(points).filter_map(|(row, point)| {
         let predicted = row.outcome.as_ref().ok()?.triton()?.total().0;
-        let view_of = [("hardware", slug.to_owned()), ("method", point.method.to_string())];
         let problem = &point.problem;
         let size = SIZES.iter().find(|(bound, _)| problem.flops() < *bound).map_or("", |(_, name)| name);
         Some(Judgement {
@@ -161,7 +160,7 @@ fn judged(rows: &[Row], points: &[ProblemPoint], slug: &str) -> Vec<Judgement> {
                 name: format!("{} {} {}", point.dims, problem.op, problem.a_dtype),
                 measured: point.triton_us?,
                 predicted,
-                href: link(&format!("/problems/{}", point.problem_id), view_of),
+                href: problem_page(&point.problem_id, slug, point.method),
             },
             group: ProblemGroup::of(problem),
             kind: format!("{} {}", problem.op, problem.a_dtype),

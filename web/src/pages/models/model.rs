@@ -1,4 +1,4 @@
-//! A model: its card, then its file.
+//! A model: its figures, what its file says of it, its file, and what was published when.
 
 use std::collections::BTreeSet;
 
@@ -166,7 +166,7 @@ pub(super) fn short(report: &EvaluationReport) -> [Stat; 3] {
 
 /// All numbers of the evaluation.
 #[component]
-pub(super) fn Metrics(report: EvaluationReport) -> impl IntoView {
+fn Metrics(report: EvaluationReport) -> impl IntoView {
     let rows = TOP_K.into_iter().filter_map(|k| Some((k, report.top_k.get(k)?))).map(|(k, top)| {
         let within = report.within_5_percent.get(k).map(|share| format::percent(*share));
         view! {
@@ -204,7 +204,7 @@ fn rank_time(us: f64) -> String {
     if us > 0.0 { format::time(us) } else { String::new() }
 }
 
-pub(super) fn on_kept(report: &KeptReport) -> impl IntoView + use<> {
+fn on_kept(report: &KeptReport) -> impl IntoView + use<> {
     let problems = format::counted(report.problems, "problem");
     let said = format!(
         "On {problems} that this server keeps for judging, {} of them with the library's time.",
@@ -242,7 +242,7 @@ fn choice_row(what: String, triton: Option<TopK>, everything: Option<TopK>) -> i
 }
 
 #[component]
-pub(super) fn FromTheFile(id: ModelId) -> impl IntoView {
+fn FromTheFile(id: ModelId) -> impl IntoView {
     let model = remote_model(move || Some(id.to_string()));
     let shown = |model: std::sync::Arc<Downloaded>| {
         let metadata = model.metadata();
@@ -323,7 +323,7 @@ fn group(group: ProblemGroup) -> &'static str {
 
 /// Shows nothing if nothing was published.
 #[component]
-pub(super) fn Publications(hardware: HardwareSlug, own: ModelId) -> impl IntoView {
+fn Publications(hardware: HardwareSlug, own: ModelId) -> impl IntoView {
     let steps = remote::<Vec<Publication>>(move || Some(format!("/hardware/{hardware}/publications")));
     let shown = move |steps: std::sync::Arc<Vec<Publication>>| {
         let rows = steps.iter().map(|step| step_row(step, &own)).collect_view();

@@ -1,4 +1,4 @@
-//! The ranking of one shape.
+//! The ranking of one shape, and how reliable it is.
 
 use std::sync::Arc;
 
@@ -242,7 +242,7 @@ fn onward(problem: &Problem, summary: &ModelSummary, asked: Asked, rounds: bool)
 
 /// Shows for how many of the group's unseen problems the best of k picks was within 5 % of the best config.
 #[component]
-pub(super) fn Confidence(known: Known, group: ProblemGroup) -> impl IntoView {
+fn Confidence(known: Known, group: ProblemGroup) -> impl IntoView {
     let rows = known.within_5_percent.iter().map(|&(picks, share)| {
         let picks = if picks == 1 { "only the first".to_owned() } else { format!("the first {picks}") };
         view! { <span>{picks}</span> <Bar share /> <span>{format::percent(share)}</span> }

@@ -1,5 +1,5 @@
-//! The form's fields as signals. A change of the address changes the signals, and a change of a signal
-//! changes the address.
+//! The form's fields as signals, and a shape as parameters of the address. A change of the address changes the signals,
+//! and a change of a signal changes the address.
 
 use std::time::Duration;
 
@@ -183,7 +183,7 @@ pub(crate) const SHAPE: [Key; 9] = [
 ];
 
 /// The epilogue, which stands after the shape.
-pub(super) const EPILOGUE: Key = key("epilogue", Epilogue::None.as_str(), false);
+const EPILOGUE: Key = key("epilogue", Epilogue::None.as_str(), false);
 
 impl Key {
     /// A parameter that the address names only if it has a value.

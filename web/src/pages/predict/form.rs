@@ -1,4 +1,4 @@
-//! The form: the model, the op, three sizes and more.
+//! The form: the model, the op, three sizes and more, with measured shapes to start from.
 
 use std::sync::Arc;
 
@@ -172,7 +172,7 @@ const COMMON: [(&str, [u64; 3]); 5] = [
 const LOOKED_AT: u32 = 20;
 
 #[component]
-pub(super) fn Examples(
+fn Examples(
     fields: Fields,
     /// The slug of the model's hardware. Empty while there is no model.
     #[prop(into)]

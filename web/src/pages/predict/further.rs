@@ -6,7 +6,7 @@ use std::sync::Arc;
 use diode_api::{ModelState, ModelSummary};
 use diode_core::{Epilogue, Field, Micros, Problem, ProblemFields, Tflops};
 use diode_model::{Answer, Model, Question, Ranker};
-use diode_ranking::{Line, Row};
+use diode_worker::{Line, Row};
 use leptos::prelude::*;
 use leptos::reactive::computed::ScopedFuture;
 use leptos::task::spawn_local;

@@ -1,4 +1,5 @@
-//! Who measured a problem, when and with what.
+//! Who measured a problem, when and with what; and code to copy: its best configs, and commands that get the page's
+//! figures.
 
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use crate::components::{Explained, Loaded, Snippet, head, is_open, num, table};
 use crate::format;
 use crate::pages::hardware::config_line;
 use crate::pages::predict::{flags, has_a_form};
-use crate::query::link;
+use crate::query::{link, server_address};
 use crate::remote::remote;
 
 #[component]
@@ -117,7 +118,7 @@ model = torch.compile(model, options={
 })"#;
 
 fn curl(detail: &ProblemDetail) -> String {
-    let server = window().location().origin().unwrap_or_default();
+    let server = server_address();
     let view = [("hardware", detail.hardware.slug.to_string()), ("method", detail.method.to_string())];
     format!("curl '{server}{}'", link(&format!("/api/v1/problems/{}", detail.problem_id), view))
 }

@@ -1,5 +1,4 @@
-//! Ranks a list of shapes. Pages use this crate for a few shapes, the ranker (`web/ranker`) for a list.
-#![forbid(unsafe_code)]
+//! Ranks the lines of a list one after the other by one model.
 
 use std::sync::Arc;
 

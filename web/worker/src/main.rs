@@ -1,11 +1,19 @@
-//! Ranks a list with the same code as pages that rank one shape. `worker.js` runs this in a thread of
-//! its own.
+//! The program of the dashboard's worker. `worker.js` calls it.
 
 use std::sync::Arc;
 
 use diode_model::Model;
-use diode_ranking::{Line, Ranking, Row};
+use diode_worker::{Line, Ranking, Row};
 use wasm_bindgen::prelude::wasm_bindgen;
+
+fn main() {}
+
+/// The contents of a file, or why a server would refuse it, as the JSON of a `Result`. `null` if only the server can
+/// tell.
+#[wasm_bindgen]
+pub fn check(bytes: &[u8]) -> String {
+    serde_json::to_string(&diode_worker::check(bytes)).unwrap_or_else(|_| "null".to_owned())
+}
 
 /// A model, and the settings that hold for all shapes.
 #[wasm_bindgen]
@@ -63,6 +71,14 @@ mod tests {
             let is_ranked: Vec<bool> = rows.iter().map(|row| row.outcome.is_ok()).collect();
             assert_eq!(is_ranked, [true, false, true, false]);
         }
+    }
+
+    #[test]
+    fn a_check_is_json() {
+        let refused: serde_json::Value = serde_json::from_str(&check(b"{")).unwrap();
+        assert!(refused["Err"].as_str().unwrap().starts_with("truncated JSON at line 1"));
+        // The frame has a type of block that does not exist, so only the server can tell what is wrong.
+        assert_eq!(check(&[0x28, 0xb5, 0x2f, 0xfd, 0, 0, 7, 0, 0, 0]), "null");
     }
 
     #[test]
