@@ -5,42 +5,60 @@
 //! stored.
 
 pub(crate) mod account_store;
-mod authorized;
-mod caller;
-mod choose_password;
-mod confirm;
-mod cookie;
-mod devices;
+mod callers;
+pub(crate) mod devices;
 pub(crate) mod identity_store;
-mod limits;
-mod links;
-mod log;
 pub(crate) mod openid;
-mod owner;
+pub(crate) mod own;
+mod pages;
 mod password;
-mod peer;
 mod policy;
-mod secret;
+pub(crate) mod routes;
+mod secrets;
 pub(crate) mod session_store;
-mod sign_in;
-mod sign_up;
-mod terms;
-mod tokens;
+mod sessions;
+pub(crate) mod terms;
 
-pub(crate) use authorized::{Admin, Authorized, Contribute, Measure, Report, Right, Train, Upload};
-pub(crate) use caller::{By, Caller, Identified, SignedIn};
-pub(crate) use choose_password::choose_password;
-pub(crate) use devices::{answer, begin, find, poll};
-pub(crate) use limits::admit_report;
-pub use links::{Link, first_account_link, invitation_link, password_link};
-pub(crate) use log::write_down;
+use axum::Router;
+use axum::routing::{get, post};
+
+pub(crate) use callers::{
+    Admin, Authorized, By, Caller, Contribute, Identified, Measure, Peer, Report, Right, SignedIn, Train,
+    Upload,
+};
 pub use openid::Provider;
-pub(crate) use owner::{change_password, delete};
 pub(crate) use password::Passwords;
-pub(crate) use peer::Peer;
 pub use policy::{Anonymous, Policy, SignUps};
-pub(crate) use secret::{TOKEN_PREFIX, new_account_id, new_lease_id};
-pub(crate) use sign_in::{sign_in, sign_out};
-pub(crate) use sign_up::sign_up;
-pub(crate) use terms::{Needed, TERMS_TEXT, agree, is_asked, licence_of, terms_address};
-pub(crate) use tokens::issue;
+pub use secrets::{Link, first_account_link, invitation_link, password_link};
+pub(crate) use secrets::{TOKEN_PREFIX, issue, new_account_id, new_lease_id};
+pub(crate) use sessions::{
+    admit_report, change_password, choose_password, delete, sign_in, sign_out, sign_up,
+};
+pub(crate) use terms::{Needed, agree, licence_of};
+
+use crate::app::App;
+use crate::pages::plain;
+
+/// The pages of accounts.
+pub(crate) fn pages() -> Router<App> {
+    Router::new()
+        .route("/sign-in", get(pages::show_sign_in).post(pages::submit_sign_in))
+        .route("/sign-up", get(pages::show_sign_up).post(pages::submit_sign_up))
+        .route("/sign-out", post(pages::sign_out))
+        .route("/password", get(pages::show_password).post(pages::submit_password))
+        .route("/password/forgotten", plain(get(pages::show_lost)))
+        .route("/device", get(devices::show_device).post(devices::submit_device))
+        .route("/account", plain(get(pages::show_account)))
+        .route("/account/contributions", plain(get(own::show_own)))
+        .route("/account/password", post(pages::change_password_by_form))
+        .route("/account/tokens", post(pages::issue_token))
+        .route("/account/tokens/revoke", post(pages::revoke_token_of_form))
+        .route("/account/terms", post(terms::agree_by_form))
+        .route("/terms", plain(get(terms::show_terms)))
+        .route("/account/delete", post(pages::delete_by_form))
+        .route("/sign-in/openid", post(openid::pages::submit))
+        .route("/sign-in/openid/callback", get(openid::pages::callback))
+        .route("/sign-up/openid", plain(get(openid::pages::show_name).post(openid::pages::submit_name)))
+        .route("/account/openid", post(openid::pages::link_by_form))
+        .route("/account/openid/unlink", post(openid::pages::unlink_by_form))
+}

@@ -2,13 +2,9 @@
 //! bytes, so a blob is never overwritten with other bytes.
 
 mod bucket;
-mod connection;
 mod error;
-mod home;
-mod kind;
 mod parts;
 mod place;
-mod source;
 
 use std::future::ready;
 use std::ops::Range;
@@ -25,12 +21,12 @@ use tokio::io::{AsyncSeekExt as _, AsyncWriteExt as _};
 
 pub use error::BlobError;
 pub(crate) use error::{Trouble, is_full};
-pub use kind::{BlobKey, BlobKind};
+pub use place::{BlobKey, BlobKind};
 pub use place::{BlobPlace, Bucket, Keys};
 
-use home::Home;
 use parts::unread;
-use source::{PART_BYTES, Source};
+use parts::{PART_BYTES, Source};
+use place::Home;
 
 /// The size of the probe. It is too large for a file system to keep it beside the file's name, so a full disk
 /// makes the probe fail.

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 use tokio::sync::watch;
 
-use crate::admin::{AccountCommand, ModelCommand, ModerationCommand, SnapshotCommand};
+use crate::admin::{AccountCommand, Act, List, WithData};
 use crate::backend::Backend;
 use crate::serve::{serve, signalled};
 use crate::settings::{Data, Explained, Settings, SettingsFile, Training, WrongSetting, address, explain};
@@ -86,11 +86,9 @@ pub enum AdminCommand {
     #[command(flatten)]
     Accounts(AccountCommand),
     #[command(flatten)]
-    Moderation(ModerationCommand),
+    Act(WithData<Act>),
     #[command(flatten)]
-    Models(ModelCommand),
-    #[command(flatten)]
-    Snapshots(SnapshotCommand),
+    List(WithData<List>),
     /// Import the datasets and models of a folder; doing so again changes nothing
     Seed {
         /// A folder of HEURISTIC/HARDWARE/*.safetensors and HEURISTIC/HARDWARE/data/*
@@ -155,13 +153,8 @@ impl Cli {
             Command::Admin { command: AdminCommand::Accounts(command) } => {
                 admin::print(&command.run().await?)?
             }
-            Command::Admin { command: AdminCommand::Moderation(command) } => {
-                admin::print(&command.run().await?)?
-            }
-            Command::Admin { command: AdminCommand::Models(command) } => admin::print(&command.run().await?)?,
-            Command::Admin { command: AdminCommand::Snapshots(command) } => {
-                admin::print(&command.run().await?)?
-            }
+            Command::Admin { command: AdminCommand::Act(command) } => admin::print(&command.run().await?)?,
+            Command::Admin { command: AdminCommand::List(command) } => admin::print(&command.run().await?)?,
             Command::Admin { command: AdminCommand::Seed { folder, data } } => {
                 let backend = Backend::open(&data).await?;
                 let outcome = admin::seed(&backend, &folder).await;

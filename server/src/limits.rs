@@ -4,23 +4,24 @@
 //! clear that the answer is not 304. Tries are counted in the database, so that all servers on one database
 //! count together.
 
-mod admit;
-mod client;
-mod describe;
-mod layer;
-mod rate;
-mod refused;
-mod turns;
-
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-pub(crate) use admit::admit;
-pub(crate) use client::Client;
-pub(crate) use describe::describe;
-pub(crate) use layer::rated;
-pub(crate) use rate::{Left, Rate};
-pub(crate) use refused::Refused;
-pub(crate) use turns::{Turn, Turns};
+use axum::extract::{FromRequestParts, Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+use quick_cache::sync::Cache;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+
+use crate::accounts::{Caller, Identified, Peer};
+use crate::app::App;
+use crate::http::{ApiFault, ApiResult};
+use crate::store::{Now, Tries};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -55,4 +56,285 @@ impl Limits {
 
 fn rate(name: &'static str, quota: Option<u64>) -> Option<Rate> {
     quota.map(|quota| Rate { name, quota, window: MINUTE })
+}
+
+/// Counts a try of a subject. Refuses the try if the subject has tried too often.
+pub(crate) async fn admit(app: &App, subject: &str, rate: &Rate) -> ApiResult<Left> {
+    let now = Now::read();
+    if let Some(until) = app.refused.until(subject, now) {
+        return Err(refuse(rate, until, now));
+    }
+    let window = rate.window_millis();
+    let Tries { count, since } = app.backend.store.count_attempt(subject, now.millis() - window, now).await?;
+    let until = since + window;
+    if count > rate.quota {
+        app.refused.note(subject, until);
+        return Err(refuse(rate, until, now));
+    }
+    Ok(Left { rate: *rate, left: rate.quota - count, reset: seconds(until, now) })
+}
+
+fn refuse(rate: &Rate, until: i64, now: Now) -> ApiFault {
+    let left = Left { rate: *rate, left: 0, reset: seconds(until, now) };
+    let message = format!(
+        "more than {} {} within {}; try again in {} s",
+        rate.quota,
+        rate.name,
+        rate.within(),
+        left.reset
+    );
+    ApiFault::tried_too_often(message, left)
+}
+
+/// At least one second: a client that comes back at once would be refused again.
+fn seconds(until: i64, now: Now) -> u32 {
+    u32::try_from((until - now.millis()).max(1)).unwrap_or(u32::MAX).div_ceil(1000)
+}
+
+/// The name under which requests are counted: the caller's account or, without a valid session or token, the
+/// address. So somebody who guesses tokens is counted by address.
+pub(crate) struct Client(pub(crate) String);
+
+impl FromRequestParts<App> for Client {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Infallible> {
+        // If the caller cannot be identified, a handler that needs the caller reports the error.
+        if let Ok(caller) = Caller::identify(parts, app).await {
+            let account = caller.as_ref().map(|caller| caller.account.id.to_string());
+            parts.extensions.insert(Identified(caller));
+            if let Some(account) = account {
+                return Ok(Self(account));
+            }
+        }
+        let Peer(address) = Peer::from_request_parts(parts, app).await?;
+        Ok(Self(address))
+    }
+}
+
+/// Counts requests that change something, and comparisons, which read many timings for each answer.
+pub(crate) async fn rated(State(app): State<App>, request: Request, next: Next) -> Response {
+    let Some(rate) = rate_of(&app.policy().limits, request.method(), request.uri().path()) else {
+        return next.run(request).await;
+    };
+    let (mut parts, body) = request.into_parts();
+    let Ok(Client(client)) = Client::from_request_parts(&mut parts, &app).await;
+    let left = match admit(&app, &format!("{} of {client}", rate.name), &rate).await {
+        Ok(left) => left,
+        Err(fault) => return fault.into_response(),
+    };
+    let mut response = next.run(Request::from_parts(parts, body)).await;
+    // The handler's own limit is stricter, so the client learns of that limit.
+    if !response.headers().contains_key("ratelimit") {
+        left.tell(response.headers_mut());
+    }
+    response
+}
+
+fn rate_of(limits: &Limits, method: &Method, path: &str) -> Option<Rate> {
+    if method.is_safe() {
+        return path.starts_with("/api/v1/comparisons/").then(|| limits.exports())?;
+    }
+    let is_result = path.starts_with("/api/v1/agents/") && path.ends_with("/results");
+    let is_file = is_result || matches!(path, "/api/v1/uploads" | "/api/v1/models");
+    if is_file { limits.uploads() } else { limits.changes() }
+}
+
+const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+const STATE: HeaderName = HeaderName::from_static("ratelimit");
+
+/// How often something may be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Rate {
+    /// The name of what is counted, in the plural.
+    pub(crate) name: &'static str,
+    pub(crate) quota: u64,
+    pub(crate) window: Duration,
+}
+
+impl Rate {
+    fn window_millis(&self) -> i64 {
+        self.window.as_millis() as i64
+    }
+
+    /// The window in words.
+    fn within(&self) -> String {
+        match self.window.as_secs() / 60 {
+            1 => "a minute".to_owned(),
+            minutes => format!("{minutes} minutes"),
+        }
+    }
+}
+
+/// How much of a rate is left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Left {
+    rate: Rate,
+    left: u64,
+    /// Seconds until the window ends.
+    reset: u32,
+}
+
+impl Left {
+    pub(crate) fn reset(&self) -> u32 {
+        self.reset
+    }
+
+    /// Adds the limit and what is left to the headers, after the IETF's
+    /// draft-ietf-httpapi-ratelimit-headers-10.
+    pub(crate) fn tell(&self, headers: &mut HeaderMap) {
+        let Self { rate: Rate { name, quota, window }, left, reset } = self;
+        let fields = [
+            (POLICY, format!("\"{name}\";q={quota};w={}", window.as_secs())),
+            (STATE, format!("\"{name}\";r={left};t={reset}")),
+        ];
+        for (field, value) in fields {
+            // Names and numbers are always a valid header.
+            if let Ok(value) = HeaderValue::try_from(value) {
+                headers.insert(field, value);
+            }
+        }
+    }
+}
+
+/// How many refused subjects are remembered. There are more only if many clients attack together. Then the
+/// database is asked again for some of them.
+const REMEMBERED: usize = 10_000;
+
+/// The subjects that were refused, and until when. So a flood of requests that would be refused does not reach
+/// the database.
+#[derive(Clone)]
+pub(crate) struct Refused(Arc<Cache<String, i64>>);
+
+impl Default for Refused {
+    fn default() -> Self {
+        Self(Arc::new(Cache::new(REMEMBERED)))
+    }
+}
+
+impl Refused {
+    /// When the window of a refused subject ends, in milliseconds since 1970; `None` if the subject may try.
+    fn until(&self, subject: &str, now: Now) -> Option<i64> {
+        self.0.get(subject).filter(|until| *until > now.millis())
+    }
+
+    fn note(&self, subject: &str, until: i64) {
+        self.0.insert(subject.to_owned(), until);
+    }
+}
+
+/// A limited number of turns, of which one client cannot take all.
+#[derive(Clone)]
+pub(crate) struct Turns {
+    all: Arc<Semaphore>,
+    /// How many turns one client may hold at a time.
+    each: usize,
+    clients: Arc<Mutex<HashMap<String, Weak<Semaphore>>>>,
+}
+
+/// A turn, which counts as long as it is held.
+pub(crate) struct Turn {
+    _own: OwnedSemaphorePermit,
+    _all: OwnedSemaphorePermit,
+}
+
+impl Turns {
+    pub(crate) fn new(all: usize, each: usize) -> Self {
+        Self { all: Arc::new(Semaphore::new(all)), each, clients: Arc::default() }
+    }
+
+    /// Waits for a turn for `client`. `None` if that takes too long.
+    pub(crate) async fn turn(&self, client: &str, wait: Duration) -> Option<Turn> {
+        let own = self.own(client);
+        let both = async {
+            // The client's own limit comes first, so that a client that waits for it takes no turn from
+            // others.
+            let own = own.acquire_owned().await.ok()?;
+            let all = Arc::clone(&self.all).acquire_owned().await.ok()?;
+            Some(Turn { _own: own, _all: all })
+        };
+        timeout(wait, both).await.ok()?
+    }
+
+    fn own(&self, client: &str) -> Arc<Semaphore> {
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(own) = clients.get(client).and_then(Weak::upgrade) {
+            return own;
+        }
+        // Only clients that hold or wait for a turn are kept.
+        clients.retain(|_, own| own.strong_count() > 0);
+        let own = Arc::new(Semaphore::new(self.each));
+        clients.insert(client.to_owned(), Arc::downgrade(&own));
+        own
+    }
+}
+
+#[cfg(test)]
+mod layer_tests {
+    use super::*;
+
+    #[test]
+    fn uploads_and_other_changes_are_told_apart() {
+        let of = |method, path| rate_of(&Limits::PUBLIC, &method, path).map(|rate| rate.name);
+        assert_eq!(of(Method::POST, "/api/v1/uploads"), Some("uploads"));
+        assert_eq!(of(Method::POST, "/api/v1/models"), Some("uploads"));
+        assert_eq!(of(Method::POST, "/api/v1/agents/a/leases/b/results"), Some("uploads"));
+        assert_eq!(of(Method::POST, "/api/v1/agents/a/leases"), Some("changes"));
+        assert_eq!(of(Method::POST, "/sign-in"), Some("changes"));
+        assert_eq!(of(Method::DELETE, "/api/v1/jobs/a"), Some("changes"));
+        assert_eq!(of(Method::GET, "/api/v1/uploads"), None);
+        assert_eq!(of(Method::GET, "/api/v1/comparisons/uploads"), Some("exports"));
+        assert_eq!(rate_of(&Limits::default(), &Method::POST, "/api/v1/uploads"), None);
+    }
+}
+
+#[cfg(test)]
+mod rate_tests {
+    use super::*;
+
+    #[test]
+    fn the_fields_are_those_of_the_draft() {
+        let rate = Rate { name: "uploads", quota: 100, window: Duration::from_secs(60) };
+        let mut headers = HeaderMap::new();
+        Left { rate, left: 7, reset: 42 }.tell(&mut headers);
+        assert_eq!(headers["RateLimit-Policy"], "\"uploads\";q=100;w=60");
+        assert_eq!(headers["RateLimit"], "\"uploads\";r=7;t=42");
+    }
+}
+
+#[cfg(test)]
+mod refused_tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn who_was_refused_may_try_again_when_the_window_ends() {
+        let (refused, now) = (Refused::default(), Now::read());
+        refused.note("ada", now.lease_end(Duration::from_secs(1)));
+        assert!(refused.until("ada", now).is_some() && refused.until("bob", now).is_none());
+        assert_eq!(refused.until("ada", Now(now.0 + Duration::from_secs(1))), None);
+    }
+}
+
+#[cfg(test)]
+mod turns_tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn one_client_holds_some_and_others_the_rest() {
+        let turns = Turns::new(3, 2);
+        let (ada, bob) = ("ada", "bob");
+        let soon = Duration::from_millis(20);
+        let held = [turns.turn(ada, soon).await, turns.turn(ada, soon).await];
+        assert!(held.iter().all(Option::is_some));
+        assert!(turns.turn(ada, soon).await.is_none());
+        let other = turns.turn(bob, soon).await;
+        assert!(other.is_some());
+        assert!(turns.turn(bob, soon).await.is_none(), "all are held");
+        drop((held, other));
+        assert!(turns.turn(ada, Duration::ZERO).await.is_some());
+        turns.turn(bob, soon).await;
+        assert_eq!(turns.clients.lock().unwrap().len(), 1, "who holds none is forgotten");
+    }
 }

@@ -5,7 +5,7 @@ use axum::body::Bytes;
 use axum::http::{Extensions, HeaderMap, StatusCode, Uri, Version, header};
 use axum::middleware::{from_fn, from_fn_with_state, map_response};
 use axum::routing::get;
-use diode_api::{CitationFormat, JobEvent, Kernels, LeaderboardSort, SnapshotManifest, SortOrder};
+use diode_api::{ApiError, CitationFormat, JobEvent, Kernels, LeaderboardSort, SnapshotManifest, SortOrder};
 use diode_core::table::TableFormat;
 use diode_core::table::inductor::TorchVersion;
 use tower_http::compression::CompressionLayer;
@@ -14,18 +14,17 @@ use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::accounts::{devices, routes as of_accounts, terms};
+use crate::admin::routes as administration;
 use crate::app::App;
+use crate::description::{WithoutParameters, complete, refuse_unknown_query};
 use crate::handlers::{
-    account, activity, agents, comparisons, configs, contributions, contributors, coverage_map, datasets,
-    devices, everywhere, hardware, hardware_moderation, health, identities, invitations, job_events, jobs,
-    leaderboard, leases, libraries, measuring, model_comparison, models, moderation, nearest, packs, picks,
-    problems, publications, reviews, session, sizes, snapshots, tables, terms, tokens, unseen_models,
-    uploads,
+    activity, agents, comparisons, configs, contributions, contributors, coverage_map, datasets, everywhere,
+    hardware, health, job_events, jobs, leaderboard, leases, libraries, measuring, model_comparison, models,
+    nearest, packs, picks, problems, publications, reviews, sizes, snapshots, tables, unseen_models, uploads,
 };
-use crate::http::{
-    ApiFault, around, describe_unchanged, no_token_in_url, same_site, tagged, versions, weakened,
-};
-use crate::limits::{describe, rated};
+use crate::http::{ApiFault, around, no_token_in_url, refuse_old_programs, same_site, tagged, weakened};
+use crate::limits::rated;
 use crate::metrics::measured;
 use crate::{pages, ui};
 
@@ -38,6 +37,7 @@ use crate::{pages, ui};
     ),
     // Types that only parameters use are not found through the routes.
     components(schemas(
+        ApiError,
         CitationFormat,
         JobEvent,
         Kernels,
@@ -53,14 +53,15 @@ struct Description;
 /// Every route of the server.
 pub fn router(app: App) -> Router {
     let (api, mut description) = api().split_for_parts();
-    describe(&mut description);
-    describe_unchanged(&mut description);
+    complete(&mut description);
+    let plain = WithoutParameters::of(&description);
     // The description is made into text once: it is large, and each connection has its own copy of the routes.
     let description = Bytes::from(description.to_json().expect("a description is plain data"));
     let json = [(header::CONTENT_TYPE, "application/json")];
     let (hosts, metrics) = (app.hosts.clone(), app.metrics.clone());
     let is_strict = app.policy().is_strict();
     let api = api
+        .layer(from_fn_with_state(plain, refuse_unknown_query))
         .route("/api/v1/openapi.json", get(move || async move { (json, description) }))
         .route("/docs", get(ui::docs))
         .route("/docs/", get(ui::docs))
@@ -78,7 +79,7 @@ pub fn router(app: App) -> Router {
         .with_state(app)
         .layer(from_fn(no_token_in_url))
         .layer(from_fn_with_state(hosts, same_site))
-        .layer(from_fn(versions::agree))
+        .layer(from_fn(refuse_old_programs))
         .layer(from_fn_with_state(metrics, measured));
     around(router, is_strict)
 }
@@ -86,8 +87,7 @@ pub fn router(app: App) -> Router {
 /// The API's description, as `/api/v1/openapi.json` gives it.
 pub fn openapi() -> utoipa::openapi::OpenApi {
     let mut description = api().into_openapi();
-    describe(&mut description);
-    describe_unchanged(&mut description);
+    complete(&mut description);
     description
 }
 
@@ -147,23 +147,31 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(jobs::create, jobs::list))
         .routes(routes!(jobs::get, jobs::cancel))
         .routes(routes!(job_events::get));
-    let own = OpenApiRouter::new()
-        .routes(routes!(account::create, account::get, account::delete))
-        .routes(routes!(account::change_password))
-        .routes(routes!(account::agree))
-        .routes(routes!(terms::get))
-        .routes(routes!(session::create, session::get, session::delete))
-        .routes(routes!(tokens::create, tokens::list))
-        .routes(routes!(tokens::delete))
-        .routes(routes!(devices::create))
-        .routes(routes!(devices::token))
-        .routes(routes!(invitations::create))
-        .routes(routes!(identities::list, identities::unlink));
+    let accounts = OpenApiRouter::new()
+        .routes(routes!(
+            of_accounts::make_account,
+            of_accounts::show_account_of_caller,
+            of_accounts::delete_account
+        ))
+        .routes(routes!(of_accounts::change_password_of_caller))
+        .routes(routes!(of_accounts::agree_of_caller))
+        .routes(routes!(terms::terms_in_force))
+        .routes(routes!(
+            of_accounts::begin_session_by_password,
+            of_accounts::who_asks,
+            of_accounts::end_session
+        ))
+        .routes(routes!(of_accounts::make_token, of_accounts::list_tokens))
+        .routes(routes!(of_accounts::revoke_token))
+        .routes(routes!(devices::ask_for_token))
+        .routes(routes!(devices::token_of_device))
+        .routes(routes!(administration::invite))
+        .routes(routes!(administration::identities, administration::unlink));
     let moderate = OpenApiRouter::new()
-        .routes(routes!(moderation::create, moderation::list))
-        .routes(routes!(moderation::report, moderation::reports))
-        .routes(routes!(hardware_moderation::confirm_hardware))
-        .routes(routes!(hardware_moderation::merge))
+        .routes(routes!(administration::act, administration::log))
+        .routes(routes!(administration::report, administration::reports))
+        .routes(routes!(administration::confirm_hardware))
+        .routes(routes!(administration::merge_hardware))
         .routes(routes!(reviews::create, reviews::list))
         .routes(routes!(reviews::download));
     let v1 = contribute
@@ -172,7 +180,7 @@ fn api() -> OpenApiRouter<App> {
         .merge(compare)
         .merge(take)
         .merge(train)
-        .merge(own)
+        .merge(accounts)
         .merge(moderate);
     OpenApiRouter::with_openapi(Description::openapi()).nest("/api/v1", v1)
 }

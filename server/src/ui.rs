@@ -1,19 +1,21 @@
 //! The dashboard and the documentation, embedded in the program. Without them the server still works, and
 //! says how to build them.
 
-mod assets;
-mod docs;
-mod pages;
+use std::time::Duration;
 
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
-use axum::response::{Html, IntoResponse, Response};
+use axum::response::{Html, IntoResponse, Redirect, Response};
+use diode_api::ModelSummary;
+use diode_core::Problem;
+use diode_core::hardware::Hardware;
+use diode_core::ids::Digest;
+use percent_encoding::percent_decode_str;
+use rust_embed::{EmbeddedFile, RustEmbed};
 
 use crate::app::App;
-use crate::http::{ApiFault, etag, is_current};
-use assets::{Asset, Dashboard};
-pub(crate) use docs::docs;
+use crate::http::{ApiFault, Lookup, etag, is_current};
 
 /// What to read if the dashboard is not built.
 const WITHOUT_DASHBOARD: &str = "The API works without it: \
@@ -38,7 +40,7 @@ pub(crate) async fn serve(State(app): State<App>, method: Method, uri: Uri, head
     if name.rsplit('/').next().is_some_and(|last| last.contains('.')) {
         return ApiFault::not_found(format!("no file `{path}`; the dashboard begins at /")).into_response();
     }
-    let known = pages::exists(&app, path).await;
+    let known = exists(&app, path).await;
     // An unknown page must not be answered with 304, so the client's conditions are ignored.
     let conditions = if known { headers.clone() } else { HeaderMap::new() };
     let mut response = match Asset::find::<Dashboard>("index.html", &headers) {
@@ -79,4 +81,163 @@ fn respond(asset: Asset, headers: &HeaderMap) -> Response {
         response.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static(encoding));
     }
     response
+}
+
+/// The files that `cargo xtask web` has written, each also with `.br` and `.gz` after its name. A release
+/// includes them. A debug build reads them from their folder, so that the server need not be built again
+/// after the dashboard.
+#[derive(RustEmbed)]
+#[folder = "../web/dist"]
+#[allow_missing = true]
+struct Dashboard;
+
+/// For files whose name has a hash: their content never changes.
+const FOREVER: &str = "public, max-age=31536000, immutable";
+/// For files with other names: their content may change, so clients ask each time.
+const ASK_AGAIN: &str = "no-cache";
+
+/// The compressed forms, the smallest first: the coding and the file extension.
+const ENCODINGS: [(&str, &str); 2] = [("br", ".br"), ("gzip", ".gz")];
+
+/// The files that `cargo xtask docs` has written.
+#[derive(RustEmbed)]
+#[folder = "../docs/book"]
+#[allow_missing = true]
+struct Book;
+
+/// An embedded file in an encoding that the client accepts.
+struct Asset {
+    bytes: Bytes,
+    digest: Digest,
+    content_type: HeaderValue,
+    encoding: Option<&'static str>,
+    cache_control: &'static str,
+}
+
+impl Asset {
+    /// The file with a name among `Files`; `None` if there is none.
+    fn find<Files: RustEmbed>(name: &str, headers: &HeaderMap) -> Option<Self> {
+        let plain = Files::get(name)?;
+        let content_type = HeaderValue::from_str(plain.metadata.mimetype());
+        let compressed = ENCODINGS
+            .iter()
+            .filter(|(coding, _)| accepts(headers, coding))
+            .find_map(|(coding, extension)| Some((*coding, Files::get(&format!("{name}{extension}"))?)));
+        let (encoding, file) = match compressed {
+            Some((coding, file)) => (Some(coding), file),
+            None => (None, plain),
+        };
+        Some(Self {
+            digest: Digest::from_hash(file.metadata.sha256_hash()),
+            bytes: bytes(file),
+            content_type: content_type.unwrap_or(HeaderValue::from_static("application/octet-stream")),
+            encoding,
+            cache_control: if is_hashed(name) { FOREVER } else { ASK_AGAIN },
+        })
+    }
+}
+
+fn bytes(file: EmbeddedFile) -> Bytes {
+    match file.data {
+        std::borrow::Cow::Borrowed(embedded) => Bytes::from_static(embedded),
+        std::borrow::Cow::Owned(read) => Bytes::from(read),
+    }
+}
+
+/// Whether `Accept-Encoding` names a coding with another weight than 0.
+fn accepts(headers: &HeaderMap, coding: &str) -> bool {
+    let values = headers.get_all(header::ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).any(|one| {
+        let mut parts = one.split(';').map(str::trim);
+        let named = parts.next().is_some_and(|name| name.eq_ignore_ascii_case(coding));
+        let refused = parts.filter_map(|p| p.strip_prefix("q=")).any(|q| q.parse() == Ok(0.0));
+        named && !refused
+    })
+}
+
+/// Whether the file or one of its folders has a name such as `STEM-HASH.EXTENSION` or `STEM-HASH`. A hash has
+/// at least eight hex digits.
+fn is_hashed(path: &str) -> bool {
+    const MIN_HASH: usize = 8;
+    path.split('/').any(|name| {
+        let stem = name.split('.').next().unwrap_or_default();
+        let Some((_, hash)) = stem.rsplit_once('-') else { return false };
+        hash.len() >= MIN_HASH && hash.bytes().all(|b| b.is_ascii_hexdigit())
+    })
+}
+
+/// What to read if the book is not built.
+const WITHOUT_BOOK: &str = "The same pages are Markdown files in the folder <code>docs/</code>.";
+
+/// mdBook's pages need inline scripts for their theme. That is safe, because the pages are made only from
+/// files of this repository and never from what users send.
+const CONTENT_SECURITY_POLICY: &str = "default-src 'self'; script-src 'self' 'unsafe-inline'; \
+     style-src 'self' 'unsafe-inline'; img-src 'self' data:; object-src 'none'; base-uri 'self'; \
+     frame-ancestors 'none'; form-action 'self'";
+
+/// A page of the book, or a file that it needs.
+pub(crate) async fn docs(uri: Uri, headers: HeaderMap) -> Response {
+    let Some(name) = uri.path().strip_prefix("/docs/") else {
+        // Links in the book are relative, so its address must end in a slash.
+        return Redirect::permanent("/docs/").into_response();
+    };
+    let name = if name.is_empty() || name.ends_with('/') { format!("{name}index.html") } else { name.into() };
+    let mut response = match Asset::find::<Book>(&name, &headers) {
+        Some(asset) => respond(asset, &headers),
+        None if Asset::find::<Book>("index.html", &headers).is_none() => {
+            not_built("documentation", "cargo xtask docs", WITHOUT_BOOK)
+        }
+        None => ApiFault::not_found(format!("no page `/docs/{name}`; the documentation begins at /docs/"))
+            .into_response(),
+    };
+    let policy = HeaderValue::from_static(CONTENT_SECURITY_POLICY);
+    response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
+    response
+}
+
+/// How long a page waits to learn whether its subject exists. A slow or failing database must not make a page
+/// slow or fail.
+const PATIENCE: Duration = Duration::from_millis(250);
+
+/// Whether the dashboard has a page at a path, as in its router (`web/src/app.rs`), and the page's subject
+/// exists. If the database does not answer in time, the subject counts as existing.
+async fn exists(app: &App, path: &str) -> bool {
+    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+    match parts[..] {
+        [] | ["models" | "datasets" | "predict" | "compare" | "contribute"] | ["predict", "list"] => true,
+        ["hardware" | "datasets", slug] => is_there::<Hardware>(app, slug).await,
+        ["problems", id] => is_there::<Problem>(app, id).await,
+        ["models", id] => is_there::<ModelSummary>(app, id).await,
+        _ => false,
+    }
+}
+
+async fn is_there<T: Lookup>(app: &App, id: &str) -> bool {
+    // An id that cannot be parsed counts as an id that does not exist.
+    let Ok(Ok(id)) = percent_decode_str(id).decode_utf8().map(|id| id.parse::<T::Id>()) else { return false };
+    match tokio::time::timeout(PATIENCE, T::find(app.backend.store.as_ref(), &id)).await {
+        Ok(Ok(found)) => found.is_some(),
+        Ok(Err(_)) | Err(_) => true,
+    }
+}
+
+#[cfg(test)]
+mod assets_tests {
+    use super::*;
+
+    #[test]
+    fn only_hashed_names_are_kept_forever() {
+        assert!(is_hashed("app-0123abcd.wasm") && is_hashed("assets/app-00112233445566.js"));
+        assert!(is_hashed("app-0123abcd/app.js") && !is_hashed("app-01/app.js"));
+        assert!(!is_hashed("index.html") && !is_hashed("app.js") && !is_hashed("dark-mode.css"));
+    }
+
+    #[test]
+    fn encodings_are_negotiated() {
+        let mut headers = HeaderMap::new();
+        assert!(!accepts(&headers, "br"));
+        headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("gzip, br;q=0, zstd"));
+        assert!(accepts(&headers, "gzip"));
+        assert!(!accepts(&headers, "br"));
+    }
 }

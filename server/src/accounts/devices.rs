@@ -4,15 +4,25 @@
 
 use std::time::Duration;
 
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use diode_api::query::from_text;
 use diode_api::{Account, DeviceCode, DevicePoll, DeviceRequest, IssuedToken, NewToken};
+use maud::{Markup, html};
+use serde::Deserialize;
+use utoipa::IntoParams;
 
-use super::limits::{CODES_OF_ACCOUNT, DEVICES_OF_ADDRESS};
-use super::secret::{Secret, digest_of, random};
-use super::tokens::{check_scopes, issue};
-use super::{Peer, Policy};
+use crate::accounts::secrets::{Secret, check_scopes, digest_of, issue, random};
+use crate::accounts::sessions::{CODES_OF_ACCOUNT, DEVICES_OF_ADDRESS};
+use crate::accounts::{Peer, Policy, SignedIn};
 use crate::app::App;
-use crate::http::{ApiFault, ApiResult};
+use crate::http::{ApiFault, ApiResult, StrictQuery, json_body};
 use crate::limits::admit;
+use crate::pages::{OwnForm, sign_in_first};
+use crate::pages::{input, page, refused};
 use crate::store::{DeviceAnswer, Now, WaitingDevice};
 
 /// How long a code works: long enough for the program's user to make an account first.
@@ -124,6 +134,131 @@ fn normal(code: &str) -> String {
         .collect();
     let (first, second) = letters.split_at(letters.len().min(CODE_LENGTH / 2));
     format!("{}-{}", String::from_iter(first), String::from_iter(second))
+}
+
+/// A program asks for a token, which its user allows at the address in the answer.
+#[utoipa::path(
+    post, path = "/devices", tag = "accounts", request_body = DeviceRequest, operation_id = "create",
+    responses(
+        (status = 201, body = DeviceCode),
+        (status = 429),
+    ),
+)]
+pub(crate) async fn ask_for_token(
+    State(app): State<App>,
+    peer: Peer,
+    headers: HeaderMap,
+    body: Body,
+) -> ApiResult<(StatusCode, Json<DeviceCode>)> {
+    Ok((StatusCode::CREATED, Json(begin(&app, &peer, json_body(&headers, body).await?).await?)))
+}
+
+/// The program asks whether its user has allowed it. Until then the code of the error is
+/// `authorization_pending`.
+#[utoipa::path(
+    post, path = "/devices/token", tag = "accounts", request_body = DevicePoll, operation_id = "token",
+    responses(
+        (status = 200, body = IssuedToken, description = "Answered once"),
+        (status = 400, description = "Not yet, or not understood"),
+        (status = 403, description = "Refused, expired, or answered before"),
+    ),
+)]
+pub(crate) async fn token_of_device(
+    State(app): State<App>,
+    headers: HeaderMap,
+    body: Body,
+) -> ApiResult<Json<IssuedToken>> {
+    Ok(Json(poll(&app, json_body(&headers, body).await?).await?))
+}
+
+const ALLOW: &str = "Allow a program";
+
+#[derive(Deserialize, IntoParams)]
+pub(super) struct Code {
+    #[serde(default, deserialize_with = "from_text")]
+    #[param(value_type = Option<String>)]
+    code: Option<String>,
+}
+
+pub(super) async fn show_device(
+    State(app): State<App>,
+    StrictQuery(Code { code }): StrictQuery<Code>,
+    caller: ApiResult<SignedIn>,
+) -> Response {
+    let Ok(SignedIn { account, .. }) = caller else {
+        let letters = |c: &char| c.is_ascii_alphabetic() || *c == '-';
+        let code = code.map(|code| code.chars().filter(letters).collect::<String>());
+        return sign_in_first(&code.map_or("/device".to_owned(), |code| format!("/device?code={code}")));
+    };
+    let Some(code) = code else { return page(ALLOW, &ask_code(None)) };
+    match find(&app, &account, &code).await {
+        Ok(device) => page(ALLOW, &ask(&account, &device)),
+        Err(fault) => refused(ALLOW, fault, |said| ask_code(Some(said))),
+    }
+}
+
+#[derive(Deserialize)]
+pub(super) struct DeviceFields {
+    code: String,
+    answer: String,
+}
+
+pub(super) async fn submit_device(
+    State(app): State<App>,
+    SignedIn { account, .. }: SignedIn,
+    OwnForm(DeviceFields { code, answer: said }): OwnForm<DeviceFields>,
+) -> ApiResult<Response> {
+    let allow = match said.as_str() {
+        "allow" => true,
+        "refuse" => false,
+        _ => return Err(ApiFault::invalid("answer: expected allow or refuse")),
+    };
+    Ok(match answer(&app, &account, &code, allow).await {
+        Ok(device) if allow => page(
+            ALLOW,
+            &html! {
+                p class="card" { strong { (device.name) } " has its token now. You can close this page. " a href="/account" { "Your tokens" } }
+            },
+        ),
+        Ok(device) => page(
+            ALLOW,
+            &html! {
+                p class="card" { strong { (device.name) } " was refused. It gets no token." }
+            },
+        ),
+        Err(fault) => refused(ALLOW, fault, |said| ask_code(Some(said))),
+    })
+}
+
+fn ask_code(said: Option<&Markup>) -> Markup {
+    html! {
+        form class="card" method="get" action="/device" {
+            @if let Some(said) = said { (said) }
+            p { "A program such as " code { "diode login" } " shows a code. Type it here." }
+            (input("Code", "code", "text", "off", ""))
+            button class="button primary" { "Go on" }
+        }
+    }
+}
+
+fn ask(account: &Account, device: &WaitingDevice) -> Markup {
+    let scopes: Vec<_> = device.scopes.iter().map(|scope| scope.as_str()).collect();
+    html! {
+        form class="card" method="post" action="/device" {
+            p class="code" { (device.user_code) }
+            p {
+                "A program that calls itself " strong { (device.name) } " asks for a token of your account "
+                strong { (account.name) } " with the scopes " strong { (scopes.join(", ")) }
+                ". The token works for a year, unless you revoke it."
+            }
+            p { "Allow it only if you started it yourself just now and it shows the same code." }
+            input type="hidden" name="code" value=(device.user_code);
+            div class="row" {
+                button class="button primary" name="answer" value="allow" { "Allow" }
+                button class="button" name="answer" value="refuse" { "Refuse" }
+            }
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,11 +1,18 @@
 //! The terms of contributing: who has agreed to them, and which licence an upload has.
 
+use axum::Json;
+use axum::extract::State;
 use axum::http::HeaderMap;
-use diode_api::{Account, Agree, DATA_LICENCE, Scope, TERMS_HEADER, TERMS_VERSION, UploadLicence};
+use axum::response::{IntoResponse as _, Redirect, Response};
+use diode_api::{Account, Agree, DATA_LICENCE, Scope, TERMS_HEADER, TERMS_VERSION, Terms, UploadLicence};
+use maud::{Markup, html};
+use serde::Deserialize;
 
-use super::{Anonymous, By, Caller, Policy};
+use crate::accounts::{Anonymous, By, Caller, Policy, SignedIn, pages as account};
 use crate::app::App;
 use crate::http::{ApiFault, ApiResult};
+use crate::pages::OwnForm;
+use crate::pages::page;
 use crate::store::Now;
 
 /// The text of version [`TERMS_VERSION`].
@@ -105,6 +112,86 @@ fn not_agreed(policy: &Policy) -> ApiFault {
          contributing at {address}; if you agree, say so at {url}/account, by `--agree {TERMS_VERSION}` of diode, or by \
          the header `{TERMS_HEADER}: {TERMS_VERSION}`"
     ))
+}
+
+/// The terms of contributing that are in force, and whether whoever asks has yet to agree to them.
+#[utoipa::path(
+    get, path = "/terms", tag = "accounts", operation_id = "get",
+    responses((status = 200, body = Terms)),
+)]
+pub(crate) async fn terms_in_force(State(app): State<App>, caller: ApiResult<Caller>) -> Json<Terms> {
+    let account = caller.ok().map(|caller| caller.account);
+    Json(Terms {
+        version: TERMS_VERSION,
+        licence: DATA_LICENCE.to_owned(),
+        text: TERMS_TEXT.to_owned(),
+        address: terms_address(app.policy()),
+        asked: is_asked(app.policy(), account.as_ref()),
+    })
+}
+
+pub(super) async fn show_terms() -> Response {
+    let mut paragraphs = TERMS_TEXT.split("\n\n").map(str::trim);
+    let title = paragraphs.next().unwrap_or_default().trim_start_matches("# ");
+    let content = html! {
+        div class="card" { @for paragraph in paragraphs { p { (paragraph) } } }
+        p { a href="/account" { "Your account" } " · " a href="/contribute" { "Contribute" } }
+    };
+    page(title, &content)
+}
+
+/// The box to tick. Its value is the version that the page shows.
+pub(super) fn agreement(is_ticked: bool) -> Markup {
+    html! {
+        label {
+            input type="checkbox" name="terms" value=(TERMS_VERSION) checked[is_ticked];
+            " I agree to the " a href="/terms" target="_blank" { "terms of contributing" }
+            ", version " (TERMS_VERSION) ": what I send is given under " (DATA_LICENCE)
+            ". Needed before you contribute; you can also agree later."
+        }
+    }
+}
+
+/// What an owner has agreed to, or can agree to.
+pub(super) fn terms_section(account: &Account) -> Markup {
+    let agreed = account.terms.as_ref();
+    let day = |time: &str| time.split('T').next().unwrap_or_default().to_owned();
+    html! {
+        h2 { "Terms of contributing" }
+        form class="card" method="post" action="/account/terms" {
+            @if let Some(terms) = agreed {
+                p {
+                    "You agreed to version " (terms.version) " of the " a href="/terms" { "terms of contributing" }
+                    " on " (day(&terms.agreed_at)) "."
+                }
+            }
+            @if agreed.is_none_or(|terms| terms.version < TERMS_VERSION) {
+                p {
+                    "What you send is given under " (DATA_LICENCE) ". Read the "
+                    a href="/terms" { "terms of contributing" } ", version " (TERMS_VERSION) "."
+                }
+                input type="hidden" name="terms" value=(TERMS_VERSION);
+                button class="button" { "I agree" }
+            }
+        }
+    }
+}
+
+#[derive(Deserialize)]
+pub(super) struct AgreedFields {
+    terms: u32,
+}
+
+pub(super) async fn agree_by_form(
+    State(app): State<App>,
+    SignedIn { account, session }: SignedIn,
+    OwnForm(AgreedFields { terms }): OwnForm<AgreedFields>,
+) -> ApiResult<Response> {
+    let caller = Caller { account, by: By::Session(session) };
+    match agree(&app, &caller, Agree { version: terms }).await {
+        Ok(()) => Ok(Redirect::to("/account").into_response()),
+        Err(fault) => account::answer(&app, &caller.account, Err(fault)).await,
+    }
 }
 
 #[cfg(test)]

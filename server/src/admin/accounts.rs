@@ -1,18 +1,15 @@
-//! Commands about accounts, for the operator of the server.
-
-use std::io::Write as _;
+//! Commands that make links for accounts, and that look after tokens and identities.
 
 use anyhow::{Context as _, bail};
 use clap::Subcommand;
-use diode_api::{LinkedIdentity, Reason};
+use diode_api::Reason;
 use diode_core::ids::{AccountName, TokenId};
 
+use super::acts::Actor;
+use super::lists::identity_line;
 use crate::accounts::{Link, Policy, invitation_link, new_account_id, password_link};
 use crate::settings::{Data, Settings};
 use crate::store::{self, Created, Credentials, NewAccount, Now, Store};
-
-/// The name under which the log keeps these actions.
-const WHO: &str = "command line";
 
 #[derive(Debug, Subcommand)]
 pub enum AccountCommand {
@@ -36,11 +33,6 @@ pub enum AccountCommand {
         #[command(flatten)]
         settings: Box<Settings>,
     },
-    /// List the accounts
-    Accounts {
-        #[command(flatten)]
-        data: Data,
-    },
     /// List the tokens of an account, or revoke one
     Tokens {
         name: AccountName,
@@ -62,18 +54,6 @@ pub enum AccountCommand {
         #[command(flatten)]
         data: Data,
     },
-    /// End an account's sessions and keep it and its tokens from working; its uploads stay
-    Disable {
-        name: AccountName,
-        #[command(flatten)]
-        data: Data,
-    },
-    /// Let a disabled account work again
-    Enable {
-        name: AccountName,
-        #[command(flatten)]
-        data: Data,
-    },
 }
 
 impl AccountCommand {
@@ -84,11 +64,7 @@ impl AccountCommand {
                 settings.check()?;
                 (&settings.data, !matches!(self, Self::Reset { .. }))
             }
-            Self::Accounts { data }
-            | Self::Tokens { data, .. }
-            | Self::Identities { data, .. }
-            | Self::Disable { data, .. }
-            | Self::Enable { data, .. } => (data, false),
+            Self::Tokens { data, .. } | Self::Identities { data, .. } => (data, false),
         };
         let url = &data.database_url;
         let store = if makes_first { store::open(url).await? } else { store::open_existing(url).await? };
@@ -102,44 +78,33 @@ impl AccountCommand {
             Self::Create { name, admin, settings } => {
                 let what = format!("create {} {name}", if admin { "administrator" } else { "account" });
                 let link = create(store, &policy_of(&settings), name, admin).await?;
-                write_down(store, &what).await?;
+                Actor::CommandLine.write_down(store, &what).await?;
                 shown(&link)
             }
             Self::Invite { settings } => {
                 let link = invitation_link(store, &policy_of(&settings)).await?;
-                write_down(store, "make an invitation").await?;
+                Actor::CommandLine.write_down(store, "make an invitation").await?;
                 shown(&link)
             }
             Self::Reset { name, settings } => {
                 let account = named(store, &name).await?.account;
                 let link = password_link(store, &policy_of(&settings), account.id).await?;
-                write_down(store, &format!("make a link for a new password of {name}")).await?;
+                Actor::CommandLine
+                    .write_down(store, &format!("make a link for a new password of {name}"))
+                    .await?;
                 shown(&link)
             }
-            Self::Accounts { .. } => store.accounts().await?.iter().map(account_line).collect(),
             Self::Tokens { name, revoke, .. } => tokens(store, &name, revoke).await?,
             Self::Identities { name, unlink, reason, .. } => match unlink.zip(reason) {
                 Some((issuer, why)) => unlinked(store, &name, &issuer, &why).await?,
                 None => identities(store, &name).await?,
             },
-            Self::Disable { name, .. } => set_disabled(store, &name, true).await?,
-            Self::Enable { name, .. } => set_disabled(store, &name, false).await?,
         })
     }
 }
 
 fn policy_of(settings: &Settings) -> Policy {
     settings.serving.access.policy(settings.serving.listen)
-}
-
-/// Prints to stdout, so that a script can read it.
-pub fn print(text: &str) -> std::io::Result<()> {
-    std::io::stdout().write_all(text.as_bytes())
-}
-
-/// Writes to the log an action that asks for no reason.
-async fn write_down(store: &Store, what: &str) -> anyhow::Result<()> {
-    Ok(store.write_down(what, "by diode-server admin", WHO, Now::read()).await?)
 }
 
 async fn named(store: &Store, name: &AccountName) -> anyhow::Result<Credentials> {
@@ -161,7 +126,7 @@ async fn tokens(store: &Store, name: &AccountName, revoke: Option<TokenId>) -> a
         if !store.revoke_token(&account.id, &id).await? {
             bail!("`{name}` has no token `{id}`; `diode-server admin tokens {name}` lists them");
         }
-        write_down(store, &format!("revoke token {id} of {name}")).await?;
+        Actor::CommandLine.write_down(store, &format!("revoke token {id} of {name}")).await?;
         return Ok(format!("token {id} of {name} does not work any more\n"));
     }
     let mut text = String::new();
@@ -181,13 +146,12 @@ async fn tokens(store: &Store, name: &AccountName, revoke: Option<TokenId>) -> a
 
 async fn identities(store: &Store, name: &AccountName) -> anyhow::Result<String> {
     let account = named(store, name).await?.account;
-    let line = |LinkedIdentity { issuer, since }: &LinkedIdentity| format!("{issuer} since {since}\n");
-    Ok(store.identities(&account.id).await?.iter().map(line).collect())
+    Ok(store.identities(&account.id).await?.iter().map(|linked| identity_line(linked) + "\n").collect())
 }
 
 async fn unlinked(store: &Store, name: &AccountName, issuer: &str, why: &Reason) -> anyhow::Result<String> {
     let found = named(store, name).await?;
-    if !store.take_identity(name, issuer, why, WHO, Now::read()).await? {
+    if !store.take_identity(name, issuer, why, Actor::CommandLine.who(), Now::read()).await? {
         bail!(
             "`{name}` is not linked with `{issuer}`; `diode-server admin identities {name}` lists the providers"
         );
@@ -199,22 +163,6 @@ async fn unlinked(store: &Store, name: &AccountName, issuer: &str, why: &Reason)
     Ok(format!("{name} is unlinked from {issuer}, and its sessions have ended{hint}\n"))
 }
 
-async fn set_disabled(store: &Store, name: &AccountName, disabled: bool) -> anyhow::Result<String> {
-    let account = named(store, name).await?.account;
-    store.set_disabled(&account.id, disabled, Now::read()).await?;
-    write_down(store, &format!("{} {name}", if disabled { "disable" } else { "enable" })).await?;
-    Ok(format!("{name} is {}\n", if disabled { "disabled" } else { "enabled" }))
-}
-
 fn shown(link: &Link) -> String {
     format!("{}\nworks once, until {}\n", link.url, link.expires.strftime("%F %R UTC"))
-}
-
-fn account_line(found: &Credentials) -> String {
-    let Credentials { account, password, disabled } = found;
-    let mut notes = vec![format!("since {}", account.created_at)];
-    notes.extend(account.admin.then(|| "administrator".to_owned()));
-    notes.extend(password.is_none().then(|| "no password".to_owned()));
-    notes.extend(disabled.then(|| "disabled".to_owned()));
-    format!("{}: {}\n", account.name, notes.join(", "))
 }

@@ -1,9 +1,12 @@
 //! Storing a large blob part by part.
 
-use object_store::{MultipartUpload, PutPayload};
-use tokio::runtime::Handle;
+use std::io;
 
-use super::source::Source;
+use axum::body::Bytes;
+use object_store::{MultipartUpload, PutPayload};
+use tokio::fs::File;
+use tokio::io::AsyncReadExt as _;
+use tokio::runtime::Handle;
 
 /// Stores all of a source, or gives up the parts that have been stored.
 pub(super) async fn send(upload: Box<dyn MultipartUpload>, source: Source) -> object_store::Result<()> {
@@ -48,6 +51,31 @@ impl Drop for Begun {
 }
 
 /// An error of the file that a blob is read from.
-pub(super) fn unread(error: std::io::Error) -> object_store::Error {
+pub(super) fn unread(error: io::Error) -> object_store::Error {
     object_store::Error::Generic { store: "scratch", source: error.into() }
+}
+
+/// The size of each part except the last: the smallest that S3 accepts. One part of a large blob is in memory
+/// at a time.
+pub(super) const PART_BYTES: usize = 5 << 20;
+
+/// Where the bytes of a blob come from.
+pub(super) enum Source {
+    Memory(Bytes),
+    File(File),
+}
+
+impl Source {
+    /// The next part; `None` at the end.
+    pub(super) async fn next(&mut self) -> io::Result<Option<Bytes>> {
+        let part = match self {
+            Self::Memory(rest) => rest.split_to(PART_BYTES.min(rest.len())),
+            Self::File(file) => {
+                let mut part = Vec::with_capacity(PART_BYTES);
+                file.take(PART_BYTES as u64).read_to_end(&mut part).await?;
+                part.into()
+            }
+        };
+        Ok((!part.is_empty()).then_some(part))
+    }
 }

@@ -1,8 +1,21 @@
 //! Where blobs are kept: a folder, or a bucket of S3-compatible storage.
 
 use std::collections::BTreeMap;
-use std::fmt::{self, Debug, Display};
-use std::path::PathBuf;
+use std::env::temp_dir;
+use std::fmt::{Debug, Display};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::{fmt, io};
+
+use diode_core::ids::Digest;
+use object_store::ObjectStore;
+use object_store::local::LocalFileSystem;
+use object_store::path::Path as BlobPath;
+use serde::{Deserialize, Serialize};
+
+use crate::blobs::BlobError;
+use crate::path_identity::PathIdentity;
 
 /// The variables with which programs prove to the storage who they are, under the names that the storage's own
 /// tools read. There is no flag or setting for them, because others could read it.
@@ -96,5 +109,92 @@ impl Keys {
 impl Debug for Keys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum Home {
+    Folder(PathIdentity),
+    /// A bucket, in words.
+    Bucket(String),
+}
+
+impl Home {
+    /// Uses a folder, and creates it if it does not exist.
+    pub(super) fn folder(folder: &Path) -> Result<(Self, Arc<dyn ObjectStore>), BlobError> {
+        let refuse = |cause| BlobError::Home { home: folder.display().to_string(), cause };
+        std::fs::create_dir_all(folder).map_err(|error| refuse(error.into()))?;
+        let store = LocalFileSystem::new_with_prefix(folder).map_err(|error| refuse(error.into()))?;
+        let place = PathIdentity::of(folder).map_err(|error| refuse(error.into()))?;
+        Ok((Self::Folder(place), Arc::new(store.with_fsync(true))))
+    }
+
+    /// Fails if the folder was moved away, because storing would create it anew. Storing never creates a
+    /// bucket.
+    pub(super) fn check(&self) -> io::Result<()> {
+        match self {
+            Self::Folder(place) => place.check(),
+            Self::Bucket(_) => Ok(()),
+        }
+    }
+
+    /// A file without a name, which disappears when the process ends. It lies in the folder of the blobs or,
+    /// with a bucket, in the system's temporary folder.
+    pub(super) fn scratch(&self) -> io::Result<File> {
+        match self {
+            Self::Folder(place) => tempfile::tempfile_in(place.path()),
+            Self::Bucket(_) => tempfile::tempfile().map_err(|error| {
+                let folder = temp_dir();
+                io::Error::new(error.kind(), format!("no file in {} (TMPDIR): {error}", folder.display()))
+            }),
+        }
+    }
+}
+
+impl Display for Home {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Folder(place) => Display::fmt(&place.path().display(), f),
+            Self::Bucket(words) => f.write_str(words),
+        }
+    }
+}
+
+/// What a blob holds. Each kind has a folder of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BlobKind {
+    Upload,
+    Model,
+    Pack,
+    /// A file of a snapshot.
+    Snapshot,
+}
+
+/// The key of one blob.
+pub type BlobKey = (BlobKind, Digest);
+
+impl BlobKind {
+    pub(super) const ALL: [Self; 4] = [Self::Upload, Self::Model, Self::Pack, Self::Snapshot];
+
+    pub(crate) const fn folder(self) -> &'static str {
+        match self {
+            Self::Upload => "uploads",
+            Self::Model => "models",
+            Self::Pack => "packs",
+            Self::Snapshot => "snapshots",
+        }
+    }
+
+    pub(super) const fn extension(self) -> &'static str {
+        match self {
+            Self::Upload | Self::Snapshot => "",
+            Self::Model => ".safetensors",
+            Self::Pack => ".pack",
+        }
+    }
+
+    pub(super) fn path(self, digest: &Digest) -> BlobPath {
+        BlobPath::from(format!("{}/{digest}{}", self.folder(), self.extension()))
     }
 }

@@ -3,7 +3,7 @@ use axum::extract::State;
 use diode_api::{Activity, Agent, NewestUpload, Standing, WorkingAgent};
 
 use crate::app::App;
-use crate::http::{ApiResult, NoParameters, StrictQuery};
+use crate::http::ApiResult;
 use crate::store::{AGENT_LEASE, Now, UploadFilter};
 
 /// How many entries each list has: few, because the list shares its page with other things.
@@ -12,7 +12,7 @@ const AGENTS: u32 = 6;
 
 /// The newest contributions, and the agents that are at work.
 #[utoipa::path(get, path = "/activity", tag = "hardware", responses((status = 200, body = Activity)))]
-pub(crate) async fn get(State(app): State<App>, _: StrictQuery<NoParameters>) -> ApiResult<Json<Activity>> {
+pub(crate) async fn get(State(app): State<App>) -> ApiResult<Json<Activity>> {
     let store = &app.backend.store;
     let counting = UploadFilter { contributor: None, standing: Some(Standing::Counts) };
     let uploads = store.uploads(&counting, UPLOADS).await?;

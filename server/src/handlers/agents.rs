@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use diode_api::query::from_text;
-use diode_api::{Agent, AgentDetail, ApiError, Coverage, Purpose, Registration, Wanted};
+use diode_api::{Agent, AgentDetail, Coverage, Purpose, Registration, Wanted};
 use diode_core::hardware::{Hardware, fits};
 use diode_core::ids::{AgentId, HardwareSlug};
 use serde::Deserialize;
@@ -14,7 +14,7 @@ use crate::accounts::{Authorized, Measure, Needed, licence_of};
 use crate::agents::coverage;
 use crate::agents::plan::{breadth_of, expected_seconds};
 use crate::app::App;
-use crate::http::{ApiFault, ApiResult, FromPath, Lookup, NoParameters, StrictQuery, json_body};
+use crate::http::{ApiFault, ApiResult, FromPath, Lookup, StrictQuery, json_body};
 use crate::page_cache::Question;
 use crate::store::{KnownAgent, NewWork, Now, Store, StoreResult};
 
@@ -51,17 +51,15 @@ pub(crate) struct AgentsQuery {
     request_body = Registration,
     responses(
         (status = 200, body = Agent),
-        (status = 400, body = ApiError),
-        (status = 401, body = ApiError, description = "Agents of this server need an account"),
-        (status = 403, body = ApiError, description = "A token without the scope, another site's page, or nobody has agreed to the terms: `terms_not_agreed`"),
-        (status = 409, body = ApiError, description = "Another version of the terms is in force: `terms_changed`"),
-        (status = 422, body = ApiError, description = "Simulated, and this server does not accept that"),
+        (status = 401, description = "Agents of this server need an account"),
+        (status = 403, description = "A token without the scope, another site's page, or nobody has agreed to the terms: `terms_not_agreed`"),
+        (status = 409, description = "Another version of the terms is in force: `terms_changed`"),
+        (status = 422, description = "Simulated, and this server does not accept that"),
     ),
 )]
 pub(crate) async fn create(
     State(app): State<App>,
     Authorized { account, .. }: Authorized<Measure>,
-    _: StrictQuery<NoParameters>,
     headers: HeaderMap,
     body: Body,
 ) -> ApiResult<Json<Agent>> {
@@ -89,7 +87,7 @@ pub(crate) async fn create(
 /// The agents, those seen last first.
 #[utoipa::path(
     get, path = "/agents", tag = "agents", params(AgentsQuery),
-    responses((status = 200, body = Vec<Agent>), (status = 400, body = ApiError)),
+    responses((status = 200, body = Vec<Agent>)),
 )]
 pub(crate) async fn list(
     State(app): State<App>,
@@ -101,11 +99,10 @@ pub(crate) async fn list(
 /// What an agent does, and what it has done lately.
 #[utoipa::path(
     get, path = "/agents/{id}", tag = "agents", params(("id" = String, Path)),
-    responses((status = 200, body = AgentDetail), (status = 404, body = ApiError)),
+    responses((status = 200, body = AgentDetail)),
 )]
 pub(crate) async fn get(
     State(app): State<App>,
-    _: StrictQuery<NoParameters>,
     FromPath(known): FromPath<KnownAgent>,
 ) -> ApiResult<Json<AgentDetail>> {
     let leases = app.backend.store.leases(&known.id, LISTED_LEASES).await?;
@@ -126,12 +123,10 @@ async fn summary(app: &App, id: &AgentId) -> ApiResult<Agent> {
     responses(
         (status = 200, body = Coverage),
         (status = 304, description = "The client has it already"),
-        (status = 404, body = ApiError),
     ),
 )]
 pub(crate) async fn coverage_of(
     State(app): State<App>,
-    _: StrictQuery<NoParameters>,
     FromPath(hardware): FromPath<Hardware>,
     headers: HeaderMap,
 ) -> ApiResult<Response> {
@@ -154,16 +149,13 @@ pub(crate) async fn coverage_of(
     request_body = Wanted,
     responses(
         (status = 202, description = "Agents measure them when they can"),
-        (status = 400, body = ApiError),
-        (status = 401, body = ApiError),
-        (status = 403, body = ApiError),
-        (status = 404, body = ApiError),
+        (status = 401),
+        (status = 403),
     ),
 )]
 pub(crate) async fn want(
     State(app): State<App>,
     _: Authorized<Measure>,
-    _: StrictQuery<NoParameters>,
     FromPath(hardware): FromPath<Hardware>,
     headers: HeaderMap,
     body: Body,

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use axum::Json;
 use axum::extract::State;
 use diode_api::{
-    ApiError, HardwareSummary, Kernels, LibraryOn, MethodOn, ProblemFilter, RatioQuery, Ratios, Receipt,
-    SortOrder, TimedConfig,
+    HardwareSummary, Kernels, LibraryOn, MethodOn, ProblemFilter, RatioQuery, Ratios, Receipt, SortOrder,
+    TimedConfig,
 };
 use diode_core::ids::{HardwareSlug, ProblemId, UploadId};
 use diode_core::{Config, Invalid, Method, Problem};
@@ -29,11 +29,7 @@ const DEFAULT_LIMIT: u32 = 50;
 /// The best kernels of two hardwares on the same problems: `a` and `b` are slugs.
 #[utoipa::path(
     get, path = "/comparisons/hardware", tag = "comparisons", params(RatioQuery),
-    responses(
-        (status = 200, body = Ratios),
-        (status = 400, body = ApiError),
-        (status = 404, body = ApiError),
-    ),
+    responses((status = 200, body = Ratios), (status = 404)),
 )]
 pub(crate) async fn hardware(
     State(app): State<App>,
@@ -60,11 +56,7 @@ pub(crate) async fn hardware(
 /// `nvidia-h200@median-cold-event`.
 #[utoipa::path(
     get, path = "/comparisons/methods", tag = "comparisons", params(RatioQuery),
-    responses(
-        (status = 200, body = Ratios),
-        (status = 400, body = ApiError),
-        (status = 404, body = ApiError),
-    ),
+    responses((status = 200, body = Ratios), (status = 404)),
 )]
 pub(crate) async fn methods(
     State(app): State<App>,
@@ -117,9 +109,8 @@ async fn entries(
     get, path = "/comparisons/uploads", tag = "comparisons", params(RatioQuery),
     responses(
         (status = 200, body = Ratios),
-        (status = 400, body = ApiError),
-        (status = 404, body = ApiError),
-        (status = 503, body = ApiError, description = "Too many such requests at once"),
+        (status = 404),
+        (status = 503, description = "Too many such requests at once"),
     ),
 )]
 pub(crate) async fn uploads(
@@ -143,9 +134,8 @@ pub(crate) async fn uploads(
     get, path = "/comparisons/libraries", tag = "comparisons", params(RatioQuery),
     responses(
         (status = 200, body = Ratios),
-        (status = 400, body = ApiError),
-        (status = 404, body = ApiError),
-        (status = 503, body = ApiError, description = "Too many such requests at once"),
+        (status = 404),
+        (status = 503, description = "Too many such requests at once"),
     ),
 )]
 pub(crate) async fn libraries(

@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use diode_api::{ApiError, ConfigCover, HardwareSummary, ProblemFilter};
+use diode_api::{ConfigCover, HardwareSummary, ProblemFilter};
 use diode_core::Method;
 use diode_core::ids::ProblemId;
 
@@ -31,8 +31,6 @@ const MOST_CONFIGS: usize = 128;
     responses(
         (status = 200, body = ConfigCover),
         (status = 304, description = "The client has it already"),
-        (status = 400, body = ApiError),
-        (status = 404, body = ApiError),
     ),
 )]
 pub(crate) async fn get(

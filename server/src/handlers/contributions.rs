@@ -2,7 +2,7 @@ use axum::Json;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
-use diode_api::{Account, ApiError, Licence, MAX_MODEL_BYTES, ModelDescription, ModelSummary};
+use diode_api::{Account, Licence, MAX_MODEL_BYTES, ModelDescription, ModelSummary};
 use diode_core::ids::AccountId;
 use serde::Deserialize;
 
@@ -12,7 +12,7 @@ use crate::accounts::{Authorized, Contribute};
 use crate::app::App;
 use crate::blobs::BlobKind;
 use crate::contributions::prepare;
-use crate::http::{ApiFault, ApiResult, BodyError, NoParameters, PACE, StrictQuery, receive};
+use crate::http::{ApiFault, ApiResult, BodyError, PACE, StrictQuery, receive};
 use crate::limits::Client;
 use crate::store::{ContributionFilter, MAX_WAITING_MODELS, NewContribution, Now, Queued, TakenModel};
 
@@ -38,17 +38,17 @@ pub(crate) struct ContributionQuery {
     responses(
         (status = 201, body = ModelSummary, description = "Stored, and waits to be judged"),
         (status = 200, body = ModelSummary, description = "The account has sent these very bytes before"),
-        (status = 400, body = ApiError, description = "Without description or licence"),
-        (status = 401, body = ApiError),
-        (status = 403, body = ApiError, description = "A token without the scope, or another site's page"),
-        (status = 408, body = ApiError, description = "Sent too slowly"),
-        (status = 409, body = ApiError, description = "Another account has sent it, it is one of the server's, or as many of the account's wait as may"),
-        (status = 413, body = ApiError, description = "Too large"),
-        (status = 415, body = ApiError, description = "Wrapped in a form or an encoding, or said to be text"),
-        (status = 422, body = ApiError, description = "No model, or not one that can be judged here"),
-        (status = 429, body = ApiError, description = "As many jobs wait as may, or the account has as many as it may"),
-        (status = 503, body = ApiError, description = "Too many uploads at once"),
-        (status = 507, body = ApiError, description = "The disk or the quota is full"),
+        (status = 400, description = "Without description or licence"),
+        (status = 401),
+        (status = 403, description = "A token without the scope, or another site's page"),
+        (status = 408, description = "Sent too slowly"),
+        (status = 409, description = "Another account has sent it, it is one of the server's, or as many of the account's wait as may"),
+        (status = 413, description = "Too large"),
+        (status = 415, description = "Wrapped in a form or an encoding, or said to be text"),
+        (status = 422, description = "No model, or not one that can be judged here"),
+        (status = 429, description = "As many jobs wait as may, or the account has as many as it may"),
+        (status = 503, description = "Too many uploads at once"),
+        (status = 507, description = "The disk or the quota is full"),
     ),
 )]
 pub(crate) async fn create(
@@ -111,14 +111,13 @@ async fn add(app: &App, new: &NewContribution, bytes: Bytes, now: Now) -> ApiRes
     get, path = "/contributions", tag = "models",
     responses(
         (status = 200, body = Vec<ModelSummary>),
-        (status = 401, body = ApiError),
-        (status = 403, body = ApiError, description = "A token without the scope"),
+        (status = 401),
+        (status = 403, description = "A token without the scope"),
     ),
 )]
 pub(crate) async fn list(
     State(app): State<App>,
     Authorized { account, .. }: Authorized<Contribute>,
-    _: StrictQuery<NoParameters>,
 ) -> ApiResult<Json<Vec<ModelSummary>>> {
     let filter = ContributionFilter { account: Some(signed_in(account)?), state: None };
     Ok(Json(app.backend.store.contributions(&filter, MAX_LISTED).await?))

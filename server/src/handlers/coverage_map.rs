@@ -1,7 +1,7 @@
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use diode_api::{ApiError, CoverageMap, CoverageMapQuery};
+use diode_api::{CoverageMap, CoverageMapQuery};
 use diode_core::hardware::Hardware;
 use diode_core::{DType, Op};
 
@@ -20,8 +20,6 @@ const NEXT: u32 = 10;
     responses(
         (status = 200, body = CoverageMap),
         (status = 304, description = "The client has it already"),
-        (status = 400, body = ApiError),
-        (status = 404, body = ApiError),
     ),
 )]
 pub(crate) async fn get(

@@ -2,7 +2,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, Method};
 use axum::response::Response;
 use diode_api::query::whole_number;
-use diode_api::{ApiError, MAX_IN_OTHERS, MAX_IN_PARQUET};
+use diode_api::{MAX_IN_OTHERS, MAX_IN_PARQUET};
 use diode_core::hardware::Hardware;
 use diode_formats::{Format, FormatError, encode};
 use serde::{Deserialize, Deserializer};
@@ -39,9 +39,7 @@ fn part<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Er
     responses(
         (status = 200, body = Vec<u8>, content_type = "application/octet-stream"),
         (status = 304, description = "The client has it already"),
-        (status = 400, body = ApiError),
-        (status = 404, body = ApiError),
-        (status = 422, body = ApiError, description = "The format cannot hold what is stored, or only in parts"),
+        (status = 422, description = "The format cannot hold what is stored, or only in parts"),
     ),
 )]
 pub(crate) async fn get(

@@ -1,6 +1,6 @@
 use axum::Json;
 use axum::extract::State;
-use diode_api::{ApiError, NearestQuery, ShapeOnHardware};
+use diode_api::{NearestQuery, ShapeOnHardware};
 
 use crate::app::App;
 use crate::http::{ApiResult, StrictQuery};
@@ -12,7 +12,7 @@ const DEFAULT_LIMIT: u32 = 2;
 /// and layout; where there are none, the nearest.
 #[utoipa::path(
     get, path = "/nearest", tag = "comparisons", params(NearestQuery),
-    responses((status = 200, body = Vec<ShapeOnHardware>), (status = 400, body = ApiError)),
+    responses((status = 200, body = Vec<ShapeOnHardware>)),
 )]
 pub(crate) async fn get(
     State(app): State<App>,

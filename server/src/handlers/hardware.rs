@@ -4,14 +4,14 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use diode_api::{ApiError, HardwareSummary, MAX_POINTS, ProblemFilter, ProblemPoint};
+use diode_api::{HardwareSummary, MAX_POINTS, ProblemFilter, ProblemPoint};
 use diode_core::Method;
 use diode_core::hardware::Hardware;
 use diode_core::ids::HardwareSlug;
 
 use super::leaderboard::Entries;
 use crate::app::App;
-use crate::http::{ApiFault, ApiResult, FromPath, Lookup, NoParameters, StrictQuery};
+use crate::http::{ApiFault, ApiResult, FromPath, Lookup, StrictQuery};
 use crate::page_cache::Question;
 use crate::store::{Store, StoreResult};
 
@@ -48,10 +48,7 @@ pub(super) fn shown_method(summary: &HardwareSummary, asked: Option<Method>) -> 
 
 /// Everything that data or models speak of, by slug. At most 500, those with the most problems.
 #[utoipa::path(get, path = "/hardware", tag = "hardware", responses((status = 200, body = Vec<HardwareSummary>)))]
-pub(crate) async fn list(
-    State(app): State<App>,
-    _: StrictQuery<NoParameters>,
-) -> ApiResult<Json<Vec<HardwareSummary>>> {
+pub(crate) async fn list(State(app): State<App>) -> ApiResult<Json<Vec<HardwareSummary>>> {
     let mut all = app.backend.store.hardware_list().await?;
     if all.len() > MAX_LISTED {
         all.sort_by_key(|summary| Reverse(summary.problems));
@@ -64,12 +61,9 @@ pub(crate) async fn list(
 /// One kind of hardware.
 #[utoipa::path(
     get, path = "/hardware/{slug}", tag = "hardware", params(("slug" = String, Path)),
-    responses((status = 200, body = HardwareSummary), (status = 404, body = ApiError)),
+    responses((status = 200, body = HardwareSummary)),
 )]
-pub(crate) async fn get(
-    _: StrictQuery<NoParameters>,
-    FromPath(summary): FromPath<HardwareSummary>,
-) -> Json<HardwareSummary> {
+pub(crate) async fn get(FromPath(summary): FromPath<HardwareSummary>) -> Json<HardwareSummary> {
     Json(summary)
 }
 
@@ -81,8 +75,6 @@ pub(crate) async fn get(
     responses(
         (status = 200, body = Vec<ProblemPoint>),
         (status = 304, description = "The client has it already"),
-        (status = 400, body = ApiError),
-        (status = 404, body = ApiError),
     ),
 )]
 pub(crate) async fn problems(

@@ -5,12 +5,12 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::sse::{Event, KeepAlive, Sse};
-use diode_api::{ApiError, Job, JobEvent};
+use diode_api::{Job, JobEvent};
 use diode_core::ids::JobId;
 use futures_util::{Stream, stream};
 
 use crate::app::App;
-use crate::http::{ApiFault, ApiResult, FromPath, NoParameters, StrictQuery};
+use crate::http::{ApiFault, ApiResult, FromPath};
 use crate::limits::{Client, Turn};
 
 /// How often the database is asked for events. The worker may be another process, which cannot wake this one.
@@ -35,15 +35,13 @@ pub(crate) struct JobMessage {
     params(("id" = String, Path), ("last-event-id" = Option<u64>, Header)),
     responses(
         (status = 200, body = JobMessage, content_type = "text/event-stream"),
-        (status = 400, body = ApiError),
-        (status = 404, body = ApiError),
-        (status = 503, body = ApiError, description = "Too many such streams at once"),
+        (status = 400),
+        (status = 503, description = "Too many such streams at once"),
     ),
 )]
 pub(crate) async fn get(
     State(app): State<App>,
     client: Client,
-    _: StrictQuery<NoParameters>,
     FromPath(job): FromPath<Job>,
     headers: HeaderMap,
 ) -> ApiResult<Sse<impl Stream<Item = Result<Event, Infallible>>>> {

@@ -2,12 +2,12 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
-use diode_api::{ApiError, Job, JobKind, JobRequest};
+use diode_api::{Job, JobKind, JobRequest};
 use diode_core::ids::JobId;
 
-use crate::accounts::{Authorized, Right as _, Train, write_down};
+use crate::accounts::{Authorized, Right as _, Train};
 use crate::app::App;
-use crate::http::{ApiFault, ApiResult, FromPath, Lookup, NoParameters, StrictQuery, json_body};
+use crate::http::{ApiFault, ApiResult, FromPath, Lookup, json_body};
 use crate::store::{MAX_OWN_JOBS, MAX_WAITING_JOBS, Now, Queued, Store, StoreResult};
 use crate::trainings;
 
@@ -29,18 +29,16 @@ impl Lookup for Job {
     post, path = "/jobs", tag = "jobs", request_body = JobRequest,
     responses(
         (status = 202, body = Job),
-        (status = 400, body = ApiError),
-        (status = 415, body = ApiError, description = "Not said to be JSON"),
-        (status = 401, body = ApiError, description = "Trainings on this server need an account"),
-        (status = 403, body = ApiError, description = "A token without the scope, or another site's page"),
-        (status = 422, body = ApiError, description = "There is nothing to work on"),
-        (status = 429, body = ApiError, description = "As many jobs wait as may, or the account has as many as it may"),
+        (status = 415, description = "Not said to be JSON"),
+        (status = 401, description = "Trainings on this server need an account"),
+        (status = 403, description = "A token without the scope, or another site's page"),
+        (status = 422, description = "There is nothing to work on"),
+        (status = 429, description = "As many jobs wait as may, or the account has as many as it may"),
     ),
 )]
 pub(crate) async fn create(
     State(app): State<App>,
     Authorized { account, .. }: Authorized<Train>,
-    _: StrictQuery<NoParameters>,
     headers: HeaderMap,
     body: Body,
 ) -> ApiResult<(StatusCode, Json<Job>)> {
@@ -77,7 +75,7 @@ pub(crate) async fn create(
 }
 
 /// Fails if a job could not be queued.
-pub(super) fn accepted(queued: Queued) -> ApiResult<()> {
+pub(crate) fn accepted(queued: Queued) -> ApiResult<()> {
     match queued {
         Queued::Yes => Ok(()),
         Queued::Full => Err(ApiFault::too_many(format!(
@@ -95,16 +93,14 @@ pub(super) fn accepted(queued: Queued) -> ApiResult<()> {
     delete, path = "/jobs/{id}", tag = "jobs", params(("id" = String, Path)),
     responses(
         (status = 200, body = Job),
-        (status = 401, body = ApiError, description = "Trainings on this server need an account"),
-        (status = 403, body = ApiError, description = "Another account's job, a token without the scope, or another site's page"),
-        (status = 404, body = ApiError),
-        (status = 409, body = ApiError, description = "It has ended"),
+        (status = 401, description = "Trainings on this server need an account"),
+        (status = 403, description = "Another account's job, a token without the scope, or another site's page"),
+        (status = 409, description = "It has ended"),
     ),
 )]
 pub(crate) async fn cancel(
     State(app): State<App>,
     Authorized { account, .. }: Authorized<Train>,
-    _: StrictQuery<NoParameters>,
     FromPath(job): FromPath<Job>,
 ) -> ApiResult<Json<Job>> {
     let owner = app.backend.store.job_owner(&job.id).await?;
@@ -119,22 +115,24 @@ pub(crate) async fn cancel(
     let ended = || ApiFault::conflict(format!("job `{}` has ended, so it cannot be cancelled", job.id));
     let cancelled = cancelled.ok_or_else(ended)?;
     if !is_own {
-        write_down(&app, account.as_ref(), &format!("cancel job {}", job.id)).await?;
+        let who = account.as_ref().map_or("nobody", |account| account.name.as_str());
+        let what = format!("cancel job {}", job.id);
+        app.backend.store.write_down(&what, "over the web", who, Now::read()).await?;
     }
     Ok(Json(cancelled))
 }
 
 /// The newest jobs, newest first.
 #[utoipa::path(get, path = "/jobs", tag = "jobs", responses((status = 200, body = Vec<Job>)))]
-pub(crate) async fn list(State(app): State<App>, _: StrictQuery<NoParameters>) -> ApiResult<Json<Vec<Job>>> {
+pub(crate) async fn list(State(app): State<App>) -> ApiResult<Json<Vec<Job>>> {
     Ok(Json(app.backend.store.jobs(LISTED).await?))
 }
 
 /// One job.
 #[utoipa::path(
     get, path = "/jobs/{id}", tag = "jobs", params(("id" = String, Path)),
-    responses((status = 200, body = Job), (status = 404, body = ApiError)),
+    responses((status = 200, body = Job)),
 )]
-pub(crate) async fn get(_: StrictQuery<NoParameters>, FromPath(job): FromPath<Job>) -> Json<Job> {
+pub(crate) async fn get(FromPath(job): FromPath<Job>) -> Json<Job> {
     Json(job)
 }

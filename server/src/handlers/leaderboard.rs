@@ -1,9 +1,7 @@
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use diode_api::{
-    ApiError, HardwareSummary, Kernels, Leaderboard, LeaderboardQuery, LeaderboardSort, SortOrder,
-};
+use diode_api::{HardwareSummary, Kernels, Leaderboard, LeaderboardQuery, LeaderboardSort, SortOrder};
 use diode_core::Invalid;
 use diode_core::ids::HardwareSlug;
 
@@ -39,8 +37,6 @@ impl Lookup for Entries {
     responses(
         (status = 200, body = Leaderboard),
         (status = 304, description = "The client has it already"),
-        (status = 400, body = ApiError),
-        (status = 404, body = ApiError),
     ),
 )]
 pub(crate) async fn get(

@@ -2,9 +2,7 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
-use diode_api::{
-    AGENT_KEY, Account, ApiError, GivenBack, LeaseAnswer, LeaseRequest, LeaseSummary, Receipt, Renewal,
-};
+use diode_api::{AGENT_KEY, Account, GivenBack, LeaseAnswer, LeaseRequest, LeaseSummary, Receipt, Renewal};
 use diode_core::ids::{Digest, LeaseId};
 
 use crate::accounts::{Authorized, Measure, Needed, licence_of, new_lease_id};
@@ -12,7 +10,7 @@ use crate::agents::hand_out;
 use crate::agents::note_refused_result;
 use crate::app::App;
 use crate::handlers::uploads::take_in;
-use crate::http::{ApiFault, ApiResult, InPath, NoParameters, StrictQuery, json_body, lookup};
+use crate::http::{ApiFault, ApiResult, InPath, json_body, lookup};
 use crate::ingest::{IngestError, Sender};
 use crate::limits::Client;
 use crate::store::{AGENT_LEASE, ForLease, KnownAgent, Now};
@@ -27,16 +25,13 @@ use crate::store::{AGENT_LEASE, ForLease, KnownAgent, Now};
     request_body = LeaseRequest,
     responses(
         (status = 200, body = LeaseAnswer),
-        (status = 400, body = ApiError),
-        (status = 401, body = ApiError),
-        (status = 403, body = ApiError, description = "Another account's agent, or one that was put aside"),
-        (status = 404, body = ApiError),
+        (status = 401),
+        (status = 403, description = "Another account's agent, or one that was put aside"),
     ),
 )]
 pub(crate) async fn create(
     State(app): State<App>,
     Authorized { account, .. }: Authorized<Measure>,
-    _: StrictQuery<NoParameters>,
     InPath(id): InPath<String>,
     headers: HeaderMap,
     body: Body,
@@ -70,16 +65,14 @@ fn refuse_put_aside(agent: &KnownAgent) -> ApiResult<()> {
     ),
     responses(
         (status = 200, body = Renewal),
-        (status = 401, body = ApiError),
-        (status = 403, body = ApiError),
-        (status = 404, body = ApiError),
-        (status = 409, body = ApiError, description = "It has ended"),
+        (status = 401),
+        (status = 403),
+        (status = 409, description = "It has ended"),
     ),
 )]
 pub(crate) async fn renew(
     State(app): State<App>,
     Authorized { account, .. }: Authorized<Measure>,
-    _: StrictQuery<NoParameters>,
     InPath((id, lease)): InPath<(String, String)>,
     headers: HeaderMap,
 ) -> ApiResult<Json<Renewal>> {
@@ -103,22 +96,20 @@ pub(crate) async fn renew(
     responses(
         (status = 201, body = Receipt, description = "Stored, and durable"),
         (status = 200, body = Receipt, description = "These very bytes were stored before"),
-        (status = 400, body = ApiError, description = "Not a dataset"),
-        (status = 401, body = ApiError),
-        (status = 403, body = ApiError),
-        (status = 404, body = ApiError),
-        (status = 409, body = ApiError, description = "Another agent's lease"),
-        (status = 413, body = ApiError),
-        (status = 422, body = ApiError, description = "A dataset, but not a believable one"),
-        (status = 503, body = ApiError),
-        (status = 507, body = ApiError, description = "The disk or the quota is full"),
+        (status = 400, description = "Not a dataset"),
+        (status = 401),
+        (status = 403),
+        (status = 409, description = "Another agent's lease"),
+        (status = 413),
+        (status = 422, description = "A dataset, but not a believable one"),
+        (status = 503),
+        (status = 507, description = "The disk or the quota is full"),
     ),
 )]
 pub(crate) async fn results(
     State(app): State<App>,
     Authorized { account, .. }: Authorized<Measure>,
     client: Client,
-    _: StrictQuery<NoParameters>,
     InPath((id, lease)): InPath<(String, String)>,
     headers: HeaderMap,
     body: Body,
@@ -156,17 +147,14 @@ pub(crate) async fn results(
     request_body = GivenBack,
     responses(
         (status = 200, body = LeaseSummary),
-        (status = 400, body = ApiError),
-        (status = 401, body = ApiError),
-        (status = 403, body = ApiError),
-        (status = 404, body = ApiError),
-        (status = 409, body = ApiError, description = "It has ended"),
+        (status = 401),
+        (status = 403),
+        (status = 409, description = "It has ended"),
     ),
 )]
 pub(crate) async fn end(
     State(app): State<App>,
     Authorized { account, .. }: Authorized<Measure>,
-    _: StrictQuery<NoParameters>,
     InPath((id, lease)): InPath<(String, String)>,
     headers: HeaderMap,
     body: Body,

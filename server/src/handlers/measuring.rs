@@ -1,6 +1,6 @@
 use axum::Json;
 use axum::extract::State;
-use diode_api::{ApiError, Measuring, MeasuringQuery};
+use diode_api::{Measuring, MeasuringQuery};
 use diode_core::hardware::Hardware;
 
 use crate::app::App;
@@ -10,11 +10,7 @@ use crate::store::Now;
 /// Whether problems are measured on a hardware, are to be, or cannot be; in the order in which they are asked about.
 #[utoipa::path(
     get, path = "/hardware/{slug}/wanted", tag = "agents", params(("slug" = String, Path), MeasuringQuery),
-    responses(
-        (status = 200, body = Vec<Measuring>),
-        (status = 400, body = ApiError),
-        (status = 404, body = ApiError),
-    ),
+    responses((status = 200, body = Vec<Measuring>)),
 )]
 pub(crate) async fn get(
     State(app): State<App>,

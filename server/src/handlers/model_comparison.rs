@@ -5,8 +5,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use diode_api::{
-    ApiError, HardwareSummary, Kernels, ModelSummary, ModelType, ProblemFilter, RatioQuery, Ratios,
-    TimedConfig,
+    HardwareSummary, Kernels, ModelSummary, ModelType, ProblemFilter, RatioQuery, Ratios, TimedConfig,
 };
 use diode_core::{Invalid, Problem};
 use diode_model::{Model, Ranker};
@@ -27,10 +26,9 @@ const MAX_PROBLEMS: u32 = 200;
     get, path = "/comparisons/models", tag = "comparisons", params(RatioQuery),
     responses(
         (status = 200, body = Ratios),
-        (status = 400, body = ApiError),
-        (status = 404, body = ApiError),
-        (status = 422, body = ApiError, description = "Models that pick nothing, or of two kinds of hardware"),
-        (status = 503, body = ApiError, description = "Too many such requests at once"),
+        (status = 404),
+        (status = 422, description = "Models that pick nothing, or of two kinds of hardware"),
+        (status = 503, description = "Too many such requests at once"),
     ),
 )]
 pub(crate) async fn get(

@@ -3,14 +3,14 @@ use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, Method};
 use axum::response::Response;
 use diode_api::query::from_text;
-use diode_api::{ApiError, ModelSummary, ModelType};
+use diode_api::{ModelSummary, ModelType};
 use diode_core::ids::{HardwareSlug, ModelId};
 use serde::Deserialize;
 
 use super::stored_file::{FOREVER, StoredFile, WHILE_THERE};
 use crate::app::App;
 use crate::blobs::BlobKind;
-use crate::http::{ApiResult, FromPath, Lookup, NoParameters, StrictQuery};
+use crate::http::{ApiResult, FromPath, Lookup, StrictQuery};
 use crate::store::{Store, StoreResult};
 
 impl Lookup for ModelSummary {
@@ -41,7 +41,7 @@ const NEWEST: u32 = 500;
 /// The models, or those of one hardware or type, newest first: the newest 500, and all that are published.
 #[utoipa::path(
     get, path = "/models", tag = "models", params(ModelQuery),
-    responses((status = 200, body = Vec<ModelSummary>), (status = 400, body = ApiError)),
+    responses((status = 200, body = Vec<ModelSummary>)),
 )]
 pub(crate) async fn list(
     State(app): State<App>,
@@ -55,12 +55,9 @@ pub(crate) async fn list(
 /// One model.
 #[utoipa::path(
     get, path = "/models/{id}", tag = "models", params(("id" = String, Path)),
-    responses((status = 200, body = ModelSummary), (status = 404, body = ApiError)),
+    responses((status = 200, body = ModelSummary)),
 )]
-pub(crate) async fn get(
-    _: StrictQuery<NoParameters>,
-    FromPath(model): FromPath<ModelSummary>,
-) -> Json<ModelSummary> {
+pub(crate) async fn get(FromPath(model): FromPath<ModelSummary>) -> Json<ModelSummary> {
     Json(model)
 }
 
@@ -71,13 +68,11 @@ pub(crate) async fn get(
         (status = 200, body = Vec<u8>, content_type = "application/octet-stream"),
         (status = 206, body = Vec<u8>, content_type = "application/octet-stream", description = "The part that `Range` asks for"),
         (status = 304, description = "The client has it already"),
-        (status = 416, body = ApiError, description = "The file has no such part"),
-        (status = 404, body = ApiError),
+        (status = 416, description = "The file has no such part"),
     ),
 )]
 pub(crate) async fn download(
     State(app): State<App>,
-    _: StrictQuery<NoParameters>,
     FromPath(model): FromPath<ModelSummary>,
     method: Method,
     headers: HeaderMap,

@@ -1,6 +1,6 @@
 use axum::Json;
 use axum::extract::State;
-use diode_api::{ApiError, HardwareSummary, NearestProblem, NearestQuery};
+use diode_api::{HardwareSummary, NearestProblem, NearestQuery};
 
 use crate::app::App;
 use crate::http::{ApiResult, FromPath, StrictQuery};
@@ -11,11 +11,7 @@ const DEFAULT_LIMIT: u32 = 5;
 /// The measured problems that are most like a shape, the nearest first. Empty if none of its type was measured.
 #[utoipa::path(
     get, path = "/hardware/{slug}/nearest", tag = "hardware", params(("slug" = String, Path), NearestQuery),
-    responses(
-        (status = 200, body = Vec<NearestProblem>),
-        (status = 400, body = ApiError),
-        (status = 404, body = ApiError),
-    ),
+    responses((status = 200, body = Vec<NearestProblem>)),
 )]
 pub(crate) async fn get(
     State(app): State<App>,

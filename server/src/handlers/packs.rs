@@ -6,18 +6,16 @@ use axum::extract::State;
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::Response;
 use diode_api::query::from_text;
-use diode_api::{ApiError, MAX_PACK_BYTES, PackSummary};
+use diode_api::{MAX_PACK_BYTES, PackSummary};
 use diode_core::ids::Digest;
 use serde::Deserialize;
 
 use super::stored_file::{FOREVER, StoredFile};
 use super::uploads::refuse_wrapped;
-use crate::accounts::{Admin, Authorized, write_down};
+use crate::accounts::{Admin, Authorized};
 use crate::app::App;
 use crate::blobs::BlobKind;
-use crate::http::{
-    ApiFault, ApiResult, BodyError, FromPath, Lookup, NoParameters, PACE, StrictQuery, receive,
-};
+use crate::http::{ApiFault, ApiResult, BodyError, FromPath, Lookup, PACE, StrictQuery, receive};
 use crate::limits::Client;
 use crate::packs::{PackError, examine};
 use crate::store::{Now, Store, StoreResult};
@@ -47,7 +45,7 @@ const MAX_LISTED: u32 = 500;
 /// The kernel packs, newest first, with what their kernels compute; 500 at most.
 #[utoipa::path(
     get, path = "/packs", tag = "packs", params(PackQuery),
-    responses((status = 200, body = Vec<PackSummary>), (status = 400, body = ApiError)),
+    responses((status = 200, body = Vec<PackSummary>)),
 )]
 pub(crate) async fn list(
     State(app): State<App>,
@@ -63,13 +61,11 @@ pub(crate) async fn list(
         (status = 200, body = Vec<u8>, content_type = "application/octet-stream"),
         (status = 206, body = Vec<u8>, content_type = "application/octet-stream", description = "The part that `Range` asks for"),
         (status = 304, description = "The client has it already"),
-        (status = 416, body = ApiError, description = "The file has no such part"),
-        (status = 404, body = ApiError),
+        (status = 416, description = "The file has no such part"),
     ),
 )]
 pub(crate) async fn get(
     State(app): State<App>,
-    _: StrictQuery<NoParameters>,
     FromPath(pack): FromPath<PackSummary>,
     method: Method,
     headers: HeaderMap,
@@ -92,22 +88,21 @@ pub(crate) async fn get(
     responses(
         (status = 201, body = PackSummary, description = "Stored, and durable"),
         (status = 200, body = PackSummary, description = "It was there before"),
-        (status = 400, body = ApiError, description = "No kernel pack, or a damaged one"),
-        (status = 401, body = ApiError),
-        (status = 403, body = ApiError, description = "Not an administrator, or a token without the scope"),
-        (status = 408, body = ApiError, description = "Sent too slowly"),
-        (status = 413, body = ApiError, description = "Too large"),
-        (status = 415, body = ApiError, description = "Wrapped in a form or an encoding, or said to be text"),
-        (status = 422, body = ApiError, description = "A pack for the exact sizes of some problems"),
-        (status = 503, body = ApiError, description = "Too many uploads at once"),
-        (status = 507, body = ApiError, description = "The disk is full"),
+        (status = 400, description = "No kernel pack, or a damaged one"),
+        (status = 401),
+        (status = 403, description = "Not an administrator, or a token without the scope"),
+        (status = 408, description = "Sent too slowly"),
+        (status = 413, description = "Too large"),
+        (status = 415, description = "Wrapped in a form or an encoding, or said to be text"),
+        (status = 422, description = "A pack for the exact sizes of some problems"),
+        (status = 503, description = "Too many uploads at once"),
+        (status = 507, description = "The disk is full"),
     ),
 )]
 pub(crate) async fn create(
     State(app): State<App>,
-    Authorized { account, .. }: Authorized<Admin>,
+    admin: Authorized<Admin>,
     client: Client,
-    _: StrictQuery<NoParameters>,
     headers: HeaderMap,
     body: Body,
 ) -> ApiResult<(StatusCode, Json<PackSummary>)> {
@@ -118,7 +113,7 @@ pub(crate) async fn create(
     let mut file = app.backend.blobs.scratch().await?;
     receive(&headers, body, MAX_PACK_BYTES as usize, PACE, &mut file).await.map_err(refuse_body)?;
     let copy = file.try_clone().await.map_err(ApiFault::unwritable)?.into_std().await;
-    let by = account.as_ref().map(|account| account.name.clone());
+    let by = admin.account.as_ref().map(|account| account.name.clone());
     let examined = tokio::task::spawn_blocking(move || {
         (&copy).rewind()?;
         examine(copy, by, Now::read())
@@ -127,7 +122,7 @@ pub(crate) async fn create(
     // The blob is stored first, since after a crash no row may name a missing blob.
     app.backend.blobs.put_file(BlobKind::Pack, &pack.sha256, file).await?;
     if app.backend.store.add_pack(&pack).await? {
-        write_down(&app, account.as_ref(), &format!("publish pack {}", pack.digest)).await?;
+        admin.by()?.write_down(&app.backend.store, &format!("publish pack {}", pack.digest)).await?;
         return Ok((StatusCode::CREATED, Json(pack)));
     }
     let Some(stored) = app.backend.store.pack(&pack.digest).await? else {
@@ -141,19 +136,17 @@ pub(crate) async fn create(
     delete, path = "/packs/{digest}", tag = "packs", params(("digest" = String, Path)),
     responses(
         (status = 204, description = "It is gone"),
-        (status = 401, body = ApiError),
-        (status = 403, body = ApiError, description = "Not an administrator, or a token without the scope"),
-        (status = 404, body = ApiError),
+        (status = 401),
+        (status = 403, description = "Not an administrator, or a token without the scope"),
     ),
 )]
 pub(crate) async fn delete(
     State(app): State<App>,
-    Authorized { account, .. }: Authorized<Admin>,
-    _: StrictQuery<NoParameters>,
+    admin: Authorized<Admin>,
     FromPath(pack): FromPath<PackSummary>,
 ) -> ApiResult<StatusCode> {
     app.backend.store.remove_pack(&pack.digest).await?;
-    write_down(&app, account.as_ref(), &format!("withdraw pack {}", pack.digest)).await?;
+    admin.by()?.write_down(&app.backend.store, &format!("withdraw pack {}", pack.digest)).await?;
     // The file stays, because somebody who publishes the same pack right now stores the file before the row.
     // If no row names the file after an hour, `admin sweep` removes it.
     Ok(StatusCode::NO_CONTENT)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use diode_api::query::from_text;
-use diode_api::{ApiError, MAX_PICKED, ModelSummary, Pick, Picks};
+use diode_api::{MAX_PICKED, ModelSummary, Pick, Picks};
 use diode_core::hardware::Hardware;
 use diode_core::ids::ProblemId;
 use diode_core::{Config, Invalid, Method, Micros, Problem};
@@ -51,9 +51,7 @@ impl PicksQuery {
     get, path = "/hardware/{slug}/picks", tag = "hardware", params(("slug" = String, Path), PicksQuery),
     responses(
         (status = 200, body = Picks),
-        (status = 400, body = ApiError),
-        (status = 404, body = ApiError),
-        (status = 503, body = ApiError, description = "Too many such requests at once"),
+        (status = 503, description = "Too many such requests at once"),
     ),
 )]
 pub(crate) async fn get(

@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
 use diode_api::query::from_text;
-use diode_api::{ApiError, ConfigResult, FailedConfig, ProblemDetail, ProblemSources, ProblemView};
+use diode_api::{ConfigResult, FailedConfig, ProblemDetail, ProblemSources, ProblemView};
 use diode_core::hardware::Hardware;
 use diode_core::ids::{HardwareSlug, ProblemId};
 use diode_core::{Config, Method, Nanos, Problem};
@@ -50,11 +50,7 @@ pub(crate) struct ViewQuery {
 #[utoipa::path(
     get, path = "/problems/{id}", tag = "problems",
     params(("id" = String, Path), ViewQuery),
-    responses(
-        (status = 200, body = ProblemDetail),
-        (status = 400, body = ApiError),
-        (status = 404, body = ApiError),
-    ),
+    responses((status = 200, body = ProblemDetail)),
 )]
 pub(crate) async fn get(
     State(app): State<App>,
@@ -82,11 +78,7 @@ pub(crate) async fn get(
 #[utoipa::path(
     get, path = "/problems/{id}/sources", tag = "problems",
     params(("id" = String, Path), ViewQuery),
-    responses(
-        (status = 200, body = ProblemSources),
-        (status = 400, body = ApiError),
-        (status = 404, body = ApiError),
-    ),
+    responses((status = 200, body = ProblemSources)),
 )]
 pub(crate) async fn sources(
     State(app): State<App>,

@@ -2,13 +2,14 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::HeaderMap;
-use diode_api::{ApiError, ModelSummary, NewPublication, Publication};
+use diode_api::{ModelSummary, NewPublication, Publication};
 use diode_core::hardware::Hardware;
 
 use crate::accounts::{Admin, Authorized};
+use crate::admin::acts::publish;
 use crate::app::App;
-use crate::http::{ApiFault, ApiResult, FromPath, NoParameters, StrictQuery, json_body};
-use crate::store::{Now, Refused};
+use crate::http::{ApiFault, ApiResult, FromPath, json_body};
+use crate::store::Refused;
 
 /// How many steps are listed: more than anybody reads at once.
 const MAX_LISTED: u32 = 500;
@@ -19,23 +20,20 @@ const MAX_LISTED: u32 = 500;
     post, path = "/publications", tag = "models", request_body = NewPublication,
     responses(
         (status = 200, body = ModelSummary),
-        (status = 400, body = ApiError),
-        (status = 401, body = ApiError),
-        (status = 403, body = ApiError, description = "Not an administrator, or a token without the scope"),
-        (status = 404, body = ApiError, description = "No such model"),
-        (status = 409, body = ApiError, description = "Not the published model, nothing was published before it, or a type that is never published"),
+        (status = 401),
+        (status = 403, description = "Not an administrator, or a token without the scope"),
+        (status = 404, description = "No such model"),
+        (status = 409, description = "Not the published model, nothing was published before it, or a type that is never published"),
     ),
 )]
 pub(crate) async fn create(
     State(app): State<App>,
-    _: StrictQuery<NoParameters>,
     admin: Authorized<Admin>,
     headers: HeaderMap,
     body: Body,
 ) -> ApiResult<Json<ModelSummary>> {
     let request: NewPublication = json_body(&headers, body).await?;
-    let done = app.backend.store.publish(&request, admin.who(), Now::read()).await?;
-    done.map(Json).map_err(|refused| refuse(refused, &request))
+    Ok(Json(publish(&app.backend, &request, admin.by()?).await?))
 }
 
 pub(crate) fn refuse(refused: Refused, request: &NewPublication) -> ApiFault {
@@ -52,11 +50,10 @@ pub(crate) fn refuse(refused: Refused, request: &NewPublication) -> ApiFault {
 /// newest first.
 #[utoipa::path(
     get, path = "/hardware/{slug}/publications", tag = "models", params(("slug" = String, Path)),
-    responses((status = 200, body = Vec<Publication>), (status = 404, body = ApiError)),
+    responses((status = 200, body = Vec<Publication>)),
 )]
 pub(crate) async fn list(
     State(app): State<App>,
-    _: StrictQuery<NoParameters>,
     FromPath(hardware): FromPath<Hardware>,
 ) -> ApiResult<Json<Vec<Publication>>> {
     Ok(Json(app.backend.store.publications(&hardware.slug, MAX_LISTED).await?))

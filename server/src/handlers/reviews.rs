@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, Method};
 use axum::response::Response;
 use diode_api::query::from_text;
-use diode_api::{ApiError, ContributionState, ModelSummary, Review};
+use diode_api::{ContributionState, ModelSummary, Review};
 use diode_core::ids::ModelId;
 use serde::Deserialize;
 
@@ -12,10 +12,10 @@ use super::contributions::no_job;
 use super::models::answer_with_file;
 use super::stored_file::PRIVATE;
 use crate::accounts::{Admin, Authorized};
+use crate::admin::acts::review;
 use crate::app::App;
-use crate::contributions::review;
-use crate::http::{ApiFault, ApiResult, InPath, NoParameters, StrictQuery, json_body};
-use crate::store::{ContributionFilter, Now, ReviewRefused};
+use crate::http::{ApiFault, ApiResult, InPath, StrictQuery, json_body};
+use crate::store::{ContributionFilter, ReviewRefused};
 
 /// How many models are listed: more than anybody reads at once.
 const MAX_LISTED: u32 = 500;
@@ -33,24 +33,21 @@ pub(crate) struct ReviewQuery {
     post, path = "/reviews", tag = "moderation", request_body = Review,
     responses(
         (status = 200, body = ModelSummary),
-        (status = 400, body = ApiError),
-        (status = 401, body = ApiError),
-        (status = 403, body = ApiError, description = "Not an administrator, or a token without the scope"),
-        (status = 404, body = ApiError, description = "Nobody has contributed such a model"),
-        (status = 409, body = ApiError, description = "Not possible in its state"),
-        (status = 429, body = ApiError, description = "As many jobs wait as may"),
+        (status = 401),
+        (status = 403, description = "Not an administrator, or a token without the scope"),
+        (status = 404, description = "Nobody has contributed such a model"),
+        (status = 409, description = "Not possible in its state"),
+        (status = 429, description = "As many jobs wait as may"),
     ),
 )]
 pub(crate) async fn create(
     State(app): State<App>,
-    _: StrictQuery<NoParameters>,
     admin: Authorized<Admin>,
     headers: HeaderMap,
     body: Body,
 ) -> ApiResult<Json<ModelSummary>> {
     let request: Review = json_body(&headers, body).await?;
-    let done = review(&app.backend, &request, admin.who(), Now::read()).await?;
-    done.map(Json).map_err(|refused| refuse(refused, &request))
+    Ok(Json(review(&app.backend, &request, admin.by()?).await?))
 }
 
 pub(crate) fn refuse(refused: ReviewRefused, request: &Review) -> ApiFault {
@@ -67,9 +64,8 @@ pub(crate) fn refuse(refused: ReviewRefused, request: &Review) -> ApiFault {
     get, path = "/reviews", tag = "moderation", params(ReviewQuery),
     responses(
         (status = 200, body = Vec<ModelSummary>),
-        (status = 400, body = ApiError),
-        (status = 401, body = ApiError),
-        (status = 403, body = ApiError),
+        (status = 401),
+        (status = 403),
     ),
 )]
 pub(crate) async fn list(
@@ -88,15 +84,13 @@ pub(crate) async fn list(
         (status = 200, body = Vec<u8>, content_type = "application/octet-stream"),
         (status = 206, body = Vec<u8>, content_type = "application/octet-stream", description = "The part that `Range` asks for"),
         (status = 304, description = "The client has it already"),
-        (status = 401, body = ApiError),
-        (status = 403, body = ApiError),
-        (status = 404, body = ApiError),
-        (status = 416, body = ApiError, description = "The file has no such part"),
+        (status = 401),
+        (status = 403),
+        (status = 416, description = "The file has no such part"),
     ),
 )]
 pub(crate) async fn download(
     State(app): State<App>,
-    _: StrictQuery<NoParameters>,
     _: Authorized<Admin>,
     InPath(id): InPath<String>,
     method: Method,

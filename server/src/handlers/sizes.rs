@@ -1,7 +1,7 @@
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use diode_api::{ApiError, HardwareSummary, ProblemFilter, SizeMap};
+use diode_api::{HardwareSummary, ProblemFilter, SizeMap};
 
 use super::hardware::shown_method;
 use crate::app::App;
@@ -19,8 +19,6 @@ const MAX_PROBLEMS: u32 = 100_000;
     responses(
         (status = 200, body = SizeMap),
         (status = 304, description = "The client has it already"),
-        (status = 400, body = ApiError),
-        (status = 404, body = ApiError),
     ),
 )]
 pub(crate) async fn get(

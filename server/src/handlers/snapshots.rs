@@ -5,24 +5,20 @@ use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::Response;
 use diode_api::query::from_text;
 use diode_api::{
-    ApiError, CitationFormat, Job, JobKind, JobRequest, NewSnapshot, RemoveSnapshot, SnapshotDetail,
-    SnapshotName, SnapshotState, SnapshotSummary,
+    CitationFormat, Job, NewSnapshot, RemoveSnapshot, SnapshotDetail, SnapshotName, SnapshotState,
+    SnapshotSummary,
 };
-use diode_core::Heuristic;
 use diode_core::ids::HardwareSlug;
 use serde::Deserialize;
 
-use super::jobs::accepted;
 use super::stored_file::{StoredFile, WHILE_THERE};
 use crate::accounts::{Admin, Authorized};
+use crate::admin::acts::snapshot;
 use crate::app::App;
 use crate::blobs::BlobKind;
-use crate::http::{
-    ApiFault, ApiResult, FromPath, InPath, Lookup, NoParameters, StrictQuery, json_body, lookup, media,
-};
+use crate::http::{ApiFault, ApiResult, FromPath, InPath, Lookup, StrictQuery, json_body, lookup, media};
 use crate::snapshots::cite;
 use crate::store::{Now, Store, StoreResult, StoredSnapshot};
-use crate::trainings;
 
 /// How many snapshots are listed: more than anybody reads at once.
 const MAX_LISTED: u32 = 500;
@@ -56,7 +52,7 @@ pub(crate) struct CitationQuery {
 /// The snapshots, or those of one hardware, newest first; the newest 500.
 #[utoipa::path(
     get, path = "/snapshots", tag = "snapshots", params(SnapshotQuery),
-    responses((status = 200, body = Vec<SnapshotSummary>), (status = 400, body = ApiError)),
+    responses((status = 200, body = Vec<SnapshotSummary>)),
 )]
 pub(crate) async fn list(
     State(app): State<App>,
@@ -71,18 +67,16 @@ pub(crate) async fn list(
     post, path = "/snapshots", tag = "snapshots", request_body = NewSnapshot,
     responses(
         (status = 202, body = Job),
-        (status = 400, body = ApiError),
-        (status = 401, body = ApiError),
-        (status = 403, body = ApiError, description = "Not an administrator, or a token without the scope"),
-        (status = 415, body = ApiError, description = "Not said to be JSON"),
-        (status = 422, body = ApiError, description = "There is nothing to freeze"),
-        (status = 429, body = ApiError, description = "As many jobs wait as may, or the account has as many as it may"),
+        (status = 401),
+        (status = 403, description = "Not an administrator, or a token without the scope"),
+        (status = 415, description = "Not said to be JSON"),
+        (status = 422, description = "There is nothing to freeze"),
+        (status = 429, description = "As many jobs wait as may, or the account has as many as it may"),
     ),
 )]
 pub(crate) async fn create(
     State(app): State<App>,
     admin: Authorized<Admin>,
-    _: StrictQuery<NoParameters>,
     headers: HeaderMap,
     body: Body,
 ) -> ApiResult<(StatusCode, Json<Job>)> {
@@ -95,22 +89,16 @@ pub(crate) async fn create(
         ))
     })?;
     let request = NewSnapshot { hardware: summary.hardware.slug, ..request };
-    let now = Now::read();
-    let job = JobRequest::new(JobKind::Snapshot, Heuristic::Matmul, request.hardware.clone());
-    let job = trainings::job(job, false, now).map_err(ApiFault::internal)?;
-    let whose = admin.account.as_ref().map(|account| &account.id);
-    accepted(store.queue_snapshot(&job, &request, whose, admin.who(), now).await?)?;
-    Ok((StatusCode::ACCEPTED, Json(job)))
+    Ok((StatusCode::ACCEPTED, Json(snapshot(&app.backend, &request, admin.by()?).await?)))
 }
 
 /// One snapshot: what is in it, its files, whether what is in it still counts, and how to cite it.
 #[utoipa::path(
     get, path = "/snapshots/{name}", tag = "snapshots", params(("name" = String, Path)),
-    responses((status = 200, body = SnapshotDetail), (status = 404, body = ApiError)),
+    responses((status = 200, body = SnapshotDetail)),
 )]
 pub(crate) async fn get(
     State(app): State<App>,
-    _: StrictQuery<NoParameters>,
     FromPath(StoredSnapshot { summary, files }): FromPath<StoredSnapshot>,
 ) -> ApiResult<Json<SnapshotDetail>> {
     let models = app.backend.store.models_of_snapshot(&summary.name).await?;
@@ -121,11 +109,7 @@ pub(crate) async fn get(
 /// The citation alone, as text for people or for BibTeX.
 #[utoipa::path(
     get, path = "/snapshots/{name}/citation", tag = "snapshots", params(("name" = String, Path), CitationQuery),
-    responses(
-        (status = 200, body = String, content_type = "text/plain"),
-        (status = 400, body = ApiError),
-        (status = 404, body = ApiError),
-    ),
+    responses((status = 200, body = String, content_type = "text/plain")),
 )]
 pub(crate) async fn citation(
     State(app): State<App>,
@@ -147,14 +131,12 @@ pub(crate) async fn citation(
         (status = 200, body = Vec<u8>, content_type = "application/octet-stream"),
         (status = 206, body = Vec<u8>, content_type = "application/octet-stream", description = "The part that `Range` asks for"),
         (status = 304, description = "The client has it already"),
-        (status = 404, body = ApiError),
-        (status = 410, body = ApiError, description = "Its files were removed"),
-        (status = 416, body = ApiError, description = "The file has no such part"),
+        (status = 410, description = "Its files were removed"),
+        (status = 416, description = "The file has no such part"),
     ),
 )]
 pub(crate) async fn file(
     State(app): State<App>,
-    _: StrictQuery<NoParameters>,
     InPath((name, file)): InPath<(String, String)>,
     method: Method,
     headers: HeaderMap,
@@ -191,25 +173,25 @@ pub(crate) async fn file(
     request_body = RemoveSnapshot,
     responses(
         (status = 204, description = "They are gone"),
-        (status = 400, body = ApiError),
-        (status = 401, body = ApiError),
-        (status = 403, body = ApiError, description = "Not an administrator, or a token without the scope"),
-        (status = 404, body = ApiError),
-        (status = 410, body = ApiError, description = "They were removed before"),
-        (status = 415, body = ApiError, description = "Not said to be JSON"),
+        (status = 401),
+        (status = 403, description = "Not an administrator, or a token without the scope"),
+        (status = 410, description = "They were removed before"),
+        (status = 415, description = "Not said to be JSON"),
     ),
 )]
 pub(crate) async fn remove(
     State(app): State<App>,
     admin: Authorized<Admin>,
-    _: StrictQuery<NoParameters>,
     FromPath(StoredSnapshot { summary, .. }): FromPath<StoredSnapshot>,
     headers: HeaderMap,
     body: Body,
 ) -> ApiResult<StatusCode> {
     let request: RemoveSnapshot = json_body(&headers, body).await?;
-    let files =
-        app.backend.store.remove_snapshot(&summary.name, &request.reason, admin.who(), Now::read()).await?;
+    let files = app
+        .backend
+        .store
+        .remove_snapshot(&summary.name, &request.reason, admin.by()?.who(), Now::read())
+        .await?;
     let files = files.ok_or_else(|| {
         ApiFault::removed(format!("the files of snapshot `{}` were removed before", summary.name))
     })?;

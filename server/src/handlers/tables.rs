@@ -3,7 +3,6 @@ use std::collections::BTreeMap;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use diode_api::ApiError;
 use diode_api::query::{from_text, whole_number};
 use diode_core::hardware::Hardware;
 use diode_core::table::TableConfig;
@@ -61,9 +60,7 @@ fn top<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Err
     responses(
         (status = 200, body = Vec<u8>, content_type = "application/json"),
         (status = 304, description = "The client has it already"),
-        (status = 400, body = ApiError),
-        (status = 404, body = ApiError),
-        (status = 422, body = ApiError, description = "More rows than a table may have"),
+        (status = 422, description = "More rows than a table may have"),
     ),
 )]
 pub(crate) async fn get(

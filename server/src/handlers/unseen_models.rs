@@ -2,14 +2,14 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
-use diode_api::{ApiError, ModelSummary};
+use diode_api::ModelSummary;
 use diode_core::Problem;
 use diode_core::ids::Digest;
 use diode_model::UnseenModels;
 
 use super::stored_file::FOREVER;
 use crate::app::App;
-use crate::http::{ApiFault, ApiResult, InPath, NoParameters, StrictQuery, etag, is_current, lookup};
+use crate::http::{ApiFault, ApiResult, InPath, etag, is_current, lookup};
 
 /// The file of a model that was trained as this one, without the problem: the network of its cross-validation that has
 /// not seen the problem's size, or the model itself if it has not learnt the problem. The server has the networks of
@@ -21,12 +21,11 @@ use crate::http::{ApiFault, ApiResult, InPath, NoParameters, StrictQuery, etag, 
         (status = 200, body = Vec<u8>, content_type = "application/octet-stream"),
         (status = 304, description = "The client has it already"),
         (status = 307, description = "The model has not learnt the problem: its own file"),
-        (status = 404, body = ApiError, description = "No such model or problem, or no networks of its cross-validation"),
+        (status = 404, description = "No such model or problem, or no networks of its cross-validation"),
     ),
 )]
 pub(crate) async fn get(
     State(app): State<App>,
-    _: StrictQuery<NoParameters>,
     InPath((id, problem)): InPath<(String, String)>,
     headers: HeaderMap,
 ) -> ApiResult<Response> {

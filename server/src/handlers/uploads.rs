@@ -5,7 +5,7 @@ use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::Response;
 use diode_api::query::from_text;
 use diode_api::upload_check::too_large;
-use diode_api::{ApiError, MAX_UPLOAD_BYTES, Receipt, Standing};
+use diode_api::{MAX_UPLOAD_BYTES, Receipt, Standing};
 use diode_core::ids::{AccountName, UploadId};
 use diode_formats::Format;
 use serde::Deserialize;
@@ -16,9 +16,7 @@ use super::stored_file::{StoredFile, WHILE_THERE};
 use crate::accounts::{Authorized, Needed, Upload, licence_of};
 use crate::app::App;
 use crate::blobs::BlobKind;
-use crate::http::{
-    ApiFault, ApiResult, BodyError, FromPath, Lookup, NoParameters, PACE, StrictQuery, essence, receive,
-};
+use crate::http::{ApiFault, ApiResult, BodyError, FromPath, Lookup, PACE, StrictQuery, essence, receive};
 use crate::ingest::{IngestError, Sender, ingest_for};
 use crate::limits::Client;
 use crate::store::{ForLease, Store, StoreResult, UploadFilter};
@@ -45,23 +43,22 @@ impl Lookup for Receipt {
     responses(
         (status = 201, body = Receipt, description = "Stored, and durable"),
         (status = 200, body = Receipt, description = "These very bytes were stored before"),
-        (status = 400, body = ApiError, description = "Not a dataset"),
-        (status = 401, body = ApiError, description = "Uploads to this server need an account"),
-        (status = 403, body = ApiError, description = "A token without the scope, another site's page, or nobody has agreed to the terms: `terms_not_agreed`"),
-        (status = 408, body = ApiError, description = "Sent too slowly"),
-        (status = 409, body = ApiError, description = "Another version of the terms is in force: `terms_changed`"),
-        (status = 413, body = ApiError, description = "Too large"),
-        (status = 415, body = ApiError, description = "Wrapped in a form or an encoding, or said to be text"),
-        (status = 422, body = ApiError, description = "A dataset, but not a believable one"),
-        (status = 503, body = ApiError, description = "Too many uploads at once"),
-        (status = 507, body = ApiError, description = "The disk or the quota is full"),
+        (status = 400, description = "Not a dataset"),
+        (status = 401, description = "Uploads to this server need an account"),
+        (status = 403, description = "A token without the scope, another site's page, or nobody has agreed to the terms: `terms_not_agreed`"),
+        (status = 408, description = "Sent too slowly"),
+        (status = 409, description = "Another version of the terms is in force: `terms_changed`"),
+        (status = 413, description = "Too large"),
+        (status = 415, description = "Wrapped in a form or an encoding, or said to be text"),
+        (status = 422, description = "A dataset, but not a believable one"),
+        (status = 503, description = "Too many uploads at once"),
+        (status = 507, description = "The disk or the quota is full"),
     ),
 )]
 pub(crate) async fn create(
     State(app): State<App>,
     Authorized { account, .. }: Authorized<Upload>,
     client: Client,
-    _: StrictQuery<NoParameters>,
     headers: HeaderMap,
     body: Body,
 ) -> ApiResult<(StatusCode, Json<Receipt>)> {
@@ -132,7 +129,7 @@ pub(crate) struct UploadQuery {
 /// The newest 500 uploads, newest first.
 #[utoipa::path(
     get, path = "/uploads", tag = "uploads", params(UploadQuery),
-    responses((status = 200, body = Vec<Receipt>), (status = 400, body = ApiError)),
+    responses((status = 200, body = Vec<Receipt>)),
 )]
 pub(crate) async fn list(
     State(app): State<App>,
@@ -145,9 +142,9 @@ pub(crate) async fn list(
 /// What was stored.
 #[utoipa::path(
     get, path = "/uploads/{id}", tag = "uploads", params(("id" = String, Path)),
-    responses((status = 200, body = Receipt), (status = 404, body = ApiError)),
+    responses((status = 200, body = Receipt)),
 )]
-pub(crate) async fn get(_: StrictQuery<NoParameters>, FromPath(receipt): FromPath<Receipt>) -> Json<Receipt> {
+pub(crate) async fn get(FromPath(receipt): FromPath<Receipt>) -> Json<Receipt> {
     Json(receipt)
 }
 
@@ -158,13 +155,11 @@ pub(crate) async fn get(_: StrictQuery<NoParameters>, FromPath(receipt): FromPat
         (status = 200, body = Vec<u8>, content_type = "application/octet-stream"),
         (status = 206, body = Vec<u8>, content_type = "application/octet-stream", description = "The part that `Range` asks for"),
         (status = 304, description = "The client has it already"),
-        (status = 416, body = ApiError, description = "The file has no such part"),
-        (status = 404, body = ApiError),
+        (status = 416, description = "The file has no such part"),
     ),
 )]
 pub(crate) async fn download(
     State(app): State<App>,
-    _: StrictQuery<NoParameters>,
     FromPath(receipt): FromPath<Receipt>,
     method: Method,
     headers: HeaderMap,

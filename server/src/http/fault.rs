@@ -36,6 +36,14 @@ impl ApiFault {
         Self { status, code, message: message.into(), retry_after: None, left: None, cause: None }
     }
 
+    /// The same error for the command line, which shows the cause.
+    pub(crate) fn into_error(self) -> anyhow::Error {
+        match self.cause {
+            Some(cause) => anyhow::anyhow!("{cause:#}"),
+            None => anyhow::anyhow!(self.message),
+        }
+    }
+
     /// The request cannot be understood.
     pub(crate) fn invalid(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "invalid", message)

@@ -3,20 +3,20 @@
 use std::any::Any;
 
 use axum::extract::Request;
-use axum::http::{HeaderName, HeaderValue, header};
+use axum::http::{HeaderName, HeaderValue, Uri, header};
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use axum::{Json, Router};
-use diode_api::ApiError;
+use diode_api::{ApiError, OLDEST_PROGRAM, SERVER_HEADER, Version};
 use tower_http::catch_panic::CatchPanicLayer;
-use tower_http::request_id::{MakeRequestUuid, PropagateRequestIdLayer, SetRequestIdLayer};
+use tower_http::request_id::{MakeRequestUuid, PropagateRequestIdLayer, RequestId, SetRequestIdLayer};
 use tower_http::set_header::SetResponseHeaderLayer;
 use tower_http::trace::TraceLayer;
 use tracing::Span;
 
-use super::ApiFault;
-use super::fault::Cause;
-use super::request_id::id_of;
+use crate::accounts::TOKEN_PREFIX;
+use crate::http::ApiFault;
+use crate::http::fault::Cause;
 
 /// The dashboard needs its own files, WebAssembly and inline styles (bars in tables), and nothing from other
 /// sites.
@@ -81,6 +81,52 @@ fn panicked(panic: Box<dyn Any + Send + 'static>) -> Response {
     ApiFault::internal(anyhow::anyhow!("a handler panicked: {text}")).into_response()
 }
 
+/// The id by which the log and the answer name a request.
+pub(crate) fn id_of(request: &Request) -> &str {
+    let id = request.extensions().get::<RequestId>();
+    id.and_then(|id| id.header_value().to_str().ok()).unwrap_or("unknown")
+}
+
+/// This many hex digits after the prefix show a token. No other word that follows the prefix has so many.
+const DIGITS: usize = 32;
+
+/// Refuses requests with a token anywhere in the URL, because URLs end up in logs, histories and `Referer`.
+pub(crate) async fn no_token_in_url(request: Request, next: Next) -> Response {
+    if holds_token(request.uri()) {
+        let fault = ApiFault::invalid(
+            "a token stands in the URL, where others may read it: revoke it, and send another as \
+             `Authorization: Bearer TOKEN`",
+        );
+        return fault.into_response();
+    }
+    next.run(request).await
+}
+
+fn holds_token(uri: &Uri) -> bool {
+    let is_token = |rest: &str| rest.bytes().take_while(u8::is_ascii_hexdigit).count() >= DIGITS;
+    uri.to_string().split(TOKEN_PREFIX).skip(1).any(is_token)
+}
+
+const OWN: HeaderValue = HeaderValue::from_static(env!("CARGO_PKG_VERSION"));
+
+/// Refuses programs of Diode that are too old, and adds this server's version to every answer. Other programs are
+/// never refused.
+pub(crate) async fn refuse_old_programs(request: Request, next: Next) -> Response {
+    let user_agent = request.headers().get(header::USER_AGENT).and_then(|value| value.to_str().ok());
+    let too_old = user_agent.and_then(Version::of_program).filter(|version| *version < OLDEST_PROGRAM);
+    let mut response = match too_old {
+        Some(version) => ApiFault::upgrade(format!(
+            "diode {version} is too old for this server: got {version}, expected {OLDEST_PROGRAM} or newer; install \
+             {} (/docs/guides/installing.html says how)",
+            env!("CARGO_PKG_VERSION")
+        ))
+        .into_response(),
+        None => next.run(request).await,
+    };
+    response.headers_mut().insert(HeaderName::from_static(SERVER_HEADER), OWN);
+    response
+}
+
 #[cfg(test)]
 mod tests {
     use axum::body::{Body, to_bytes};
@@ -102,5 +148,24 @@ mod tests {
         let error: ApiError = serde_json::from_slice(&body).unwrap();
         assert_eq!(error.code, "internal");
         assert!(error.message.contains(&id) && !error.message.contains("secret"), "{}", error.message);
+    }
+}
+
+#[cfg(test)]
+mod token_in_url_tests {
+    use super::*;
+
+    #[test]
+    fn tokens_are_found_anywhere_and_words_are_none() {
+        let token = format!("diode_{}", "0a".repeat(32));
+        for (uri, expected) in [
+            (format!("/api/v1/hardware?x={token}"), true),
+            (format!("/api/v1/uploads/{token}"), true),
+            (format!("/api/v1/hardware?x=diode_&y={token}"), true),
+            ("/docs/torch_diode_fade".to_owned(), false),
+            ("/".to_owned(), false),
+        ] {
+            assert_eq!(holds_token(&uri.parse().unwrap()), expected, "{uri}");
+        }
     }
 }

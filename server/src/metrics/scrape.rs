@@ -1,5 +1,8 @@
+use std::fs;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
+use anyhow::Context as _;
 use axum::Router;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
@@ -7,12 +10,17 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::registry::{Registry, Unit};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
-use super::{Metrics, process};
 use crate::backend::Backend;
+use crate::listen::{Patience, listen};
+use crate::metrics::Metrics;
 use crate::store::{Connections, Figures, Now, Store, StoreResult};
 
 const MEDIA: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -48,7 +56,7 @@ async fn scrape(State(Source { metrics, store }): State<Source>) -> Response {
 /// The figures at this moment.
 async fn gather(store: &Store) -> Registry {
     let mut registry = Registry::default();
-    process::register(&mut registry);
+    register(&mut registry);
     let diode = registry.sub_registry_with_prefix("diode");
     connections(diode, &store.connections());
     let figures = store.figures(Now::read()).await;
@@ -99,4 +107,82 @@ fn connections(registry: &mut Registry, pools: &[Connections]) {
     }
     let help = "Connections to the database; on Postgres, readers and writers share one pool";
     registry.register("database_connections", help, family);
+}
+
+/// The unit in which Linux tells programs their processor time, on every machine.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+pub(super) fn register(registry: &mut Registry) {
+    let registry = registry.sub_registry_with_prefix("process");
+    if let Some(bytes) = resident_bytes() {
+        let help = "Memory that the process holds";
+        registry.register_with_unit("resident_memory", help, Unit::Bytes, ConstGauge::new(bytes));
+    }
+    if let Some(seconds) = processor_seconds() {
+        registry.register_with_unit("cpu", "Processor time", Unit::Seconds, ConstCounter::new(seconds));
+    }
+    if let Ok(files) = fs::read_dir("/proc/self/fd") {
+        registry.register("open_fds", "Open files and connections", ConstGauge::new(files.count() as i64));
+    }
+    if let Some(files) = file_limit() {
+        registry.register("max_fds", "Files and connections that may be open", ConstGauge::new(files));
+    }
+}
+
+fn resident_bytes() -> Option<i64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    Some(line.trim().strip_suffix(" kB")?.parse::<i64>().ok()? * 1024)
+}
+
+fn processor_seconds() -> Option<f64> {
+    let stat = fs::read_to_string("/proc/self/stat").ok()?;
+    // The name of the program stands in brackets, and may contain spaces and brackets. After it, the user and
+    // system times are fields 12 and 13.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
+    let (user, system): (f64, f64) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
+    Some((user + system) / TICKS_PER_SECOND)
+}
+
+fn file_limit() -> Option<i64> {
+    let limits = fs::read_to_string("/proc/self/limits").ok()?;
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn linux_tells_all_of_them() {
+        assert!(resident_bytes().unwrap() > 1 << 20);
+        assert!(processor_seconds().is_some());
+        assert!(file_limit().unwrap() > 0);
+    }
+}
+
+/// Serves the figures on their own listener until `stopping` turns true.
+pub(crate) fn tell(
+    listener: TcpListener,
+    backend: &Backend,
+    mut stopping: watch::Receiver<bool>,
+) -> JoinHandle<()> {
+    let router = router(backend);
+    tokio::spawn(async move {
+        let stop = async {
+            // A dropped sender also means that the process stops.
+            let _ = stopping.wait_for(|stop| *stop).await;
+        };
+        listen(listener, router, Patience::FEW, None, stop).await;
+    })
+}
+
+/// Opens the listener. Called before anything else is opened, because this may fail.
+pub(crate) async fn listening(address: SocketAddr) -> anyhow::Result<TcpListener> {
+    let listener = TcpListener::bind(address)
+        .await
+        .with_context(|| format!("cannot listen on {address} for metrics"))?;
+    tracing::info!("metrics on http://{}/metrics", listener.local_addr()?);
+    Ok(listener)
 }

@@ -2,66 +2,47 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use diode_api::{Account, Contribution, ContributionState, ModelFigures, ModelSummary, Review, ReviewAction};
-use diode_core::ids::ModelId;
+use diode_api::{Account, Contribution, ContributionState, ModelFigures, ModelSummary};
 use maud::{Markup, html};
-use serde::Deserialize;
 
-use super::form::{OwnForm, sign_in_first};
-use super::layout::{input, page, refused};
 use crate::accounts::SignedIn;
+use crate::admin::acts::{Act, Actor};
 use crate::app::App;
-use crate::contributions::review;
-use crate::handlers::reviews::refuse;
-use crate::http::{ApiFault, ApiResult, NoParameters, StrictQuery};
-use crate::store::{ContributionFilter, Now};
+use crate::http::{ApiFault, ApiResult};
+use crate::pages::{OwnForm, sign_in_first};
+use crate::pages::{input, page, refused};
+use crate::store::ContributionFilter;
 
 const TITLE: &str = "Contributed models";
 
 /// The most models that a page shows.
 const MAX_SHOWN: u32 = 100;
 
-pub(super) async fn show(
-    State(app): State<App>,
-    _: StrictQuery<NoParameters>,
-    caller: ApiResult<SignedIn>,
-) -> ApiResult<Response> {
+pub(crate) async fn show(State(app): State<App>, caller: ApiResult<SignedIn>) -> ApiResult<Response> {
     match caller {
         Ok(caller) => answer(&app, &caller.account, Ok(html! {})).await,
         Err(_) => Ok(sign_in_first("/account/models")),
     }
 }
 
-#[derive(Deserialize)]
-pub(super) struct ReviewFields {
-    model: ModelId,
-    action: ReviewAction,
-    reason: String,
-}
-
-pub(super) async fn decide(
+pub(crate) async fn decide(
     State(app): State<App>,
     SignedIn { account, .. }: SignedIn,
-    OwnForm(fields): OwnForm<ReviewFields>,
+    OwnForm(fields): OwnForm<Vec<(String, String)>>,
 ) -> ApiResult<Response> {
-    let done = decided(&app, &account, fields).await;
+    let decided = async {
+        if !account.admin {
+            return Err(ApiFault::forbidden("only an administrator of this server may do this"));
+        }
+        let said = Act::of_form(fields)?.run(&app.backend, Actor::Account(&account)).await?;
+        Ok(html! { p class="notice" role="status" { (said) } })
+    };
+    let done = decided.await;
     answer(&app, &account, done).await
 }
 
-async fn decided(app: &App, account: &Account, fields: ReviewFields) -> ApiResult<Markup> {
-    if !account.admin {
-        return Err(ApiFault::forbidden("only an administrator of this server may do this"));
-    }
-    let ReviewFields { model, action, reason } = fields;
-    let request = Review { action, model, reason: reason.parse()? };
-    let done = review(&app.backend, &request, account.name.as_str(), Now::read()).await?;
-    let model = done.map_err(|refused| refuse(refused, &request))?;
-    let state = model.contribution.map_or("gone", |contribution| contribution.state.as_str());
-    Ok(html! { p class="notice" role="status" { "Model " (model.id) " is " (state) "." } })
-}
-
 /// The models that wait for an administrator's decision.
-pub(super) fn open() -> ContributionFilter {
+pub(crate) fn open() -> ContributionFilter {
     ContributionFilter { account: None, state: Some(ContributionState::Evaluated) }
 }
 
@@ -119,9 +100,9 @@ fn card(model: &ModelSummary, is_open: bool) -> Markup {
                 (input("Reason", "reason", "text", "off", ""))
                 div class="row" {
                     @if *state == ContributionState::Evaluated {
-                        button class="button" name="action" value="accept" { "Accept" }
+                        button class="button" name="act" value="accept" { "Accept" }
                     }
-                    button class="button danger" name="action" value="decline" { "Decline" }
+                    button class="button danger" name="act" value="decline" { "Decline" }
                 }
             }
         }

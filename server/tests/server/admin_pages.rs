@@ -33,14 +33,21 @@ async fn nobody_else_sees_or_does_anything() {
     }
     let (upload, reason) = (("upload", receipt.id.as_str()), ("reason", "because"));
     for (path, fields) in [
-        ("/admin/uploads", vec![("action", "delete"), upload, reason]),
-        ("/admin/hardware/confirm", vec![("hardware", "nvidia-h200"), ("upload", ""), reason]),
-        ("/admin/hardware/merge", vec![("from", "nvidia-x"), ("into", "nvidia-h200"), reason]),
-        ("/admin/accounts", vec![("name", "root"), ("action", "disable")]),
+        ("/admin/uploads", vec![("act", "remove"), upload, reason]),
+        (
+            "/admin/hardware",
+            vec![("act", "confirm-hardware"), ("slug", "nvidia-h200"), ("upload", ""), reason],
+        ),
+        (
+            "/admin/hardware",
+            vec![("act", "merge-hardware"), ("from", "nvidia-x"), ("into", "nvidia-h200"), reason],
+        ),
+        ("/admin/accounts", vec![("name", "root"), ("act", "disable")]),
+        ("/admin/accounts/reset", vec![("name", "root")]),
         ("/admin/accounts/invite", vec![]),
-        ("/admin/packs", vec![("digest", receipt.digest.as_str())]),
-        ("/admin/trainings/cancel", vec![("job", "0123456789abcdef")]),
-        ("/admin/trainings/publish", vec![("model", "0123456789abcdef"), ("action", "publish"), reason]),
+        ("/admin/packs", vec![("act", "withdraw-pack"), ("digest", receipt.digest.as_str())]),
+        ("/admin/trainings", vec![("act", "cancel-job"), ("job", "0123456789abcdef")]),
+        ("/admin/trainings", vec![("act", "publish"), ("model", "0123456789abcdef"), reason]),
     ] {
         assert_eq!(ada.submit(path, &fields).await.status, 403, "{path}");
         let stranger = Visitor::new(&app).submit(path, &fields).await.status.as_u16();
@@ -70,24 +77,26 @@ async fn administrators_do_on_pages_what_the_command_line_does() {
             text
         };
         let (upload, reason) = (("upload", receipt.id.as_str()), ("reason", "because"));
-        let said = act("/admin/uploads", &[("action", "quarantine"), upload, reason]).await;
-        assert!(said.contains("1 upload changed"), "{said}");
+        let said = act("/admin/uploads", &[("act", "quarantine"), upload, reason]).await;
+        assert!(said.contains("1 upload changed."), "{said}");
         assert!(root.page("/admin/uploads?standing=quarantined").await.contains("because"));
-        act("/admin/uploads", &[("action", "restore"), ("account", "ada"), reason]).await;
+        act("/admin/uploads", &[("act", "restore"), ("account", "ada"), reason]).await;
 
         assert!(root.page("/admin/hardware").await.contains("NVIDIA X7"));
-        let fields = [("hardware", sample.slug.as_str()), ("upload", receipt.id.as_str()), reason];
-        assert!(act("/admin/hardware/confirm", &fields).await.contains("are confirmed"));
-        let merge = [("from", sample.slug.as_str()), ("into", "nvidia-h200"), reason];
-        assert!(act("/admin/hardware/merge", &merge).await.contains("1 solution"));
+        let confirm = ("act", "confirm-hardware");
+        let fields = [confirm, ("slug", sample.slug.as_str()), ("upload", receipt.id.as_str()), reason];
+        assert!(act("/admin/hardware", &fields).await.contains("are confirmed"));
+        let merge =
+            [("act", "merge-hardware"), ("from", sample.slug.as_str()), ("into", "nvidia-h200"), reason];
+        assert!(act("/admin/hardware", &merge).await.contains("1 solution"));
         let listed: Vec<HardwareSummary> = app.fetch("/api/v1/hardware").await;
         assert_eq!(listed.len(), 1);
 
-        assert!(act("/admin/accounts", &[("name", "ada"), ("action", "disable")]).await.contains("disabled"));
+        assert!(act("/admin/accounts", &[("name", "ada"), ("act", "disable")]).await.contains("disabled"));
         assert_eq!(ada.get("/api/v1/account").await.status, 401);
-        assert!(act("/admin/accounts", &[("name", "ada"), ("action", "enable")]).await.contains("enabled"));
-        assert!(act("/admin/accounts", &[("name", "ada"), ("action", "reset")]).await.contains("link="));
-        let own = root.submit("/admin/accounts", &[("name", "root"), ("action", "disable")]).await;
+        assert!(act("/admin/accounts", &[("name", "ada"), ("act", "enable")]).await.contains("enabled"));
+        assert!(act("/admin/accounts/reset", &[("name", "ada")]).await.contains("link="));
+        let own = root.submit("/admin/accounts", &[("name", "root"), ("act", "disable")]).await;
         assert_eq!(own.status, 409);
         assert!(act("/admin/accounts/invite", &[]).await.contains("works once"));
 
@@ -95,12 +104,16 @@ async fn administrators_do_on_pages_what_the_command_line_does() {
             .post("/api/v1/jobs", r#"{"kind":"train","heuristic":"matmul","hardware":"nvidia-h200"}"#)
             .await
             .json();
-        assert!(act("/admin/trainings/cancel", &[("job", job.id.as_str())]).await.contains("is cancelled"));
+        assert!(
+            act("/admin/trainings", &[("act", "cancel-job"), ("job", job.id.as_str())])
+                .await
+                .contains("is cancelled")
+        );
         assert_eq!(app.fetch::<Job>(&format!("/api/v1/jobs/{}", job.id)).await.state, JobState::Cancelled);
         let model = summary(b"one");
         store.add_shipped_model(&model, &h200(), &[], None, diode_server::store::Now::read()).await.unwrap();
-        let pin = [("model", model.id.as_str()), ("action", "pin"), reason];
-        assert!(act("/admin/trainings/publish", &pin).await.contains("and pinned"));
+        let pin = [("model", model.id.as_str()), ("act", "pin"), reason];
+        assert!(act("/admin/trainings", &pin).await.contains(", pinned"));
         let log = root.page("/admin").await;
         let job = format!("cancel job {}", job.id);
         for done in [

@@ -2,8 +2,6 @@
 //! what belongs to others, and values that no filter expects. [`crate::hostile`] and [`crate::sign_in`] have
 //! the requests of other sites.
 
-use std::collections::BTreeMap;
-
 use axum::body::Body;
 use axum::http::Request;
 use diode_api::{ApiError, IssuedToken, Job};
@@ -18,57 +16,33 @@ use crate::trust::seen;
 use crate::visitor::Visitor;
 
 const TRAIN: &str = r#"{"kind":"train","heuristic":"matmul","hardware":"nvidia-h200"}"#;
-const REPORT: &str = r#"{"upload":"0123456789abcdef","reason":"it lies"}"#;
-const MODERATE: &str = r#"{"action":"delete","subject":"anonymous","reason":"for fun"}"#;
-const PUBLISH: &str = r#"{"action":"publish","model":"0123456789abcdef","reason":"for fun"}"#;
-const TOKEN: &str = r#"{"name":"x","scopes":["upload"]}"#;
-
-/// The method, the path, the body, and the scope that a token needs. For the scope `admin`, the account must
-/// also be an administrator.
-const BY_SCOPE: [(&str, &str, &str, &str); 27] = [
-    ("POST", "/api/v1/uploads", "x", "upload"),
-    ("POST", "/api/v1/reports", REPORT, "upload"),
-    ("POST", "/api/v1/jobs", TRAIN, "train"),
-    ("DELETE", "/api/v1/jobs/0123456789abcdef", "", "train"),
-    ("POST", "/api/v1/agents", "{}", "agent"),
-    ("POST", "/api/v1/agents/0123456789abcdef/leases", "{}", "agent"),
-    ("POST", "/api/v1/agents/0123456789abcdef/leases/0123456789abcdef/renewal", "", "agent"),
-    ("POST", "/api/v1/agents/0123456789abcdef/leases/0123456789abcdef/results", "x", "agent"),
-    ("POST", "/api/v1/agents/0123456789abcdef/leases/0123456789abcdef/end", "{}", "agent"),
-    ("POST", "/api/v1/hardware/nvidia-h200/wanted", "{}", "agent"),
-    ("POST", "/api/v1/packs", "x", "admin"),
-    ("DELETE", "/api/v1/packs/0123456789abcdef", "", "admin"),
-    ("POST", "/api/v1/publications", PUBLISH, "admin"),
-    ("POST", "/api/v1/moderation", MODERATE, "admin"),
-    ("GET", "/api/v1/moderation", "", "admin"),
-    ("GET", "/api/v1/reports", "", "admin"),
-    ("POST", "/api/v1/invitations", "", "admin"),
-    ("POST", "/api/v1/hardware-confirmations", "{}", "admin"),
-    ("POST", "/api/v1/hardware-merges", "{}", "admin"),
-    ("POST", "/api/v1/snapshots", "{}", "admin"),
-    ("DELETE", "/api/v1/snapshots/matmul-nvidia-h200-1", "", "admin"),
-    ("POST", "/api/v1/models", "x", "upload"),
-    ("POST", "/api/v1/reviews", "{}", "admin"),
-    ("GET", "/api/v1/reviews", "", "admin"),
-    ("GET", "/api/v1/reviews/0123456789abcdef/download", "", "admin"),
-    ("GET", "/api/v1/accounts/ada/identities", "", "admin"),
-    ("DELETE", "/api/v1/accounts/ada/identities", "", "admin"),
-];
-
-/// Requests that need a session. A token is never enough.
-const BY_SESSION: [(&str, &str, &str); 5] = [
-    ("POST", "/api/v1/tokens", TOKEN),
-    ("GET", "/api/v1/tokens", ""),
-    ("DELETE", "/api/v1/tokens/0123456789abcdef", ""),
-    ("DELETE", "/api/v1/account", r#"{"password":"correct horse battery staple","uploads":"delete"}"#),
-    (
-        "PUT",
-        "/api/v1/account/password",
-        r#"{"current":"correct horse battery staple","new":"mine now, for ever"}"#,
-    ),
-];
-
 const SCOPES: [&str; 4] = ["upload", "agent", "train", "admin"];
+
+/// What stands for the parameters of a path.
+const SOMETHING: [(&str, &str); 4] = [
+    ("{slug}", "nvidia-h200"),
+    ("{name}", "ada"),
+    ("{problem}", "0123456789abcdef"),
+    ("{digest}", "0123456789abcdef"),
+];
+
+/// Every operation of the API: its method, a path, and whether the description says that it may answer 401.
+/// `/session` is left out: whoever asks there may be nobody, and DELETE revokes the token that asks.
+async fn asking(app: &TestApp) -> Vec<(String, String, bool)> {
+    let description: Value = app.fetch("/api/v1/openapi.json").await;
+    let paths = description["paths"].as_object().unwrap();
+    let mut operations = Vec::new();
+    for (path, methods) in paths.iter().filter(|(path, _)| *path != "/api/v1/session") {
+        let path = SOMETHING.iter().fold(path.clone(), |path, (name, value)| path.replace(name, value));
+        let path = path.split('/').map(|part| if part.starts_with('{') { "0123456789abcdef" } else { part });
+        let path = path.collect::<Vec<_>>().join("/");
+        for (method, operation) in methods.as_object().unwrap() {
+            let asks = operation["responses"].get("401").is_some();
+            operations.push((method.to_uppercase(), path.clone(), asks));
+        }
+    }
+    operations
+}
 
 async fn send(app: &TestApp, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Reply {
     let mut request = Request::builder().method(method).uri(path).header("host", "diode.example.org");
@@ -100,56 +74,66 @@ async fn state(app: &TestApp) -> Vec<String> {
 
 #[tokio::test]
 async fn nothing_is_done_without_the_right_to_it() {
+    let mut rights = Vec::new();
     for app in TestApp::public_on_both("attack_rights").await {
         let root = administrator(&app).await;
         let ada = Visitor::signed_up(&app, "ada").await;
         assert_eq!(ada.post_bytes("/api/v1/uploads", columnar(&seven())).await.status, 201);
-        let mut tokens = BTreeMap::new();
-        for scope in ["upload", "agent", "train"] {
-            let issued = issue(&ada, &format!(r#"["{scope}"]"#)).await;
-            tokens.insert(scope, format!("Bearer {}", issued.secret));
-        }
-        // Tokens of an administrator can do no more than their scopes allow.
-        let mut of_root = Vec::new();
-        for scope in ["upload", "agent", "train"] {
-            let issued = issue(&root, &format!(r#"["{scope}"]"#)).await;
-            of_root.push((scope, format!("Bearer {}", issued.secret)));
+        let bearer = async |owner: &Visitor<'_>, scope: &str| {
+            format!("Bearer {}", issue(owner, &format!(r#"["{scope}"]"#)).await.secret)
+        };
+        let (mut of_root, mut of_ada) = (Vec::new(), Vec::new());
+        for scope in SCOPES {
+            of_root.push((scope, bearer(&root, scope).await));
+            if scope != "admin" {
+                of_ada.push((scope, bearer(&ada, scope).await));
+            }
         }
         let before = state(&app).await;
-        let (json, mut sent) = (("content-type", "application/json"), 0);
-        for (method, path, body, needed) in BY_SCOPE {
-            let nobody = send(&app, method, path, &[json], body).await;
+        let json = ("content-type", "application/json");
+        let mut found = Vec::new();
+        for (method, path, asks) in asking(&app).await {
+            // No operation takes this body, so that a request with the right to something does nothing, either.
+            let send = async |token: Option<&str>| {
+                let authorization = token.map(|token| ("authorization", token));
+                let headers: Vec<_> = [json].into_iter().chain(authorization).collect();
+                send(&app, &method, &path, &headers, "x").await
+            };
+            let nobody = send(None).await;
+            if !asks {
+                assert_ne!(nobody.status, 401, "{method} {path} does not say that it needs an account");
+                continue;
+            }
             assert_eq!(nobody.header("www-authenticate"), "Bearer", "{method} {path}");
             nobody.refusal(401, "unauthorized");
-            for scope in SCOPES.into_iter().filter(|scope| *scope != needed) {
-                let Some(token) = tokens.get(scope) else { continue };
-                let reply = send(&app, method, path, &[json, ("authorization", token)], body).await;
-                reply.refusal(403, "forbidden");
-                sent += 1;
+            let mut admitted = Vec::new();
+            for (scope, token) in &of_root {
+                let reply = send(Some(token)).await;
+                assert_ne!(reply.status, 401, "{method} {path}");
+                match reply.status.as_u16() {
+                    403 => drop(reply.refusal(403, "forbidden")),
+                    _ => admitted.push(*scope),
+                }
             }
-            for (_, token) in of_root.iter().filter(|(scope, _)| *scope != needed) {
-                let reply = send(&app, method, path, &[json, ("authorization", token)], body).await;
-                reply.refusal(403, "forbidden");
-                sent += 1;
+            let right = match admitted[..] {
+                [] => "a session",
+                [scope] => scope,
+                _ => "an account",
+            };
+            assert!([0, 1, SCOPES.len()].contains(&admitted.len()), "{method} {path}: {admitted:?}");
+            for (scope, token) in of_ada.iter().filter(|(scope, _)| !admitted.contains(scope)) {
+                assert_eq!(send(Some(token)).await.status, 403, "{method} {path} {scope}");
             }
-            if needed == "admin" {
-                ada.send(method, path, body).await.refusal(403, "forbidden");
-                sent += 1;
+            if right == "admin" {
+                ada.send(&method, &path, "x").await.refusal(403, "forbidden");
             }
-            sent += 1;
+            found.push(format!("{method} {path}: {right}"));
         }
-        for (method, path, body) in BY_SESSION {
-            send(&app, method, path, &[json], body).await.refusal(401, "unauthorized");
-            for token in tokens.values() {
-                let reply = send(&app, method, path, &[json, ("authorization", token)], body).await;
-                reply.refusal(403, "forbidden");
-            }
-            sent += 1 + tokens.len();
-        }
-        assert!(sent > 180, "{sent}");
         assert_eq!(state(&app).await, before);
         app.end().await;
+        rights = found;
     }
+    insta::assert_snapshot!(rights.join("\n"));
 }
 
 #[tokio::test]

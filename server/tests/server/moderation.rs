@@ -294,7 +294,7 @@ async fn the_command_line_moderates_too() {
     assert_eq!(code, Some(0));
     assert!(said.contains("without an account, counts"), "{said}");
     let (_, said, _) = app.admin(&["quarantine", "--anonymous", "--reason", "a test"]);
-    assert_eq!(said, "quarantine uploads without an account: 1 uploads changed\n");
+    assert_eq!(said, "quarantine uploads without an account: 1 upload changed\n");
     let (_, said, _) = app.admin(&["uploads", "--standing", "quarantined"]);
     assert!(said.contains("quarantined: a test"), "{said}");
     let id = said.split(' ').next().unwrap();

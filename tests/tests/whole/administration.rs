@@ -10,7 +10,7 @@ use thirtyfour::By;
 const PAGES: [(&str, &str); 7] = [
     ("/admin", "a[href='/admin/uploads']"),
     ("/admin/uploads", "details form[action='/admin/uploads']"),
-    ("/admin/hardware", "form[action='/admin/hardware/merge']"),
+    ("/admin/hardware", "form[action='/admin/hardware']"),
     ("/admin/accounts", "form[action='/admin/accounts']"),
     ("/admin/packs", "main code"),
     ("/admin/trainings", "a[href='/models#jobs']"),

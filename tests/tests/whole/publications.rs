@@ -19,7 +19,7 @@ async fn act(
     let field = format!("{form} input[name=reason]");
     browser.driver.find(By::Css(field)).await?.send_keys(reason).await?;
     browser.press(&format!("document.querySelector(\"{form} button[value='{action}']\")")).await?;
-    browser.until("return document.body.innerText.includes('is published')").await
+    browser.until("return document.body.innerText.includes('Published: ')").await
 }
 
 /// The tags on a model's page.

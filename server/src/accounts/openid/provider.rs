@@ -21,7 +21,7 @@ use openidconnect::{
 use tokio::sync::Semaphore;
 use ureq::Agent;
 
-use super::keys::Keys;
+use crate::accounts::openid::Keys;
 use crate::http::{ApiFault, ApiResult};
 use crate::settings::OpenId;
 use crate::store::Identity;

@@ -210,14 +210,13 @@ async fn administrators_decide_on_a_page_and_contributors_see_it() {
     }
     let page = ada.page(path).await;
     assert!(page.contains("evaluated") && !page.contains("Accept"), "{page}");
-    let fields = [("model", sent.id.as_str()), ("action", "accept"), ("reason", "as good")];
+    let fields = [("model", sent.id.as_str()), ("act", "accept"), ("reason", "as good")];
     assert_eq!(ada.submit(path, &fields).await.status, 403);
-    let without =
-        root.submit(path, &[("model", sent.id.as_str()), ("action", "accept"), ("reason", "")]).await;
+    let without = root.submit(path, &[("model", sent.id.as_str()), ("act", "accept"), ("reason", "")]).await;
     assert_eq!(without.status, 400);
     let done = root.submit(path, &fields).await;
     assert_eq!(done.status, 200);
-    assert!(String::from_utf8_lossy(&done.body).contains("is accepted."));
+    assert!(String::from_utf8_lossy(&done.body).contains("accepted: as good"));
     assert!(ada.page(path).await.contains("accepted: as good"));
     assert!(root.page(path).await.contains("No model waits."));
     assert_eq!(root.submit(path, &fields).await.status, 409);
