@@ -93,7 +93,7 @@ async fn a_shape_is_found_on_its_hardware_or_what_is_nearest() -> anyhow::Result
     browser.script::<()>(&search(&format!("{shape} bf16"))).await?;
     browser.until(IS_MEASURED).await.context("a shape with its type, as other pages take it")?;
     browser.script::<()>(&search("4096 by 4096")).await?;
-    browser.until("return document.querySelector('#shape-fault').innerText.includes('M×N×K')").await?;
+    browser.until("return document.querySelector('#shape-search-fault').innerText.includes('M×N×K')").await?;
     assert_eq!(browser.complaints().await?, Vec::<String>::new());
     Ok(())
 }
