@@ -187,7 +187,7 @@ impl Contender {
         model: &AnyModel,
         set: &TrainingSet,
     ) -> anyhow::Result<(Self, Vec<Judged>)> {
-        let (evaluation, judged) = Evaluation::of(model, set).with_context(|| path.display().to_string())?;
+        let (evaluation, judged) = Evaluation::new(model, set).with_context(|| path.display().to_string())?;
         let fed = matches!(model, AnyModel::Predecessor(model) if model.as_the_plug_in_fed_it().is_some());
         Ok((Self::new(path, model, fed.then_some("right"), evaluation), judged))
     }
@@ -201,7 +201,7 @@ impl Contender {
     ) -> anyhow::Result<Vec<Self>> {
         let AnyModel::Predecessor(predecessor) = model else { return Ok(Vec::new()) };
         let Some(raw) = predecessor.as_the_plug_in_fed_it() else { return Ok(Vec::new()) };
-        let (evaluation, _) = Evaluation::of(&raw, set)?;
+        let (evaluation, _) = Evaluation::new(&raw, set)?;
         Ok(vec![Self::new(path, model, Some("as the plug-in did"), evaluation)])
     }
 

@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 
 use crate::config::PyConfig;
 use crate::error::{computed, refusal};
-use crate::hardware::PyHardware;
+use crate::problem::PyHardware;
 use crate::problem::PyProblem;
 
 /// Inductor's method. It reports the minimum of several repeats. Events time each repeat, and the

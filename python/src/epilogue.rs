@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 
 use crate::config::PyConfig;
 use crate::error::refusal;
-use crate::hardware::PyHardware;
+use crate::problem::PyHardware;
 use crate::problem::PyProblem;
 
 /// What follows a multiplication element by element, so that Inductor puts it into a tile's kernel.
@@ -110,7 +110,7 @@ impl PyCosts {
     /// The costs on a kind of hardware. `None` if nobody has measured them.
     #[staticmethod]
     fn of(hardware: &PyHardware) -> Option<Self> {
-        let costs = Costs::of(&hardware.0)?;
+        let costs = Costs::for_hardware(&hardware.0)?;
         Some(Self {
             hardware: hardware.clone(),
             gap_us: costs.gap_us,

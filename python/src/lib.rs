@@ -4,15 +4,12 @@
 //! datasets and the rules of what can be launched, as Python classes. Every failure is a
 //! `DiodeError`. Long computations let other Python threads run.
 
-mod choice;
 mod config;
 mod dataset;
 mod epilogue;
 mod error;
-mod hardware;
 mod model;
 mod problem;
-mod shipped;
 mod table;
 
 use diode_model::epilogue::WEIGHED;
@@ -28,9 +25,9 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("DiodeError", module.py().get_type::<error::DiodeError>())?;
     module.add_class::<problem::PyProblem>()?;
     module.add_class::<config::PyConfig>()?;
-    module.add_class::<hardware::PyHardware>()?;
+    module.add_class::<problem::PyHardware>()?;
     module.add_class::<model::PyModel>()?;
-    module.add_class::<choice::PyChoice>()?;
+    module.add_class::<model::PyChoice>()?;
     module.add_class::<table::PyTable>()?;
     module.add_class::<dataset::PyDataset>()?;
     module.add_class::<epilogue::PyEpilogue>()?;
@@ -40,6 +37,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(epilogue::hides_steps, module)?)?;
     module.add_function(wrap_pyfunction!(epilogue::weighed, module)?)?;
     module.add_function(wrap_pyfunction!(config::obstacle, module)?)?;
-    module.add_function(wrap_pyfunction!(shipped::shipped_models, module)?)?;
+    module.add_function(wrap_pyfunction!(model::shipped_models, module)?)?;
     Ok(())
 }

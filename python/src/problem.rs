@@ -1,5 +1,6 @@
 //! Problems for Python.
 
+use diode_core::hardware::{Hardware, find};
 use diode_core::{Bias, DType, Invalid, Layout, Op, Problem, ProblemFields, ProblemGroup};
 use pyo3::prelude::*;
 
@@ -115,7 +116,7 @@ impl PyProblem {
     /// The problem group. Confidence is stated per group.
     #[getter]
     fn group(&self) -> &'static str {
-        ProblemGroup::of(&self.0).as_str()
+        ProblemGroup::for_problem(&self.0).as_str()
     }
 
     /// The number of operations. Multiplications and additions count as one each.
@@ -154,4 +155,49 @@ impl PyProblem {
 /// Parses a dtype, either as Python prints it (`torch.bfloat16`) or its bare name.
 fn parse_dtype(name: &str) -> Result<DType, Invalid> {
     DType::from_torch_name(name.strip_prefix("torch.").unwrap_or(name))
+}
+
+/// A kind of hardware.
+#[pyclass(name = "Hardware", module = "torch_diode", frozen, eq)]
+#[derive(Clone, PartialEq)]
+pub(crate) struct PyHardware(pub(crate) Hardware);
+
+#[pymethods]
+impl PyHardware {
+    /// The hardware in the catalogue with this device name or slug. `None` if the catalogue does not have
+    /// it.
+    #[staticmethod]
+    fn find(name: &str) -> Option<Self> {
+        find(name).map(Self)
+    }
+
+    #[getter]
+    fn slug(&self) -> &str {
+        self.0.slug.as_str()
+    }
+
+    #[getter]
+    fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    #[getter]
+    fn vendor(&self) -> &'static str {
+        self.0.vendor.as_str()
+    }
+
+    #[getter]
+    fn sms(&self) -> Option<u32> {
+        self.0.facts.map(|facts| facts.sms)
+    }
+
+    /// How many bytes of shared memory one block may use.
+    #[getter]
+    fn shared_memory(&self) -> Option<u32> {
+        self.0.facts.map(|facts| facts.smem_per_block)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Hardware({:?})", self.0.slug.as_str())
+    }
 }

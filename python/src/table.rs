@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 
 use crate::config::PyConfig;
 use crate::error::{computed, refusal};
-use crate::hardware::PyHardware;
+use crate::problem::PyHardware;
 use crate::problem::PyProblem;
 
 /// The most bytes of a table. A table of 100,000 problems with five configs each takes 220 MB.

@@ -232,7 +232,7 @@ pub(super) fn needed(chooser: &mut ConfigChooser, work: &[LeasedProblem]) -> Nee
     let mut needed = Needed::new();
     for work in work {
         let (Ok(general), Ok(variant)) =
-            (KernelVariant::of(&work.problem), Variant::for_problem(&work.problem))
+            (KernelVariant::for_problem(&work.problem), Variant::for_problem(&work.problem))
         else {
             continue;
         };

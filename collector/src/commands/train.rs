@@ -90,7 +90,7 @@ impl Train {
         }
         let (set, kept) = set.split_kept()?;
         let model = self.recipe.train(&set, self.seed, &self.model, &interrupt)?;
-        match FirstPicks::of(&model, &kept)?.report() {
+        match FirstPicks::new(&model, &kept)?.report() {
             Some(report) => say!("{}", on_kept(&report)),
             None => say!("no problem of a size that is kept for judging"),
         }

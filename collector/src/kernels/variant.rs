@@ -25,7 +25,7 @@ impl Deref for Variant {
 impl Variant {
     /// The variant that computes a problem, or the reason why there is none.
     pub(crate) fn for_problem(problem: &Problem) -> Result<Self, String> {
-        KernelVariant::of(problem).map(Self::from)
+        KernelVariant::for_problem(problem).map(Self::from)
     }
 
     /// The variant that computes a problem from a pack. In an `exact` pack, it has the problem's sizes.

@@ -119,7 +119,7 @@ impl CollectAndTrain {
             return Ok(());
         }
         let set = evaluation::read_timings(&model, &validation, None, &Selection::default())?;
-        let (evaluation, judged) = Evaluation::of(&model, &set)?;
+        let (evaluation, judged) = Evaluation::new(&model, &set)?;
         let validation = Validation::of(&judged, evaluation.report, self.top_n_worst);
         output::text_out(&format!("\n{}", validation.in_words()))
     }

@@ -48,7 +48,7 @@ impl ValidateModel {
         let model = models::read_model(&self.model)?;
         let set = evaluation::read_timings(&model, &self.dataset, None, &self.selection)?;
         evaluation::warn_if_trained_on(&model, &set);
-        let (evaluation, judged) = Evaluation::of(&model, &set)?;
+        let (evaluation, judged) = Evaluation::new(&model, &set)?;
         let validation = Validation::of(&judged, evaluation.report, self.top_n_worst);
         if self.json { output::json(&validation) } else { output::text_out(&validation.in_words()) }
     }

@@ -270,7 +270,7 @@ impl Connection {
                 whom.but.into(),
                 whom.driver.into(),
                 "waiting".into(),
-                KernelVariant::of(problem).map(|variant| variant.to_string()).unwrap_or_default().into(),
+                KernelVariant::for_problem(problem).map(|variant| variant.to_string()).unwrap_or_default().into(),
             ])
         };
         let mut added = 0;

@@ -294,7 +294,7 @@ impl Connection {
         let (rows,): (i64,) = self.fetch_one(count).await?;
         let ratios = push_filter(Statement::new("SELECT e.triton_over_library FROM entries e"), slug, filter);
         let ratios = self.fetch_numbers(ratios.push(" AND e.triton_over_library >= 0")).await?;
-        let found = Totals { rows: unsigned("row count", rows)?, comparison: Comparison::of(&ratios) };
+        let found = Totals { rows: unsigned("row count", rows)?, comparison: Comparison::from_ratios(&ratios) };
         totals.put(counted, revision, found);
         Ok(found)
     }

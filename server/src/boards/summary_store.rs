@@ -166,7 +166,7 @@ impl Connection {
             median_roofline_share: median(&mut shares),
             gain_over_defaults: geometric_mean(&gains),
             triton_gain_over_defaults: geometric_mean(&triton_gains),
-            comparison: Comparison::of(&ratios),
+            comparison: Comparison::from_ratios(&ratios),
         })
     }
 

@@ -177,7 +177,7 @@ async fn agents_get_what_they_have_kernels_for([one, two]: [&KnownAgent; 2], sto
     store.add_work(&hardware().slug, &both).await.unwrap();
     let with_kernels = |agent: &KnownAgent, problem: &Problem| {
         let mut agent = agent.clone();
-        agent.registration.ability.variants = Some(vec![KernelVariant::of(problem).unwrap()]);
+        agent.registration.ability.variants = Some(vec![KernelVariant::for_problem(problem).unwrap()]);
         agent
     };
     let for_aligned = with_kernels(one, &aligned);

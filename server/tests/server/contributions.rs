@@ -29,7 +29,7 @@ pub(super) fn file(number: u64) -> Vec<u8> {
     let shipped = Model::from_bytes(&std::fs::read(MODEL).unwrap()).unwrap();
     let about = shipped.metadata().clone();
     let training = Training { seed: number, without_kept: true, ..about.training.clone() };
-    let model = Model::of(Metadata { training, ..about }, shipped.network().clone()).unwrap();
+    let model = Model::from_network(Metadata { training, ..about }, shipped.network().clone()).unwrap();
     model.to_bytes().unwrap()
 }
 

@@ -83,7 +83,7 @@ impl Ability {
     /// Whether the agent has kernels for a problem, or needs none.
     pub fn has_kernels_for(&self, problem: &Problem) -> bool {
         let Some(variants) = &self.variants else { return true };
-        KernelVariant::of(problem).is_ok_and(|variant| variants.contains(&variant))
+        KernelVariant::for_problem(problem).is_ok_and(|variant| variants.contains(&variant))
     }
 }
 

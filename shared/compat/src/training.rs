@@ -73,7 +73,7 @@ pub fn train_predecessor(
     let unseen = set.iter().filter(|problem| is_unseen(problem));
     let verdicts = {
         let mut judge = Judge::new(&model);
-        let judged = unseen.map(|problem| Ok(Verdict::of(&judge.judge(set, problem)?)));
+        let judged = unseen.map(|problem| Ok(Verdict::new(&judge.judge(set, problem)?)));
         judged.collect::<Result<Vec<_>, TrainError>>()?
     };
     let report = report(&verdicts, "a tenth of the problems, held out");

@@ -25,7 +25,7 @@ impl KernelVariant {
     pub const DTYPES: [DType; 3] = [DType::Float16, DType::BFloat16, DType::Float32];
 
     /// The variant that computes a problem, or the reason why there is none.
-    pub fn of(problem: &Problem) -> Result<Self, String> {
+    pub fn for_problem(problem: &Problem) -> Result<Self, String> {
         let dtype = problem.a_dtype;
         if problem.b_dtype != dtype || problem.out_dtype != dtype {
             let (b, out) = (problem.b_dtype, problem.out_dtype);
@@ -146,7 +146,7 @@ mod tests {
     fn names_are_read_back_and_others_are_refused() {
         let plain = ProblemFields::plain(Op::Baddbmm, 3, 64, 33, 70, DType::Float16);
         let problem = Problem::new(plain).unwrap();
-        let variant = KernelVariant::of(&problem).unwrap();
+        let variant = KernelVariant::for_problem(&problem).unwrap();
         assert_eq!(variant.to_string(), "bmm;float16;row,row;bias=matrix;align=4,none,none");
         assert_eq!(variant.to_string().parse(), Ok(variant));
         assert_eq!((variant.op(), variant.is_aligned()), (Op::Baddbmm, false));
@@ -171,7 +171,9 @@ mod tests {
     #[test]
     fn problems_without_kernels_say_why() {
         let odd = |dtype| Problem::new(ProblemFields::plain(Op::Mm, 1, 64, 64, 64, dtype)).unwrap();
-        assert!(KernelVariant::of(&odd(DType::Float8E4M3)).unwrap_err().contains("kernels exist for"));
-        assert!(KernelVariant::of(&odd(DType::BFloat16)).is_ok());
+        assert!(
+            KernelVariant::for_problem(&odd(DType::Float8E4M3)).unwrap_err().contains("kernels exist for")
+        );
+        assert!(KernelVariant::for_problem(&odd(DType::BFloat16)).is_ok());
     }
 }

@@ -357,13 +357,13 @@ impl ProblemGroup {
     /// use diode_core::{DType, Op, Problem, ProblemFields, ProblemGroup};
     ///
     /// let of = |m, n, k| Problem::new(ProblemFields::plain(Op::Mm, 1, m, n, k, DType::BFloat16))
-    ///     .map(|problem| ProblemGroup::of(&problem));
+    ///     .map(|problem| ProblemGroup::for_problem(&problem));
     /// assert_eq!(of(16, 8192, 4096)?, ProblemGroup::Decode);
     /// assert_eq!(of(128, 128, 4096)?, ProblemGroup::TallK);
     /// assert_eq!(of(16, 4095, 4096)?, ProblemGroup::Unaligned);
     /// # Ok::<(), diode_core::Invalid>(())
     /// ```
-    pub fn of(problem: &Problem) -> Self {
+    pub fn for_problem(problem: &Problem) -> Self {
         const TALL_K: u64 = 2048;
         const SMALL_OUTPUT: u64 = 65_536;
         const DECODE: u64 = 16;

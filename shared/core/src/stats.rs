@@ -73,7 +73,7 @@ pub struct Comparison {
 
 impl Comparison {
     /// Summarises the ratios library time / Triton time.
-    pub fn of(ratios: &[f64]) -> Self {
+    pub fn from_ratios(ratios: &[f64]) -> Self {
         let count =
             |wanted: &dyn Fn(f64) -> bool| ratios.iter().filter(|ratio| wanted(**ratio)).count() as u64;
         Self {
@@ -131,9 +131,10 @@ mod comparison_tests {
 
     #[test]
     fn wins_and_ties_are_counted_over_all_problems() {
-        let Comparison { problems, wins, ties, ratio } = Comparison::of(&[2.0, 0.5, 1.005, 0.995, 1.02]);
+        let Comparison { problems, wins, ties, ratio } =
+            Comparison::from_ratios(&[2.0, 0.5, 1.005, 0.995, 1.02]);
         assert_eq!((problems, wins, ties), (5, 3, 2));
         assert!((ratio.unwrap() - 1.02_f64.powf(0.2)).abs() < 1e-4);
-        assert_eq!(Comparison::of(&[]), Comparison::default());
+        assert_eq!(Comparison::from_ratios(&[]), Comparison::default());
     }
 }

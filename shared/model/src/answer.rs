@@ -181,7 +181,7 @@ impl Answer {
 
     /// The group of the problem. Confidence is stated per group.
     pub fn group(&self) -> ProblemGroup {
-        ProblemGroup::of(&self.problem)
+        ProblemGroup::for_problem(&self.problem)
     }
 
     /// The first pick other than the library kernel.

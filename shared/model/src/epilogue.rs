@@ -74,7 +74,7 @@ impl Decision {
         epilogue: Epilogue,
         count: usize,
     ) -> Option<Self> {
-        let (following, costs) = (Following::of(epilogue, problem)?, Costs::of(hardware)?);
+        let (following, costs) = (Following::after(epilogue, problem)?, Costs::for_hardware(hardware)?);
         // The same kernels are compared however many are shown, so that all programs decide alike.
         let are_enough = count <= WEIGHED + NEAR;
         let mut kernels = ranked.picks(if are_enough { WEIGHED } else { count });
@@ -143,13 +143,13 @@ pub fn uncounted(epilogue: Epilogue, hardware: &Hardware, problem: &Problem) -> 
     if epilogue == Epilogue::None {
         return None;
     }
-    if Costs::of(hardware).is_none() {
+    if Costs::for_hardware(hardware).is_none() {
         let name = &hardware.name;
         return Some(format!(
             "What an epilogue costs on {name} was not measured. The times are of the multiplication alone."
         ));
     }
-    let is_nothing = Following::of(epilogue, problem).is_none();
+    let is_nothing = Following::after(epilogue, problem).is_none();
     is_nothing.then(|| "The product is float32 already: no cast follows.".to_owned())
 }
 

@@ -168,7 +168,7 @@ pub struct ProblemKind {
 }
 
 impl ProblemKind {
-    pub fn of(problem: &Problem) -> Self {
+    pub fn for_problem(problem: &Problem) -> Self {
         let rows = problem.alignment();
         Self {
             op: problem.op,
@@ -205,7 +205,7 @@ pub struct TrainingRange {
 
 impl TrainingRange {
     /// The range of some problems; `None` if there are none.
-    pub fn of<'a>(problems: impl Iterator<Item = &'a Problem>) -> Option<Self> {
+    pub fn from_problems<'a>(problems: impl Iterator<Item = &'a Problem>) -> Option<Self> {
         let mut range: Option<Self> = None;
         for problem in problems {
             let range = range.get_or_insert_with(|| Self {
@@ -215,8 +215,8 @@ impl TrainingRange {
                 k: (problem.k, problem.k),
                 flops: None,
             });
-            if let Err(place) = range.kinds.binary_search(&ProblemKind::of(problem)) {
-                range.kinds.insert(place, ProblemKind::of(problem));
+            if let Err(place) = range.kinds.binary_search(&ProblemKind::for_problem(problem)) {
+                range.kinds.insert(place, ProblemKind::for_problem(problem));
             }
             let sides = [(&mut range.m, problem.m), (&mut range.n, problem.n), (&mut range.k, problem.k)];
             for (side, size) in sides {
@@ -241,7 +241,7 @@ impl TrainingRange {
 
     /// Says in words how a problem is outside of the range; `None` if it is inside.
     pub fn outside(&self, problem: &Problem) -> Option<String> {
-        let kind = ProblemKind::of(problem);
+        let kind = ProblemKind::for_problem(problem);
         if !self.knows(kind) {
             return Some(kind.to_string());
         }
@@ -301,7 +301,7 @@ mod range_tests {
     #[test]
     fn kinds_and_sizes_beyond_the_data_are_named() {
         let seen = [problem(16, 64, DType::BFloat16), problem(2048, 4096, DType::BFloat16)];
-        let range = TrainingRange::of(seen.iter()).unwrap();
+        let range = TrainingRange::from_problems(seen.iter()).unwrap();
         assert_eq!((range.m, range.n, range.k), ((16, 2048), (64, 4096), (512, 512)));
         assert_eq!(range.outside(&problem(4096, 256, DType::BFloat16)), None);
         let outside = |problem| range.outside(&problem).unwrap();
@@ -320,20 +320,22 @@ mod range_tests {
     #[test]
     fn in_float32_who_knows_mm_knows_addmm() {
         let of = |op, dtype| Problem::new(ProblemFields::plain(op, 1, 256, 256, 512, dtype)).unwrap();
-        let range =
-            TrainingRange::of([DType::Float32, DType::BFloat16].map(|dtype| of(Op::Mm, dtype)).iter())
-                .unwrap();
+        let range = TrainingRange::from_problems(
+            [DType::Float32, DType::BFloat16].map(|dtype| of(Op::Mm, dtype)).iter(),
+        )
+        .unwrap();
         assert_eq!(range.outside(&of(Op::Addmm, DType::Float32)), None);
         assert_eq!(range.outside(&of(Op::Addmm, DType::BFloat16)).unwrap(), "addmm in bfloat16 (nn)");
         assert_eq!(range.outside(&of(Op::Bmm, DType::Float32)).unwrap(), "bmm in float32 (nn)");
-        let range = TrainingRange::of([of(Op::Addmm, DType::Float32)].iter()).unwrap();
+        let range = TrainingRange::from_problems([of(Op::Addmm, DType::Float32)].iter()).unwrap();
         assert_eq!(range.outside(&of(Op::Mm, DType::Float32)).unwrap(), "mm in float32 (nn)");
     }
 
     #[test]
     fn who_knows_bfloat16_knows_float16() {
         let of = |n, dtype| problem(256, n, dtype);
-        let range = TrainingRange::of([of(257, DType::BFloat16), of(256, DType::Float16)].iter()).unwrap();
+        let range =
+            TrainingRange::from_problems([of(257, DType::BFloat16), of(256, DType::Float16)].iter()).unwrap();
         assert_eq!(range.outside(&of(257, DType::Float16)), None);
         assert_eq!(range.outside(&of(256, DType::BFloat16)).unwrap(), "mm in bfloat16 (nn)");
     }
@@ -341,7 +343,7 @@ mod range_tests {
     #[test]
     fn a_problem_with_known_sizes_can_be_far_too_large() {
         let seen = [problem(16, 4096, DType::BFloat16), problem(4096, 16, DType::BFloat16)];
-        let range = TrainingRange::of(seen.iter()).unwrap();
+        let range = TrainingRange::from_problems(seen.iter()).unwrap();
         assert_eq!(range.flops, Some(2 * 16 * 4096 * 512));
         assert_eq!(range.outside(&problem(128, 4096, DType::BFloat16)), None);
         let beyond = "256 times the operations of the largest problem that it was trained on,";

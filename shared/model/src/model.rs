@@ -47,11 +47,11 @@ impl Model {
 
     /// A model from its metadata and a network that takes features alone.
     pub fn new(metadata: Metadata, network: Network) -> Result<Self, ModelError> {
-        Self::of(metadata, TileNetwork::new(network, None)?)
+        Self::from_network(metadata, TileNetwork::new(network, None)?)
     }
 
     /// A model from its metadata and its network.
-    pub fn of(metadata: Metadata, network: TileNetwork) -> Result<Self, ModelError> {
+    pub fn from_network(metadata: Metadata, network: TileNetwork) -> Result<Self, ModelError> {
         metadata.validate()?;
         Ok(Self {
             metadata,
@@ -131,7 +131,7 @@ impl Model {
     /// Reads a model file. Everything in it is checked, so that a loaded model does not fail later.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, ModelError> {
         let file::Parts { metadata, network, further, library, rounding_library } = file::read(bytes)?;
-        let mut model = Self::of(metadata, network)?.with_further(further)?;
+        let mut model = Self::from_network(metadata, network)?.with_further(further)?;
         if let Some(library) = library {
             model = model.with_library(library)?;
         }
@@ -225,7 +225,7 @@ impl Model {
     /// The confidence in the picks for a problem, if it was measured. Picks that round float32 to TF32 were judged only
     /// if the library was known there.
     pub(crate) fn confidence(&self, problem: &Problem, rounds: bool) -> Option<&GroupConfidence> {
-        let group = ProblemGroup::of(problem);
+        let group = ProblemGroup::for_problem(problem);
         let known = self.metadata.confidence.iter().find(|confidence| confidence.group == group)?;
         let is_judged = !rounds || self.knows_library(true);
         (is_judged && self.extrapolates(problem).is_none()).then_some(known)

@@ -266,7 +266,7 @@ mod tests {
     fn stages_have_values_of_their_own_where_both_matrices_are_copied() {
         let key = |n, k, stages| {
             let problem = Problem::new(ProblemFields::plain(Op::Mm, 1, 64, n, k, DType::BFloat16)).unwrap();
-            tile_key(&Tile::new(64, 128, 64, stages, 4), Loading::of(&problem))
+            tile_key(&Tile::new(64, 128, 64, stages, 4), Loading::for_problem(&problem))
         };
         for (n, k, are_alike) in
             [(1024, 1024, false), (1022, 1022, false), (1023, 1024, true), (1023, 1023, true)]

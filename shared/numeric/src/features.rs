@@ -80,7 +80,7 @@ impl ProblemFeatures {
             }
             Some(Side { machine, terms, columns })
         };
-        Some(Self { plain: side(false)?, tf32: side(true)?, loading: Loading::of(problem) })
+        Some(Self { plain: side(false)?, tf32: side(true)?, loading: Loading::for_problem(problem) })
     }
 
     /// The time in µs to which the network's output is relative.
@@ -315,7 +315,7 @@ impl Loading {
     /// No rows are multiples of 4 bytes, so every element is loaded by itself.
     pub const BY_THE_ELEMENT: Self = Self { a: Alignment::None, b: Alignment::None };
 
-    pub fn of(problem: &Problem) -> Self {
+    pub fn for_problem(problem: &Problem) -> Self {
         let alignment = problem.alignment();
         Self { a: alignment.a, b: alignment.b }
     }

@@ -37,7 +37,7 @@ pub fn evaluate_with_library(
 }
 
 pub(crate) fn verdicts(model: &dyn Predictor, set: &TrainingSet) -> Result<Vec<Verdict>, TrainError> {
-    Ok(judge(model, set)?.iter().map(Verdict::of).collect())
+    Ok(judge(model, set)?.iter().map(Verdict::new).collect())
 }
 
 /// Where the judged problems come from, in words.
@@ -105,7 +105,7 @@ pub struct Verdict {
 type Shares = [f64; PICKS.len()];
 
 impl Verdict {
-    pub fn of(judged: &Judged) -> Self {
+    pub fn new(judged: &Judged) -> Self {
         let best_us = judged.best().measured_us;
         let (mut errors, mut near_errors) = ((0.0, 0), (0.0, 0));
         for row in &judged.rows {
@@ -210,18 +210,18 @@ pub struct FirstPicks {
 
 impl FirstPicks {
     /// The first picks for the problems of a set.
-    pub fn of(model: &dyn Predictor, set: &TrainingSet) -> Result<Self, TrainError> {
+    pub fn new(model: &dyn Predictor, set: &TrainingSet) -> Result<Self, TrainError> {
         Self::of_while(model, set, &|| true)
     }
 
-    /// Like [`Self::of`]. Asks `goes_on` before each problem and [stops](TrainError::Stopped) if it is false.
+    /// Like [`Self::new`]. Asks `goes_on` before each problem and [stops](TrainError::Stopped) if it is false.
     pub fn of_while(
         model: &dyn Predictor,
         set: &TrainingSet,
         goes_on: &dyn Fn() -> bool,
     ) -> Result<Self, TrainError> {
         let judged = judge_while(model, set, goes_on)?;
-        let verdicts = judged.iter().map(Verdict::of).collect();
+        let verdicts = judged.iter().map(Verdict::new).collect();
         Ok(Self { verdicts, baselines: baselines(&judged, set, None)? })
     }
 

@@ -190,7 +190,7 @@ impl Course<'_> {
         if fold.is_none() {
             metadata.training.losses = losses.iter().map(|epoch| rounded(epoch.loss)).collect();
         }
-        let model = Model::of(metadata, network)?;
+        let model = Model::from_network(metadata, network)?;
         let comparisons = if complete { comparisons(&model, set, is_left_out)? } else { Vec::new() };
         Ok(Part { model, losses, stopped: !complete, comparisons })
     }
@@ -269,7 +269,7 @@ fn metadata(set: &TrainingSet, plan: &Plan) -> Metadata {
         feature_set: FEATURE_SET.to_owned(),
         training: training(set, plan.options.seed, plan.created_at.clone()),
         second_method: set.second_method(),
-        range: TrainingRange::of(set.predictable()),
+        range: TrainingRange::from_problems(set.predictable()),
         evaluation: None,
         confidence: Vec::new(),
         pick_bias: 1.0,

@@ -43,7 +43,7 @@ impl Outcome {
         let mut outcomes = Vec::new();
         for problem in set.iter().filter(|problem| admit(problem)) {
             let judged = judge.judge(set, problem)?;
-            let verdict = Verdict::of(&judged);
+            let verdict = Verdict::new(&judged);
             let mut measured: Vec<(Config, f64)> =
                 judged.rows.iter().map(|row| (row.config, row.measured_us)).collect();
             measured.sort_unstable_by_key(|(config, _)| *config);
@@ -60,7 +60,7 @@ impl Outcome {
     }
 
     fn group(&self) -> ProblemGroup {
-        ProblemGroup::of(&self.problem)
+        ProblemGroup::for_problem(&self.problem)
     }
 
     fn measured(&self, config: &Config) -> f64 {

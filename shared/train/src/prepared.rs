@@ -116,7 +116,7 @@ pub(crate) fn prepare(set: &TrainingSet) -> Result<Prepared, TrainError> {
 fn tiles(set: &TrainingSet) -> Result<Vec<TileKey>, TrainError> {
     let mut tiles = BTreeSet::new();
     for (set, problem) in set.learnt_from() {
-        let loading = Loading::of(&problem.problem);
+        let loading = Loading::for_problem(&problem.problem);
         for config in set.configs(problem) {
             tiles.insert(tile_key(featured_tile(config)?, loading));
         }

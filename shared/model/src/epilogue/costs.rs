@@ -43,7 +43,7 @@ pub struct Costs {
 
 impl Costs {
     /// The costs on some hardware. `None` if they were not measured, so that only the multiplication counts.
-    pub fn of(hardware: &Hardware) -> Option<Self> {
+    pub fn for_hardware(hardware: &Hardware) -> Option<Self> {
         let [gap_us, bytes_per_us, erfs_per_us, read_us, lost_occupancy] = match hardware.slug.as_str() {
             "nvidia-h100" => [1.9, 3.3e6, 0.8e6, 0.2, 0.18],
             "nvidia-h200" => [1.75, 4.4e6, 0.75e6, 0.16, 0.25],
@@ -144,7 +144,7 @@ pub struct Following {
 
 impl Following {
     /// What an epilogue does after a problem. `None` if there is nothing to do.
-    pub fn of(epilogue: Epilogue, problem: &Problem) -> Option<Self> {
+    pub fn after(epilogue: Epilogue, problem: &Problem) -> Option<Self> {
         let p = problem;
         let elements = p.b.saturating_mul(p.m).saturating_mul(p.n);
         let product_bytes = elements.saturating_mul(p.out_dtype.size());
@@ -217,7 +217,7 @@ mod tests {
     use super::*;
 
     fn costs(slug: &str) -> Costs {
-        Costs::of(&find(slug).unwrap()).unwrap()
+        Costs::for_hardware(&find(slug).unwrap()).unwrap()
     }
 
     fn tile(block_m: u32, block_n: u32, num_warps: u32) -> Config {
@@ -275,7 +275,7 @@ mod tests {
         let residual = following(&["add"], 32 << 20, 64 << 20);
         let separate = |slug| costs(slug).separate_us(&residual);
         assert!(separate("nvidia-h200") < separate("nvidia-h100"), "its memory is faster");
-        assert_eq!(Costs::of(&find("nvidia-a100").unwrap()), None);
+        assert_eq!(Costs::for_hardware(&find("nvidia-a100").unwrap()), None);
     }
 }
 
@@ -308,7 +308,7 @@ mod following_tests {
     fn an_epilogue_reads_and_writes_what_it_is_named_for() {
         let of = |epilogue, dtype| {
             let problem = ProblemFields::plain(Op::Bmm, 2, 64, 128, 32, dtype);
-            Following::of(epilogue, &Problem::new(problem).unwrap())
+            Following::after(epilogue, &Problem::new(problem).unwrap())
         };
         let bytes = |epilogue| {
             let found = of(epilogue, DType::BFloat16).unwrap();

@@ -22,7 +22,7 @@ fn a_file_has_the_values_of_tiles() {
     assert_eq!(model.parameters(), 90 * 16 + 16 + 16 * 8 + 8 + 9 + 8);
 
     let rounded = model.network().clone().rounded_to_half().unwrap();
-    let rounded = Model::of(metadata(), rounded).unwrap();
+    let rounded = Model::from_network(metadata(), rounded).unwrap();
     let fewer_bytes = rounded.to_bytes().unwrap();
     assert_eq!(Model::from_bytes(&fewer_bytes).unwrap(), rounded);
     assert!(fewer_bytes.len() < bytes.len());

@@ -199,7 +199,7 @@ fn how_sure_a_pick_is_depends_on_the_group_and_on_the_training_range() {
     let seen = [problem(1, 64, 512, DType::BFloat16), problem(4096, 4096, 4096, DType::BFloat16)];
     let metadata = Metadata {
         confidence: vec![sure(ProblemGroup::Decode, 0.8), sure(ProblemGroup::Rest, 0.9)],
-        range: TrainingRange::of(seen.iter()),
+        range: TrainingRange::from_problems(seen.iter()),
         ..metadata()
     };
     let model = Model::new(metadata, network(&[64, 64])).unwrap();
@@ -232,8 +232,10 @@ fn how_sure_a_pick_is_depends_on_the_group_and_on_the_training_range() {
         assert_eq!(is_sure(Question { space: Some(space), ..Question::default() }), sure);
     }
     let float32 = problem(512, 512, 512, DType::Float32);
-    let metadata =
-        Metadata { range: TrainingRange::of([float32.clone()].iter()), ..model.metadata().clone() };
+    let metadata = Metadata {
+        range: TrainingRange::from_problems([float32.clone()].iter()),
+        ..model.metadata().clone()
+    };
     let unsure = Model::new(metadata, network(&[64, 64])).unwrap();
     let asked =
         |tf32| Ranker::new(&unsure).answer(&float32, &Question { tf32, ..Question::default() }).unwrap();

@@ -76,7 +76,7 @@ pub(crate) fn model() -> Model {
 
 /// A model whose network has two values for each of some tiles.
 pub(crate) fn model_with_values() -> Model {
-    Model::of(metadata(), network_with_values(11)).expect("the metadata is valid")
+    Model::from_network(metadata(), network_with_values(11)).expect("the metadata is valid")
 }
 
 /// The same with two further networks.

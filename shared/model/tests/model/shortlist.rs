@@ -108,7 +108,8 @@ fn hardware_whose_space_follows_the_sizes_is_asked_anew() {
     assert!(Space::Named(SpaceName::Full).follows_sizes(&cpu));
     let model = model();
     let model =
-        Model::of(Metadata { hardware: cpu, ..model.metadata().clone() }, model.network().clone()).unwrap();
+        Model::from_network(Metadata { hardware: cpu, ..model.metadata().clone() }, model.network().clone())
+            .unwrap();
     let mut ranker = Ranker::new(&model);
     let mut count = |size| {
         let problem = problem(size, size, size, DType::BFloat16);

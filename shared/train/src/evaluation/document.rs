@@ -79,9 +79,9 @@ pub struct ProblemRow {
 
 impl Evaluation {
     /// Judges a model. Returns its predictions, too.
-    pub fn of(model: &dyn Predictor, set: &TrainingSet) -> Result<(Self, Vec<Judged>), TrainError> {
+    pub fn new(model: &dyn Predictor, set: &TrainingSet) -> Result<(Self, Vec<Judged>), TrainError> {
         let judged = judge(model, set)?;
-        let verdicts: Vec<Verdict> = judged.iter().map(Verdict::of).collect();
+        let verdicts: Vec<Verdict> = judged.iter().map(Verdict::new).collect();
         let library = with_library(&verdicts).map(|top_k| WithLibrary {
             problems: judged.iter().filter(|judged| judged.library_us.is_some()).count(),
             predicted: judged.iter().any(Judged::predicts_library),
@@ -127,7 +127,7 @@ pub fn without_a_model(
 fn memberships(problem: &Problem) -> [(&'static str, String); 4] {
     let letter = |layout| if layout == Layout::Row { 'n' } else { 't' };
     [
-        ("kind", ProblemGroup::of(problem).to_string()),
+        ("kind", ProblemGroup::for_problem(problem).to_string()),
         ("dtype", problem.a_dtype.to_string()),
         ("op", problem.op.to_string()),
         ("layout", [letter(problem.a_layout), letter(problem.b_layout)].iter().collect()),
@@ -163,7 +163,7 @@ impl ProblemRow {
         };
         Self {
             problem: problem.clone(),
-            kind: ProblemGroup::of(problem),
+            kind: ProblemGroup::for_problem(problem),
             alignment: problem.alignment(),
             gflop: problem.flops() / 1e9,
             flops_per_byte: problem.flops() / problem.bytes(),

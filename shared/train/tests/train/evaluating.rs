@@ -83,7 +83,7 @@ const ORDER: [f64; 4] = [30.0, 10.0, 40.0, 20.0];
 #[test]
 fn shares_ranks_and_errors_are_right() {
     let model = Told { us: ORDER.to_vec(), library_us: None };
-    let (evaluation, judged) = Evaluation::of(&model, &set(problem(64, 64, 64), None)).unwrap();
+    let (evaluation, judged) = Evaluation::new(&model, &set(problem(64, 64, 64), None)).unwrap();
     let order: Vec<f64> = judged[0].rows.iter().map(|row| row.measured_us).collect();
     assert_eq!(order, [20.0, 80.0, 10.0, 40.0]);
     let row = &evaluation.per_problem[0];
@@ -107,7 +107,7 @@ fn the_library_is_picked_where_it_is_predicted_and_else_timed_beside() {
     let share = |library_us: u64, predicted: Option<f64>, k: &str| {
         let model = Told { us: ORDER.to_vec(), library_us: predicted };
         let set = set(problem(64, 64, 64), Some(library_us));
-        let (evaluation, _) = Evaluation::of(&model, &set).unwrap();
+        let (evaluation, _) = Evaluation::new(&model, &set).unwrap();
         let with = evaluation.with_library.unwrap();
         assert_eq!((with.predicted, with.problems), (predicted.is_some(), 1));
         with.top_k[k].geomean
@@ -128,7 +128,7 @@ fn the_library_is_picked_where_it_is_predicted_and_else_timed_beside() {
 #[test]
 fn claims_beyond_all_numbers_are_judged_too() {
     let model = Told { us: vec![f64::MAX, 1.0, f64::INFINITY, 2.0], library_us: None };
-    let (evaluation, judged) = Evaluation::of(&model, &set(problem(64, 64, 64), None)).unwrap();
+    let (evaluation, judged) = Evaluation::new(&model, &set(problem(64, 64, 64), None)).unwrap();
     assert_eq!(judged[0].rows[3].predicted_us(), f64::INFINITY);
     assert_eq!(evaluation.report.top_k["1"].geomean, 0.5);
     assert!(evaluation.report.mape_all.is_infinite());

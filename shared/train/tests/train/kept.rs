@@ -46,7 +46,7 @@ fn first_picks_are_compared_problem_by_problem() {
     let (learnt, kept) = sets();
     let picks = |epochs| {
         let options = TrainOptions { epochs: Some(epochs), ..quick() };
-        FirstPicks::of(&train(&learnt, &options, String::new(), &mut ignore).unwrap(), &kept).unwrap()
+        FirstPicks::new(&train(&learnt, &options, String::new(), &mut ignore).unwrap(), &kept).unwrap()
     };
     let (good, bad) = (picks(60), picks(1));
     assert_eq!(good.beside(&good), 1.0);

@@ -162,7 +162,7 @@ fn judged(rows: &[Row], points: &[ProblemPoint], slug: &str) -> Vec<Judgement> {
                 predicted,
                 href: problem_page(&point.problem_id, slug, point.method),
             },
-            group: ProblemGroup::of(problem),
+            group: ProblemGroup::for_problem(problem),
             kind: format!("{} {}", problem.op, problem.a_dtype),
             size,
         })
