@@ -3,7 +3,6 @@
 mod accounts;
 pub(crate) mod acts;
 pub mod backup;
-mod confirming;
 mod lists;
 pub(crate) mod moderation_store;
 pub(crate) mod pages;

@@ -11,7 +11,6 @@ pub(crate) mod datasets;
 pub(crate) mod everywhere;
 mod export;
 pub(crate) mod hardware;
-pub(crate) mod health;
 pub(crate) mod job_events;
 pub(crate) mod jobs;
 pub(crate) mod leaderboard;

@@ -3,21 +3,19 @@
 mod body;
 mod conditional;
 mod fault;
-mod file_name;
 mod layers;
 mod query;
-mod range;
 mod same_site;
 
 pub(crate) use body::{BodyError, PACE, essence, json_body, receive, small_body};
+pub(crate) use conditional::Wanted;
+pub(crate) use conditional::{FileName, media};
 pub(crate) use conditional::{etag, is_current, save_as, weak_etag};
 pub(crate) use conditional::{tagged, weakened};
 pub(crate) use fault::ApiFault;
-pub(crate) use file_name::{FileName, media};
 pub(crate) use layers::{around, no_token_in_url, refuse_old_programs};
 pub(crate) use query::{FromPath, InPath, Lookup, lookup};
 pub(crate) use query::{NoParameters, StrictQuery};
-pub(crate) use range::Wanted;
 pub(crate) use same_site::{Hosts, same_site};
 
 /// What handlers answer.

@@ -4,8 +4,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use axum::extract::State;
 use tokio::sync::Mutex;
 
+use crate::app::App;
 use crate::backend::Backend;
 use crate::http::ApiResult;
 
@@ -54,4 +56,15 @@ impl Readiness {
 async fn probe(backend: &Backend) -> ApiResult<()> {
     backend.store.probe().await?;
     Ok(backend.blobs.probe().await?)
+}
+
+/// Answers if the process is alive.
+pub(crate) async fn healthz() -> &'static str {
+    "ok\n"
+}
+
+/// Answers if the process can do its work: it can write to the database and store blobs.
+pub(crate) async fn readyz(State(app): State<App>) -> ApiResult<&'static str> {
+    app.readiness.of(&app.backend).await?;
+    Ok("ok\n")
 }

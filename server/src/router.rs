@@ -20,12 +20,13 @@ use crate::app::App;
 use crate::description::{WithoutParameters, complete, refuse_unknown_query};
 use crate::handlers::{
     activity, agents, comparisons, configs, contributions, contributors, coverage_map, datasets, everywhere,
-    hardware, health, job_events, jobs, leaderboard, leases, libraries, measuring, model_comparison, models,
-    nearest, packs, picks, problems, publications, reviews, sizes, snapshots, tables, unseen_models, uploads,
+    hardware, job_events, jobs, leaderboard, leases, libraries, measuring, model_comparison, models, nearest,
+    packs, picks, problems, publications, reviews, sizes, snapshots, tables, unseen_models, uploads,
 };
 use crate::http::{ApiFault, around, no_token_in_url, refuse_old_programs, same_site, tagged, weakened};
 use crate::limits::rated;
 use crate::metrics::measured;
+use crate::readiness::{healthz, readyz};
 use crate::{pages, ui};
 
 #[derive(OpenApi)]
@@ -70,8 +71,8 @@ pub fn router(app: App) -> Router {
         .layer(CompressionLayer::new().compress_when(compressible()))
         .layer(map_response(weakened));
     let router = api
-        .route("/healthz", get(health::healthz))
-        .route("/readyz", get(health::readyz))
+        .route("/healthz", get(healthz))
+        .route("/readyz", get(readyz))
         .merge(pages::routes())
         .fallback(ui::serve)
         .method_not_allowed_fallback(wrong_method)

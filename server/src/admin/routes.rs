@@ -11,8 +11,8 @@ use diode_api::{
 use diode_core::ids::AccountName;
 
 use super::acts::{merge, moderate};
-use super::confirming::confirm;
 use crate::accounts::{self, Admin, Authorized, Peer, invitation_link};
+use crate::admin::acts::confirm;
 use crate::app::App;
 use crate::http::{ApiFault, ApiResult, InPath, json_body, lookup};
 use crate::store::Now;

@@ -9,7 +9,7 @@ use diode_core::ids::Digest;
 use super::database::{self, DatabaseKind};
 use diode_formats::size_and_digest;
 
-use super::manifest::{Manifest, SavedDatabase, blobs, database_file};
+use crate::admin::backup::{Manifest, SavedDatabase, blobs, database_file};
 use crate::backend::Backend;
 use crate::blobs::{BlobKind, Blobs};
 use crate::store::{NamedBlob, NamedBlobs, Now};
