@@ -1,22 +1,16 @@
 //! Agents measure what the server asks for. [`plan`] decides what comes next; this module hands it out.
 
+pub(crate) mod agent_routes;
 pub(crate) mod agent_store;
 mod coverage;
-mod hand_out;
+pub(crate) mod lease_routes;
 pub(crate) mod lease_store;
-mod map;
 pub mod plan;
 mod plans;
-mod refused;
-mod weak;
 pub(crate) mod work_store;
 
-pub(crate) use coverage::coverage;
-pub(crate) use hand_out::hand_out;
-pub(crate) use map::{map, next};
-pub(crate) use plans::Plans;
-pub(crate) use refused::note_refused_result;
-pub(crate) use weak::ask_where_weak;
+pub(crate) use coverage::{coverage, map, next};
+pub(crate) use plans::{Plans, ask_where_weak, hand_out};
 
 use std::sync::LazyLock;
 

@@ -12,7 +12,7 @@ use crate::blobs::{BlobError, BlobKey, BlobKind, BlobPlace, Blobs};
 use crate::metrics::Metrics;
 use crate::settings::{Data, without_password};
 use crate::store::{self, SnapshotLimits, Store, StoreResult};
-use crate::storing::Storing;
+use crate::uploads::storing::Storing;
 
 /// The quota for files is used up.
 #[derive(Debug, thiserror::Error)]

@@ -14,7 +14,7 @@ use crate::backend::Backend;
 use crate::serve::{serve, signalled};
 use crate::settings::{Data, Explained, Settings, SettingsFile, Training, WrongSetting, address, explain};
 use crate::store::Now;
-use crate::{admin, metrics, refresh, trainings, worker};
+use crate::{admin, metrics};
 
 /// The Diode server: HTTP API, dashboard and training worker.
 #[derive(Debug, Parser)]
@@ -246,9 +246,9 @@ async fn work(data: &Data, training: Training, metrics_listen: Option<SocketAddr
     let store = backend.store.clone();
     let (tell, stopping) = watch::channel(false);
     let figures = figures.map(|listener| metrics::tell(listener, &backend, stopping.clone()));
-    let working = tokio::spawn(worker::run(backend.clone(), stopping.clone()));
-    let looking = tokio::spawn(trainings::run(backend.clone(), training, stopping.clone()));
-    let refreshing = tokio::spawn(refresh::run(backend, stopping));
+    let working = tokio::spawn(crate::jobs::worker::run(backend.clone(), stopping.clone()));
+    let looking = tokio::spawn(crate::jobs::trainings::run(backend.clone(), training, stopping.clone()));
+    let refreshing = tokio::spawn(crate::boards::refresh::run(backend, stopping));
     stop_signal().await;
     let _ = tell.send(true);
     working.await?;

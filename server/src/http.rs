@@ -6,6 +6,7 @@ mod fault;
 mod layers;
 mod query;
 mod same_site;
+pub(crate) mod stored_file;
 
 pub(crate) use body::{BodyError, PACE, essence, json_body, receive, small_body};
 pub(crate) use conditional::Wanted;

@@ -16,17 +16,25 @@ use utoipa_axum::routes;
 
 use crate::accounts::{devices, routes as of_accounts, terms};
 use crate::admin::routes as administration;
+use crate::agents::agent_routes;
+use crate::agents::lease_routes;
 use crate::app::App;
+use crate::boards::board_routes;
+use crate::boards::export_routes;
+use crate::boards::pick_routes;
+use crate::boards::problem_routes;
+use crate::compare::compare_routes;
 use crate::description::{WithoutParameters, complete, refuse_unknown_query};
-use crate::handlers::{
-    activity, agents, comparisons, configs, contributions, contributors, coverage_map, datasets, everywhere,
-    hardware, job_events, jobs, leaderboard, leases, libraries, measuring, model_comparison, models, nearest,
-    packs, picks, problems, publications, reviews, sizes, snapshots, tables, unseen_models, uploads,
-};
 use crate::http::{ApiFault, around, no_token_in_url, refuse_old_programs, same_site, tagged, weakened};
+use crate::jobs::job_routes;
+use crate::kernels::pack_routes;
 use crate::limits::rated;
 use crate::metrics::measured;
+use crate::models::contribution_routes;
+use crate::models::model_routes;
 use crate::readiness::{healthz, readyz};
+use crate::snapshots::snapshot_routes;
+use crate::uploads::upload_routes;
 use crate::{pages, ui};
 
 #[derive(OpenApi)]
@@ -94,60 +102,60 @@ pub fn openapi() -> utoipa::openapi::OpenApi {
 
 fn api() -> OpenApiRouter<App> {
     let contribute = OpenApiRouter::new()
-        .routes(routes!(uploads::create, uploads::list))
-        .routes(routes!(uploads::get))
-        .routes(routes!(uploads::download));
+        .routes(routes!(upload_routes::create, upload_routes::list))
+        .routes(routes!(upload_routes::get))
+        .routes(routes!(upload_routes::download));
     let look = OpenApiRouter::new()
-        .routes(routes!(hardware::list))
-        .routes(routes!(hardware::get))
-        .routes(routes!(leaderboard::get))
-        .routes(routes!(hardware::problems))
-        .routes(routes!(nearest::get))
-        .routes(routes!(picks::get))
-        .routes(routes!(problems::get))
-        .routes(routes!(problems::sources))
-        .routes(routes!(configs::get))
-        .routes(routes!(sizes::get))
-        .routes(routes!(contributors::list))
-        .routes(routes!(activity::get));
+        .routes(routes!(board_routes::hardware_list))
+        .routes(routes!(board_routes::hardware))
+        .routes(routes!(board_routes::leaderboard))
+        .routes(routes!(board_routes::problem_points))
+        .routes(routes!(problem_routes::nearest))
+        .routes(routes!(pick_routes::picks))
+        .routes(routes!(problem_routes::problem))
+        .routes(routes!(problem_routes::solution_sources))
+        .routes(routes!(problem_routes::configs))
+        .routes(routes!(board_routes::sizes))
+        .routes(routes!(board_routes::contributors))
+        .routes(routes!(board_routes::activity));
     let compare = OpenApiRouter::new()
-        .routes(routes!(everywhere::get))
-        .routes(routes!(comparisons::hardware))
-        .routes(routes!(comparisons::uploads))
-        .routes(routes!(comparisons::libraries))
-        .routes(routes!(comparisons::methods))
-        .routes(routes!(model_comparison::get))
-        .routes(routes!(libraries::list));
+        .routes(routes!(compare_routes::everywhere))
+        .routes(routes!(compare_routes::hardware))
+        .routes(routes!(compare_routes::uploads))
+        .routes(routes!(compare_routes::libraries))
+        .routes(routes!(compare_routes::methods))
+        .routes(routes!(compare_routes::models))
+        .routes(routes!(compare_routes::library_list));
     let take = OpenApiRouter::new()
-        .routes(routes!(models::list, contributions::create))
-        .routes(routes!(contributions::list))
-        .routes(routes!(models::get))
-        .routes(routes!(models::download))
-        .routes(routes!(unseen_models::get))
-        .routes(routes!(publications::create))
-        .routes(routes!(publications::list))
-        .routes(routes!(datasets::get))
-        .routes(routes!(snapshots::create, snapshots::list))
-        .routes(routes!(snapshots::get, snapshots::remove))
-        .routes(routes!(snapshots::citation))
-        .routes(routes!(snapshots::file))
-        .routes(routes!(tables::get));
+        .routes(routes!(model_routes::models, contribution_routes::contribute))
+        .routes(routes!(contribution_routes::contributions))
+        .routes(routes!(model_routes::model))
+        .routes(routes!(model_routes::download))
+        .routes(routes!(model_routes::unseen_model))
+        .routes(routes!(model_routes::create_publication))
+        .routes(routes!(model_routes::publications))
+        .routes(routes!(export_routes::dataset))
+        .routes(routes!(snapshot_routes::create, snapshot_routes::list))
+        .routes(routes!(snapshot_routes::get, snapshot_routes::remove))
+        .routes(routes!(snapshot_routes::citation))
+        .routes(routes!(snapshot_routes::file))
+        .routes(routes!(export_routes::table));
     let measure = OpenApiRouter::new()
-        .routes(routes!(agents::create, agents::list))
-        .routes(routes!(agents::get))
-        .routes(routes!(leases::create))
-        .routes(routes!(leases::renew))
-        .routes(routes!(leases::results))
-        .routes(routes!(leases::end))
-        .routes(routes!(packs::create, packs::list))
-        .routes(routes!(packs::get, packs::delete))
-        .routes(routes!(agents::coverage_of))
-        .routes(routes!(coverage_map::get))
-        .routes(routes!(agents::want, measuring::get));
+        .routes(routes!(agent_routes::create, agent_routes::list))
+        .routes(routes!(agent_routes::get))
+        .routes(routes!(lease_routes::create))
+        .routes(routes!(lease_routes::renew))
+        .routes(routes!(lease_routes::results))
+        .routes(routes!(lease_routes::end))
+        .routes(routes!(pack_routes::create, pack_routes::list))
+        .routes(routes!(pack_routes::get, pack_routes::delete))
+        .routes(routes!(agent_routes::coverage_of))
+        .routes(routes!(agent_routes::coverage_map))
+        .routes(routes!(agent_routes::want, agent_routes::measuring));
     let train = OpenApiRouter::new()
-        .routes(routes!(jobs::create, jobs::list))
-        .routes(routes!(jobs::get, jobs::cancel))
-        .routes(routes!(job_events::get));
+        .routes(routes!(job_routes::create, job_routes::list))
+        .routes(routes!(job_routes::get, job_routes::cancel))
+        .routes(routes!(job_routes::events));
     let accounts = OpenApiRouter::new()
         .routes(routes!(
             of_accounts::make_account,
@@ -173,8 +181,8 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(administration::report, administration::reports))
         .routes(routes!(administration::confirm_hardware))
         .routes(routes!(administration::merge_hardware))
-        .routes(routes!(reviews::create, reviews::list))
-        .routes(routes!(reviews::download));
+        .routes(routes!(contribution_routes::create_review, contribution_routes::reviews))
+        .routes(routes!(contribution_routes::download_contribution));
     let v1 = contribute
         .merge(measure)
         .merge(look)

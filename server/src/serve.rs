@@ -15,7 +15,7 @@ use crate::router::router;
 use crate::settings::Settings;
 use crate::store::Store;
 use crate::tls::Tls;
-use crate::{agents, metrics, refresh, trainings, worker};
+use crate::{agents, metrics};
 
 /// Serves until `stop` resolves, then gives running requests some time to end. With `train`, this process
 /// also works on jobs.
@@ -40,9 +40,10 @@ pub async fn serve(
     let provider = provider.map(|openid| Provider::new(&openid, &policy.public_url)).transpose()?;
     let backend = Backend::open(data).await?;
     let (tell, stopping) = watch::channel(false);
-    let working = train.then(|| tokio::spawn(worker::run(backend.clone(), stopping.clone())));
-    let refreshing = tokio::spawn(refresh::run(backend.clone(), stopping.clone()));
-    let looking = tokio::spawn(trainings::run(backend.clone(), serving.training, stopping.clone()));
+    let working = train.then(|| tokio::spawn(crate::jobs::worker::run(backend.clone(), stopping.clone())));
+    let refreshing = tokio::spawn(crate::boards::refresh::run(backend.clone(), stopping.clone()));
+    let looking =
+        tokio::spawn(crate::jobs::trainings::run(backend.clone(), serving.training, stopping.clone()));
     let renewing = tls.clone().map(|tls| tokio::spawn(tls.renew(stopping.clone())));
     tokio::task::spawn_blocking(agents::get_ready);
     let store = backend.store.clone();

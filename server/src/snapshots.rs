@@ -3,10 +3,8 @@
 //! A snapshot is a set of files, stored under their digests, and a manifest with these digests. So the
 //! manifest's digest fixes every byte. A snapshot is never replaced, and only an administrator removes one.
 
-mod citation;
 mod freeze;
-mod parts;
+pub(crate) mod snapshot_routes;
 pub(crate) mod snapshot_store;
 
-pub(crate) use citation::cite;
 pub(crate) use freeze::{NotFrozen, freeze};

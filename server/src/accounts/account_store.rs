@@ -9,7 +9,6 @@ use diode_core::ids::{AccountId, AccountName, Digest, TokenId, UploadId};
 
 use crate::accounts::identity_store::unlinked_entry;
 use crate::blobs::BlobKey;
-use crate::solutions::Damaged;
 use crate::store::Store;
 use crate::store::connection::Connection;
 use crate::store::connection::{Exclusive, Lockable, in_transaction};
@@ -17,6 +16,7 @@ use crate::store::fields::{optional, parse, terms_version, unsigned};
 use crate::store::from_row::from_row;
 use crate::store::statement::Statement;
 use crate::store::{Now, StoreResult};
+use crate::uploads::solutions::Damaged;
 
 /// The longest time for which tries are counted.
 pub const LONGEST_WINDOW: Duration = Duration::from_secs(24 * 3600);

@@ -4,7 +4,6 @@ use diode_api::{LinkedIdentity, Reason};
 use diode_core::ids::{AccountId, AccountName, Digest};
 
 use crate::accounts::account_store::{Created, Credentials, CredentialsRow, NewAccount, select_credentials};
-use crate::solutions::Damaged;
 use crate::store::Store;
 use crate::store::connection::Connection;
 use crate::store::connection::in_transaction;
@@ -12,6 +11,7 @@ use crate::store::fields::optional;
 use crate::store::from_row::from_row;
 use crate::store::statement::Statement;
 use crate::store::{Now, StoreResult};
+use crate::uploads::solutions::Damaged;
 
 /// The person that a provider vouches for.
 #[derive(Debug, Clone, PartialEq, Eq)]

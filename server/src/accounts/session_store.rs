@@ -7,7 +7,6 @@ use diode_core::ids::{AccountId, Digest, TokenId};
 use tokio::time::timeout;
 
 use crate::accounts::account_store::{ACCOUNT_COLUMNS, AccountRow, DeviceAnswer, NewTokenRow, WaitingDevice};
-use crate::solutions::Damaged;
 use crate::store::Store;
 use crate::store::connection::Connection;
 use crate::store::connection::in_transaction;
@@ -15,6 +14,7 @@ use crate::store::fields::{from_json, json, parse, rfc3339};
 use crate::store::from_row::from_row;
 use crate::store::statement::Statement;
 use crate::store::{Now, StoreResult};
+use crate::uploads::solutions::Damaged;
 
 /// How long a request waits until the use of its token is stored.
 const NOTING: Duration = Duration::from_millis(500);

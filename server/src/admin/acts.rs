@@ -16,12 +16,10 @@ use serde::de::value::{Error as ValueError, MapDeserializer};
 use crate::admin::lists::{contribution_line, model_line};
 use crate::backend::Backend;
 use crate::blobs::BlobKind;
-use crate::handlers::jobs::accepted;
-use crate::handlers::{publications, reviews};
 use crate::http::{ApiFault, ApiResult};
+use crate::jobs::job_routes::accepted;
 use crate::pages::counted;
 use crate::store::{NotMerged, Now, Store, StoreResult};
-use crate::{contributions, trainings};
 
 /// Who acts.
 #[derive(Debug, Clone, Copy)]
@@ -321,20 +319,21 @@ pub(crate) async fn publish(
     by: Actor<'_>,
 ) -> ApiResult<ModelSummary> {
     let done = backend.store.publish(request, by.who(), Now::read()).await?;
-    done.map_err(|refused| publications::refuse(refused, request))
+    done.map_err(|refused| crate::models::model_routes::refuse(refused, request))
 }
 
 /// Decides on a contributed model, or has it judged anew.
 pub(crate) async fn review(backend: &Backend, request: &Review, by: Actor<'_>) -> ApiResult<ModelSummary> {
-    let done = contributions::review(backend, request, by.who(), Now::read()).await?;
-    done.map_err(|refused| reviews::refuse(refused, request))
+    let done =
+        crate::models::contribution_routes::review_model(backend, request, by.who(), Now::read()).await?;
+    done.map_err(|refused| crate::models::contribution_routes::refuse(refused, request))
 }
 
 /// Queues a job that freezes the data of a hardware.
 pub(crate) async fn snapshot(backend: &Backend, request: &NewSnapshot, by: Actor<'_>) -> ApiResult<Job> {
     let now = Now::read();
     let job = JobRequest::new(JobKind::Snapshot, Heuristic::Matmul, request.hardware.clone());
-    let job = trainings::job(job, false, now).map_err(ApiFault::internal)?;
+    let job = crate::jobs::trainings::job(job, false, now).map_err(ApiFault::internal)?;
     let whose = match by {
         Actor::CommandLine => None,
         Actor::Account(account) => Some(&account.id),

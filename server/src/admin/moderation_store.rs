@@ -10,7 +10,6 @@ use diode_core::ids::{AccountId, AccountName, AgentId, HardwareSlug, UploadId};
 
 use crate::blobs::{BlobKey, BlobKind};
 use crate::boards::entry_store::View;
-use crate::solutions::Damaged;
 use crate::store::Store;
 use crate::store::connection::Connection;
 use crate::store::connection::{Exclusive, Lockable, in_transaction};
@@ -18,6 +17,7 @@ use crate::store::fields::{optional, parse};
 use crate::store::statement::Statement;
 use crate::store::{Now, StoreResult};
 use crate::uploads::judging_store::read_standing;
+use crate::uploads::solutions::Damaged;
 
 /// The result of a moderation.
 #[derive(Debug, Clone, PartialEq, Eq)]

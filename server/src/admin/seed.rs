@@ -9,9 +9,9 @@ use diode_model::{Model, UnseenModels};
 
 use crate::backend::Backend;
 use crate::blobs::BlobKind;
-use crate::ingest::ingest;
+use crate::jobs::worker::summarise;
 use crate::store::Now;
-use crate::worker::summarise;
+use crate::uploads::ingest::ingest;
 
 const MODEL: &str = ".safetensors";
 /// The models of a model's cross-validation lie beside it, under its name.

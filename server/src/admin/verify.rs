@@ -3,7 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures_util::TryStreamExt as _;
 
 use crate::backend::Backend;
-use crate::consensus::{BoardEntry, Computed, ConfigCache, compute};
+use crate::boards::consensus::{BoardEntry, Computed, ConfigCache, compute};
 use crate::store::{NamedBlob, NamedBlobs, Store, StoreError, StoreResult, View};
 
 /// A stored board entry that differs from the entry that is computed from its view's solutions.

@@ -9,7 +9,6 @@ use diode_core::ids::{AccountId, AgentId, HardwareSlug, LeaseId, ProblemId};
 
 use crate::agents::plan::expected_seconds;
 use crate::agents::work_store::{Whom, WorkRow};
-use crate::solutions::Damaged;
 use crate::store::Store;
 use crate::store::connection::Connection;
 use crate::store::connection::in_transaction;
@@ -18,6 +17,7 @@ use crate::store::from_row::from_row;
 use crate::store::statement::Statement;
 use crate::store::upkeep::CheckedRows;
 use crate::store::{Now, StoreError, StoreResult};
+use crate::uploads::solutions::Damaged;
 
 /// A lease ends unless its agent renews it within this time. This time is longer than a restart of the server takes.
 pub const AGENT_LEASE: Duration = Duration::from_secs(180);

@@ -9,7 +9,6 @@ use diode_core::{Nanos, Problem, Tflops};
 use crate::agents::agent_store::{AGENT_LEASE, KnownAgent, LeaseWish, LeasedWork, NewWork, Taken};
 use crate::agents::plan::{FIRST_RANK, LAST_RANK, is_to_be_confirmed};
 use crate::agents::work_store::{Whom, WorkRow};
-use crate::solutions::Damaged;
 use crate::store::Store;
 use crate::store::connection::Connection;
 use crate::store::connection::in_transaction;
@@ -17,6 +16,7 @@ use crate::store::fields::{named, parse, rfc3339, unsigned};
 use crate::store::from_row::from_row;
 use crate::store::statement::Statement;
 use crate::store::{Now, StoreResult};
+use crate::uploads::solutions::Damaged;
 use crate::uploads::upload_store::{ForLease, NewSolution, NewUpload};
 
 /// How many problems form the top of a board. Here a board has the problems of one operator and one type.

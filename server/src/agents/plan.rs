@@ -6,24 +6,17 @@
 //! programs compute often tend to come before others.
 
 mod cells;
-mod confirmed;
-mod cost;
-mod draw;
 mod kind;
-mod known;
-mod order;
 mod planner;
-mod size;
-mod weak;
 
-pub use confirmed::is_to_be_confirmed;
-pub use cost::expected_seconds;
 pub(super) use kind::DTYPES;
+pub use kind::Order;
+pub use kind::expected_seconds;
+pub use kind::is_to_be_confirmed;
 pub use kind::{Kind, kinds};
-pub use known::KnownProblems;
-pub use order::Order;
+pub use planner::KnownProblems;
+pub use planner::weakest;
 pub use planner::{FIRST_RANK, LAST_RANK, Planned, Planner, breadth_of, rank};
-pub use weak::weakest;
 
 #[cfg(test)]
 mod tests;

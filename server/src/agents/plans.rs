@@ -1,13 +1,21 @@
+//! Plans work ahead for agents, hands it out, and asks for problems of the kinds for which a model picks badly.
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use diode_core::ids::HardwareSlug;
+use diode_api::{Ability, Lease, LeaseAnswer, LeasedProblem, Purpose};
+use diode_core::hardware::Hardware;
+use diode_core::ids::{HardwareSlug, LeaseId};
+use diode_core::{Layout, Op, Problem, is_kept};
 use tokio::sync::Mutex as AsyncMutex;
 
-use super::plan::{KnownProblems, Planned, Planner};
-use super::{ORDER, USUAL_SECONDS};
-use crate::store::{KnownAgent, MeasuredUpTo, NewWork, ReadUpTo, Store, StoreResult};
+use crate::agents::plan::{DTYPES, Kind, KnownProblems, Planned, Planner, rank, weakest};
+use crate::agents::{ORDER, USUAL_SECONDS};
+use crate::store::{
+    AGENT_LEASE, KnownAgent, LeaseWish, LeasedWork, MeasuredUpTo, NewWork, Now, ReadUpTo, Store, StoreResult,
+    Taken,
+};
 
 /// How many problems are planned while an agent waits: enough for some leases.
 const FIRST: usize = 256;
@@ -212,6 +220,114 @@ fn new_work(planned: Planned) -> NewWork {
     NewWork { problem, purpose, breadth, seconds }
 }
 
+/// After how many seconds an agent without work asks again.
+const ASK_AGAIN: u64 = 10;
+
+/// Gives an agent work for about `seconds`. `id` is the id of the new lease.
+pub(crate) async fn hand_out(
+    store: &Arc<Store>,
+    plans: &Plans,
+    agent: &KnownAgent,
+    seconds: f64,
+    id: LeaseId,
+    now: Now,
+) -> StoreResult<LeaseAnswer> {
+    let mut wish = LeaseWish { agent, id, seconds, may_plan: true };
+    let mut taken = store.take_lease(&wish, now).await?;
+    if taken == Taken::PlanFirst {
+        plans.go_on(store.as_ref(), agent, seconds).await?;
+        wish.may_plan = false;
+        taken = store.take_lease(&wish, now).await?;
+    }
+    Ok(match taken {
+        Taken::Lease(leased) => {
+            plans.go_ahead(store, agent, seconds);
+            LeaseAnswer { lease: Some(described(leased)), ask_again: 0 }
+        }
+        Taken::PlanFirst | Taken::Nothing => LeaseAnswer { lease: None, ask_again: ASK_AGAIN },
+    })
+}
+
+/// Orders the work by the plan, and problems of the same rank by their time, the shortest first. So the first result
+/// arrives soon, and an agent that is stopped has measured as many problems as possible.
+fn described(mut leased: LeasedWork) -> Lease {
+    leased.work.sort_by(|a, b| rank(a.purpose).cmp(&rank(b.purpose)).then(a.seconds.total_cmp(&b.seconds)));
+    let work = leased.work.into_iter().map(|NewWork { problem, purpose, breadth, seconds }| {
+        let kept = is_kept(&problem);
+        LeasedProblem { why: why(&problem, purpose), problem, purpose, breadth, kept, seconds }
+    });
+    Lease { id: leased.id, expires_in: AGENT_LEASE.as_secs(), work: work.collect() }
+}
+
+pub(super) fn why(problem: &Problem, purpose: Purpose) -> String {
+    let kind =
+        Kind::of(problem).map_or_else(|| "no kind that the plan knows".to_owned(), |kind| kind.to_string());
+    match purpose {
+        Purpose::Hole => format!("nothing of its kind was measured yet: {kind}"),
+        Purpose::Wanted => "somebody has asked for it".to_owned(),
+        Purpose::Weak => format!("a model has picked badly for problems of its kind: {kind}"),
+        Purpose::Again => {
+            "it was measured under other drivers; this shows whether yours changes it".to_owned()
+        }
+        Purpose::Confirm => "another contributor has measured it; this confirms the result".to_owned(),
+        Purpose::More => format!("little of its kind was measured: {kind}"),
+    }
+}
+
+/// How many kinds get one more problem each after a training. One agent measures them in some minutes. If they were
+/// not enough, the next training asks for more.
+const MOST: usize = 64;
+
+/// The most memory that operands may take. Agents with less memory skip the problems that do not fit.
+const MEMORY: u64 = 8 << 30;
+
+/// Asks for one more problem of each kind for which a model picks worst. `shares` are problems that the model had not
+/// seen, with the share of the best speed that the model's first picks reach. Returns how many problems it asked for.
+pub(crate) async fn ask_where_weak(
+    store: &Store,
+    hardware: &Hardware,
+    shares: &[(Problem, f64)],
+) -> StoreResult<u64> {
+    let kinds = weakest(shares, MOST);
+    if kinds.is_empty() {
+        return Ok(0);
+    }
+    let (mut known, mut read) = (KnownProblems::default(), ReadUpTo::default());
+    loop {
+        let news = store.known_problems(&hardware.slug, &read).await?;
+        news.problems.iter().for_each(|problem| known.add(problem));
+        read = news.read;
+        if news.is_all {
+            break;
+        }
+    }
+    let described = hardware.clone();
+    let work = tokio::task::spawn_blocking(move || more_of(&described, &known, &kinds)).await?;
+    store.add_work(&hardware.slug, &work).await
+}
+
+/// Plans for a device that can measure all kinds: the kinds come from measured problems, so such devices exist.
+fn more_of(hardware: &Hardware, known: &KnownProblems, kinds: &[Kind]) -> Vec<NewWork> {
+    let ability = Ability {
+        ops: Op::ALL.to_vec(),
+        dtypes: DTYPES.to_vec(),
+        layouts: Layout::ALL.to_vec(),
+        unaligned: true,
+        memory_bytes: MEMORY,
+        variants: None,
+    };
+    let mut planner = Planner::new(hardware, &ability, USUAL_SECONDS, known, &ORDER);
+    let planned = kinds.iter().filter_map(|kind| planner.next_of_kind(*kind));
+    planned
+        .map(|planned| NewWork {
+            problem: planned.problem,
+            purpose: Purpose::Weak,
+            breadth: planned.breadth,
+            seconds: planned.seconds,
+        })
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -234,5 +350,32 @@ mod tests {
         drop(all);
         of(5000);
         assert_eq!(plans.0.lock().unwrap().plans.len(), MAX_KEPT);
+    }
+}
+
+#[cfg(test)]
+mod weak_tests {
+    use diode_core::hardware::find;
+    use diode_core::{DType, ProblemFields};
+
+    use super::*;
+
+    #[test]
+    fn each_weak_kind_gets_another_problem_that_is_not_known() {
+        let problem =
+            |m, k| Problem::new(ProblemFields::plain(Op::Mm, 1, m, 4096, k, DType::BFloat16)).unwrap();
+        let measured = [problem(64, 4096), problem(4096, 64)];
+        let kinds: Vec<Kind> = measured.iter().filter_map(Kind::of).collect();
+        let mut known: KnownProblems = measured.iter().collect();
+        let hardware = find("nvidia-h200").unwrap();
+        for _ in 0..20 {
+            let work = more_of(&hardware, &known, &kinds);
+            assert!(work.iter().map(|new| Kind::of(&new.problem).unwrap()).eq(kinds.iter().copied()));
+            assert!(work.iter().all(|new| new.purpose == Purpose::Weak && !measured.contains(&new.problem)));
+            let before: Vec<Problem> = work.into_iter().map(|new| new.problem).collect();
+            before.iter().for_each(|problem| known.add(problem));
+            let again = more_of(&hardware, &known, &kinds);
+            assert!(again.iter().all(|new| !before.contains(&new.problem)));
+        }
     }
 }

@@ -8,7 +8,6 @@ use diode_core::{KernelVariant, Problem};
 
 use crate::agents::agent_store::{ANONYMOUS, KnownProblems, MeasuredUpTo, NewWork, ReadUpTo, WorkFigures};
 use crate::agents::plan::{Kind, rank};
-use crate::solutions::Damaged;
 use crate::store::Store;
 use crate::store::connection::Connection;
 use crate::store::connection::in_transaction;
@@ -16,6 +15,7 @@ use crate::store::fields::{from_json, json, named, parse, unsigned};
 use crate::store::from_row::from_row;
 use crate::store::statement::{ROWS_PER_STATEMENT, Statement, Value};
 use crate::store::{Now, StoreResult};
+use crate::uploads::solutions::Damaged;
 
 /// How many planned problems, and how many other measured problems, are read at a time.
 const READ_AT_ONCE: i64 = 5_000;
@@ -270,7 +270,10 @@ impl Connection {
                 whom.but.into(),
                 whom.driver.into(),
                 "waiting".into(),
-                KernelVariant::for_problem(problem).map(|variant| variant.to_string()).unwrap_or_default().into(),
+                KernelVariant::for_problem(problem)
+                    .map(|variant| variant.to_string())
+                    .unwrap_or_default()
+                    .into(),
             ])
         };
         let mut added = 0;

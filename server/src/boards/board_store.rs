@@ -12,11 +12,10 @@ use diode_core::ids::{HardwareSlug, ProblemId};
 use diode_core::table::distance;
 use diode_core::{Comparison, Layout, Method, Op, Problem};
 
+use crate::boards::consensus::{BoardEntry, KernelEntry};
 use crate::boards::cursor::{Cursor, Ranking};
 use crate::boards::entry_store::{View, read_entry};
 use crate::boards::summary_store::micros;
-use crate::consensus::{BoardEntry, KernelEntry};
-use crate::solutions::Damaged;
 use crate::store::Store;
 use crate::store::StoreResult;
 use crate::store::connection::Connection;
@@ -24,6 +23,7 @@ use crate::store::fields::{from_json, parse, unsigned};
 use crate::store::from_row::from_row;
 use crate::store::remembered::Remembered;
 use crate::store::statement::{ROWS_PER_STATEMENT, Statement};
+use crate::uploads::solutions::Damaged;
 
 struct BoardRow {
     fields: String,
@@ -294,7 +294,8 @@ impl Connection {
         let (rows,): (i64,) = self.fetch_one(count).await?;
         let ratios = push_filter(Statement::new("SELECT e.triton_over_library FROM entries e"), slug, filter);
         let ratios = self.fetch_numbers(ratios.push(" AND e.triton_over_library >= 0")).await?;
-        let found = Totals { rows: unsigned("row count", rows)?, comparison: Comparison::from_ratios(&ratios) };
+        let found =
+            Totals { rows: unsigned("row count", rows)?, comparison: Comparison::from_ratios(&ratios) };
         totals.put(counted, revision, found);
         Ok(found)
     }

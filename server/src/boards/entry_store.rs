@@ -7,14 +7,14 @@ use diode_core::hardware::Hardware;
 use diode_core::ids::{HardwareSlug, ProblemId, UploadId};
 use diode_core::{Method, Problem};
 
-use crate::consensus::{BoardEntry, Computed, ConfigCache, KernelEntry, compute};
-use crate::solutions::{Damaged, StoredSolutions};
+use crate::boards::consensus::{BoardEntry, Computed, ConfigCache, KernelEntry, compute};
 use crate::store::Store;
 use crate::store::StoreResult;
 use crate::store::connection::Connection;
 use crate::store::connection::in_transaction;
 use crate::store::fields::{from_json, json, parse};
 use crate::store::statement::{ROWS_PER_STATEMENT, Statement, Value};
+use crate::uploads::solutions::{Damaged, StoredSolutions};
 
 /// At first this many views are counted, to see whether they fit in the budget. Each later count has
 /// [`COUNTED_GROW_BY`] times as many views. A count reads rows for each solution. If many uploads have the same

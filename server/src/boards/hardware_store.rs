@@ -6,7 +6,6 @@ use diode_api::HardwareMerge;
 use diode_core::hardware::{Facts, Hardware, find as listed};
 use diode_core::ids::{Digest, HardwareSlug};
 
-use crate::solutions::Damaged;
 use crate::store::Store;
 use crate::store::connection::Connection;
 use crate::store::connection::{Lockable, in_transaction};
@@ -14,6 +13,7 @@ use crate::store::fields::{from_json, json, named, parse, unsigned};
 use crate::store::from_row::from_row;
 use crate::store::statement::Statement;
 use crate::store::{Now, StoreError, StoreResult};
+use crate::uploads::solutions::Damaged;
 use crate::uploads::upload_store::NewUpload;
 
 /// Why one hardware is not merged into another.

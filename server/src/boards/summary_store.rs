@@ -10,7 +10,6 @@ use diode_core::stats::median;
 use diode_core::{Comparison, DType, Method, Micros, Nanos, Op};
 
 use crate::boards::hardware_store::{HardwareRow, push_resolved};
-use crate::solutions::Damaged;
 use crate::store::Store;
 use crate::store::StoreResult;
 use crate::store::connection::Connection;
@@ -18,6 +17,7 @@ use crate::store::fields::{named, unsigned};
 use crate::store::from_row::from_row;
 use crate::store::remembered::Remembered;
 use crate::store::statement::Statement;
+use crate::uploads::solutions::Damaged;
 
 struct HardwareListRow {
     hardware: HardwareRow,

@@ -8,15 +8,15 @@ use diode_core::{Nanos, Problem};
 
 use crate::boards::board_store::push_filter;
 use crate::boards::entry_store::{View, read_entry};
+use crate::boards::size_map::SizedProblem;
 use crate::boards::summary_store::micros;
-use crate::size_map::SizedProblem;
-use crate::solutions::Damaged;
 use crate::store::Store;
 use crate::store::StoreResult;
 use crate::store::fields::{from_json, optional, parse, unsigned};
 use crate::store::from_row::from_row;
 use crate::store::statement::Statement;
 use crate::uploads::judging_store::read_standing;
+use crate::uploads::solutions::Damaged;
 
 /// What one contributor has measured: its solutions that count.
 struct MeasuredRow {

@@ -5,17 +5,17 @@ use diode_core::ids::{HardwareSlug, ProblemId, UploadId};
 use diode_core::{Config, Problem};
 
 use crate::boards::board_store::{problem_of, push_filter};
+use crate::boards::consensus::KernelEntry;
 use crate::boards::entry_store::read_entry;
 use crate::boards::summary_store::micros;
 use crate::boards::survey_store::Sample;
-use crate::consensus::KernelEntry;
-use crate::solutions::Damaged;
 use crate::store::Store;
 use crate::store::StoreResult;
 use crate::store::connection::Connection;
 use crate::store::fields::{parse, unsigned};
 use crate::store::from_row::from_row;
 use crate::store::statement::Statement;
+use crate::uploads::solutions::Damaged;
 
 struct UseRow {
     library: String,

@@ -8,10 +8,10 @@ use diode_core::Invalid;
 use diode_formats::FormatError;
 
 use crate::blobs::{BlobError, Trouble, is_full};
-use crate::contributions::NotTaken;
-use crate::ingest::IngestError;
 use crate::limits::Left;
+use crate::models::contribution_routes::NotTaken;
 use crate::store::StoreError;
+use crate::uploads::ingest::IngestError;
 
 /// An answer that says why a request failed. Its JSON body always has the same form.
 #[derive(Debug, Clone)]

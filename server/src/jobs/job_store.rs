@@ -5,7 +5,6 @@ use std::time::Duration;
 use diode_api::{Job, JobEvent, JobKind, JobState, ModelType, SnapshotName};
 use diode_core::ids::{AccountId, JobId, ModelId};
 
-use crate::solutions::Damaged;
 use crate::store::Store;
 use crate::store::connection::Connection;
 use crate::store::connection::{Exclusive, in_transaction};
@@ -14,6 +13,7 @@ use crate::store::from_row::from_row;
 use crate::store::statement::Statement;
 use crate::store::upkeep::CheckedRows;
 use crate::store::{Now, StoreResult};
+use crate::uploads::solutions::Damaged;
 
 struct JobRow {
     id: String,

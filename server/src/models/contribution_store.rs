@@ -11,7 +11,6 @@ use diode_core::ids::{AccountId, Digest, HardwareSlug, JobId, ModelId};
 use crate::blobs::{BlobKey, BlobKind};
 use crate::jobs::job_store::Queued;
 use crate::models::model_store::{ModelRow, model_columns};
-use crate::solutions::Damaged;
 use crate::store::Store;
 use crate::store::connection::Connection;
 use crate::store::connection::{Exclusive, Lockable, in_transaction};
@@ -20,6 +19,7 @@ use crate::store::from_row::from_row;
 use crate::store::statement::Statement;
 use crate::store::upkeep::CheckedRows;
 use crate::store::{Now, StoreResult};
+use crate::uploads::solutions::Damaged;
 
 /// How many models of one account may wait for an administrator. There is a limit because each takes an
 /// administrator's time.

@@ -7,7 +7,6 @@ use diode_core::ids::{HardwareSlug, ModelId, UploadId};
 
 use crate::jobs::job_store::Queued;
 use crate::models::contribution_store::{CONTRIBUTION_COLUMNS, ContributionRow};
-use crate::solutions::Damaged;
 use crate::store::Store;
 use crate::store::connection::Connection;
 use crate::store::connection::{Exclusive, in_transaction};
@@ -15,6 +14,7 @@ use crate::store::fields::{from_json, json, named, parse, unsigned};
 use crate::store::from_row::from_row;
 use crate::store::statement::{ROWS_PER_STATEMENT, Statement};
 use crate::store::{Now, StoreResult};
+use crate::uploads::solutions::Damaged;
 
 /// When a training is due. All three conditions must hold.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -6,7 +6,6 @@ use diode_api::{
 use diode_core::hardware::Hardware;
 use diode_core::ids::{HardwareSlug, ModelId, UploadId};
 
-use crate::solutions::Damaged;
 use crate::store::Store;
 use crate::store::connection::Connection;
 use crate::store::connection::in_transaction;
@@ -14,6 +13,7 @@ use crate::store::fields::{named, parse};
 use crate::store::from_row::from_row;
 use crate::store::statement::Statement;
 use crate::store::{Now, StoreResult};
+use crate::uploads::solutions::Damaged;
 
 /// How a new model compares with the published model.
 #[derive(Debug, Clone, PartialEq, Eq)]

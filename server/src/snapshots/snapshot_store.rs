@@ -10,7 +10,6 @@ use diode_core::ids::{AccountId, Digest, HardwareSlug, ModelId, UploadId};
 
 use crate::blobs::{BlobKey, BlobKind};
 use crate::jobs::job_store::Queued;
-use crate::solutions::{Damaged, StoredSolutions};
 use crate::store::Store;
 use crate::store::connection::Connection;
 use crate::store::connection::{Exclusive, in_transaction};
@@ -20,6 +19,7 @@ use crate::store::remembered::Remembered;
 use crate::store::statement::{ROWS_PER_STATEMENT, Statement};
 use crate::store::{Now, StoreResult};
 use crate::uploads::solution_store::Selection;
+use crate::uploads::solutions::{Damaged, StoredSolutions};
 use crate::uploads::upload_store::LicenceRow;
 
 /// How many snapshots the server keeps at most, and how large they may be.

@@ -1,7 +1,7 @@
 use diode_core::ids::HardwareSlug;
 use sqlx::migrate::MigrateError;
 
-use crate::solutions::Damaged;
+use crate::uploads::solutions::Damaged;
 
 /// Why the store failed.
 #[derive(Debug, thiserror::Error)]

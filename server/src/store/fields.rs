@@ -4,7 +4,7 @@ use diode_core::Invalid;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::solutions::Damaged;
+use crate::uploads::solutions::Damaged;
 
 pub(crate) fn unsigned(what: &'static str, value: i64) -> Result<u64, Damaged> {
     u64::try_from(value).map_err(|_| Damaged::new(what, format_args!("negative: {value}")))

@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::agents::agent_store::AGENT_LEASE;
 use crate::blobs::BlobKind;
-use crate::solutions::Damaged;
 use crate::store::Store;
 use crate::store::connection::Connection;
 use crate::store::connection::{Pools, in_transaction};
@@ -16,6 +15,7 @@ use crate::store::fields::{from_json, named, parse, unsigned};
 use crate::store::postgres::count_grown_tables;
 use crate::store::statement::Statement;
 use crate::store::{Now, StoreResult};
+use crate::uploads::solutions::Damaged;
 
 /// A blob that a row names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -7,9 +7,8 @@ use diode_api::Standing;
 use diode_core::ids::{HardwareSlug, UploadId};
 use diode_core::stats::median;
 
+use crate::boards::consensus::{Deviation, is_off};
 use crate::boards::entry_store::View;
-use crate::consensus::{Deviation, is_off};
-use crate::solutions::Damaged;
 use crate::store::Store;
 use crate::store::connection::Connection;
 use crate::store::fields::{parse, unsigned};
@@ -17,6 +16,7 @@ use crate::store::statement::{ROWS_PER_STATEMENT, Statement};
 use crate::store::upkeep::CheckedUploads;
 use crate::store::{StoreError, StoreResult};
 use crate::uploads::solution_store::{SOLUTIONS, wanted_views};
+use crate::uploads::solutions::Damaged;
 
 enum Checked {
     Right,

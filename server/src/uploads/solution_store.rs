@@ -8,7 +8,6 @@ use diode_core::ids::{HardwareSlug, ProblemId, UploadId};
 
 use crate::boards::board_store::problem_of;
 use crate::boards::entry_store::View;
-use crate::solutions::{Damaged, StoredSolution, StoredSolutions};
 use crate::store::Store;
 use crate::store::StoreResult;
 use crate::store::connection::Connection;
@@ -16,6 +15,7 @@ use crate::store::fields::{optional, parse, unsigned};
 use crate::store::from_row::from_row;
 use crate::store::statement::{ROWS_PER_STATEMENT, Statement};
 use crate::uploads::judging_store::read_standing;
+use crate::uploads::solutions::{Damaged, StoredSolution, StoredSolutions};
 use crate::uploads::upload_store::TrainingData;
 
 /// The conditions for solutions that count, and for solutions that count or are fenced.

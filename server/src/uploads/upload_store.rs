@@ -9,9 +9,8 @@ use diode_core::{Method, Problem};
 
 use crate::admin::moderation_store::UploadFilter;
 use crate::blobs::BlobKind;
+use crate::boards::consensus::fence_reason;
 use crate::boards::entry_store::View;
-use crate::consensus::fence_reason;
-use crate::solutions::{Damaged, StoredSolutions};
 use crate::store::Store;
 use crate::store::StoreResult;
 use crate::store::connection::Connection;
@@ -20,6 +19,7 @@ use crate::store::fields::{from_json, json, named, optional, parse, terms_versio
 use crate::store::from_row::from_row;
 use crate::store::statement::{ROWS_PER_STATEMENT, Statement};
 use crate::uploads::judging_store::{read_standing, standing_number};
+use crate::uploads::solutions::{Damaged, StoredSolutions};
 
 /// These columns are in `uploads` and in `senders`.
 pub(crate) struct LicenceRow {

@@ -11,8 +11,8 @@ use std::time::Duration;
 use diode_api::{ContributionState, ModelSummary};
 use diode_model::{Metadata, Model, Training};
 use diode_server::blobs::BlobKind;
+use diode_server::jobs::worker;
 use diode_server::store::Now;
-use diode_server::worker;
 
 use crate::models::summary;
 use crate::picks::MODEL;

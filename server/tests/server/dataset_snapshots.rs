@@ -12,7 +12,7 @@ use diode_core::ids::Digest;
 use diode_formats::{Format, content_digest, decode, encode};
 use diode_server::accounts::SignUps;
 use diode_server::admin::verify;
-use diode_server::worker;
+use diode_server::jobs::worker;
 
 use crate::admin::tamper;
 use crate::moderation::administrator;

@@ -9,9 +9,9 @@ use diode_core::ids::{AccountId, Digest, JobId};
 use diode_core::{Heuristic, TimeColumn};
 use diode_model::Model;
 use diode_server::accounts::SignUps;
-use diode_server::ingest::ingest;
+use diode_server::jobs::worker;
 use diode_server::store::{Created, NewAccount, Now, StoreError};
-use diode_server::worker;
+use diode_server::uploads::ingest::ingest;
 use tokio::task::JoinSet;
 
 use crate::samples::{columnar, dataset, h200, mm, seven};

@@ -2,7 +2,8 @@
 
 use axum::body::{Body, to_bytes};
 use axum::http::Request;
-use diode_server::{metrics, worker};
+use diode_server::jobs::worker;
+use diode_server::metrics;
 use tower::ServiceExt as _;
 
 use crate::samples::{columnar, seven};

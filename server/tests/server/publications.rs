@@ -3,8 +3,8 @@ use std::time::Duration;
 use diode_api::{Job, JobState, LogEntry, ModelState, ModelSummary, Publication};
 use diode_core::{Dataset, Problem, TimeColumn, is_kept};
 use diode_server::accounts::SignUps;
+use diode_server::jobs::worker;
 use diode_server::store::{ComparedWithPublished, Now, Store};
-use diode_server::worker;
 
 use crate::models::summary;
 use crate::moderation::administrator;

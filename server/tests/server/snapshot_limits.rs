@@ -3,8 +3,8 @@
 use diode_api::{JobState, SnapshotSummary};
 use diode_server::admin::sweep;
 use diode_server::backend::Backend;
+use diode_server::jobs::worker;
 use diode_server::store::{Now, SnapshotLimits};
-use diode_server::worker;
 
 use crate::dataset_snapshots::{ASK, ended};
 use crate::moderation::administrator;

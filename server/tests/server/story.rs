@@ -12,11 +12,11 @@ use diode_core::hardware::Hardware;
 use diode_core::ids::{Digest, JobId, ProblemId, UploadId};
 use diode_core::{Comparison, Dataset, Heuristic, Method};
 use diode_server::admin::verify_entries;
-use diode_server::ingest::{UploadFacts, prepare};
 use diode_server::store::{
     self, BACK_OFF, BoardQuery, Cursor, KnownHardware, LEASE, MAX_ATTEMPTS, Made, NewUpload, Now, Queued,
     Ranking, Store, View,
 };
+use diode_server::uploads::ingest::{UploadFacts, prepare};
 
 use crate::models::summary;
 use crate::postgres;

@@ -8,8 +8,8 @@ use diode_api::{
 };
 use diode_core::ids::UploadId;
 use diode_server::accounts::SignUps;
+use diode_server::jobs::worker;
 use diode_server::store::Now;
-use diode_server::worker;
 
 use crate::agents::h200_registration;
 use crate::dataset_snapshots::frozen;

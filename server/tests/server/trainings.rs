@@ -3,9 +3,9 @@
 use diode_api::{Job, JobState};
 use diode_core::Problem;
 use diode_core::hardware::Hardware;
+use diode_server::jobs::trainings::{look, run};
 use diode_server::settings::Training;
 use diode_server::store::Now;
-use diode_server::trainings::{look, run};
 
 use crate::samples::{columnar, dataset, h200, mm};
 use crate::test_app::TestApp;

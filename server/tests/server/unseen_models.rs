@@ -4,7 +4,7 @@ use diode_core::{Problem, hash_of_size, is_kept};
 use diode_formats::write_atomically;
 use diode_model::{Model, UnseenModels};
 use diode_server::admin::seed;
-use diode_server::worker;
+use diode_server::jobs::worker;
 
 use crate::models::summary;
 use crate::picks::MODEL;

@@ -8,8 +8,8 @@ use diode_core::hardware::Hardware;
 use diode_core::ids::{Digest, UploadId};
 use diode_core::{Config, Tflops, Tile, TimeColumn};
 use diode_server::blobs::BlobKind;
-use diode_server::ingest::{UploadFacts, prepare};
 use diode_server::store::Now;
+use diode_server::uploads::ingest::{UploadFacts, prepare};
 
 use crate::samples::{collected, columnar, dataset, h200, json, mm, seven};
 use crate::test_app::TestApp;

@@ -1,4 +1,6 @@
-use super::size::SizeBin;
+//! The cells of sizes that the plan covers.
+
+use crate::agents::plan::kind::SizeBin;
 
 /// The most cells of a bin. With M, N and K, that makes 64³ = 262,144 problems of a kind, more than many agents
 /// together measure in years.

@@ -1,10 +1,14 @@
+//! Kinds of problems, their sizes, and how long they take to measure.
+
 use std::fmt;
 
-use diode_api::{Ability, SizeRange};
+use diode_api::{Ability, Breadth, SizeRange};
 use diode_core::alignment::Alignment;
+use diode_core::hardware::{Facts, Hardware, Vendor, roofline};
+use diode_core::kept::{hash, mix};
 use diode_core::{DType, Layout, Op, Problem};
 
-use super::size::SizeBin;
+use crate::agents::plan::planner::key;
 
 /// The types that the plan covers. People who need other types must measure such problems themselves.
 pub(in crate::agents) const DTYPES: [DType; 3] = [DType::BFloat16, DType::Float16, DType::Float32];
@@ -132,4 +136,142 @@ pub fn kinds() -> Vec<Kind> {
         }
     }
     kinds
+}
+
+/// A bin of similar sizes: from 4ⁿ to 4ⁿ⁺¹ − 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct SizeBin(u8);
+
+impl SizeBin {
+    /// All bins. The last one ends at 65,535. There are no bins for larger sizes, because they are rare and kernels treat
+    /// them all alike.
+    pub(super) const ALL: [Self; 8] =
+        [Self(0), Self(1), Self(2), Self(3), Self(4), Self(5), Self(6), Self(7)];
+    /// The bin of a batch of 1, for operators without a batch.
+    pub(super) const ONE: Self = Self(0);
+
+    /// `None` for sizes beyond the last bin.
+    pub(super) fn of(size: u64) -> Option<Self> {
+        let bin = size.checked_ilog2()? / 2;
+        Self::ALL.get(bin as usize).copied()
+    }
+
+    /// The index in [`Self::ALL`].
+    pub(super) const fn place(self) -> usize {
+        self.0 as usize
+    }
+
+    pub(super) const fn least(self) -> u64 {
+        4_u64.pow(self.0 as u32)
+    }
+
+    pub(super) const fn most(self) -> u64 {
+        4_u64.pow(self.0 as u32 + 1) - 1
+    }
+}
+
+impl fmt::Display for SizeBin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}–{}", self.least(), self.most())
+    }
+}
+
+/// Seconds that each problem takes besides its launches: to make the inputs, check the results and send them.
+const PER_PROBLEM: f64 = 0.1;
+
+/// Launches of a config on average. Most configs get few.
+const LAUNCHES: f64 = 4.0;
+
+/// The average time of a config, divided by the roofline.
+const SLOWDOWN: f64 = 5.0;
+
+/// Seconds that each launch takes in addition, including the flush of the cache.
+const PER_LAUNCH: f64 = 50e-6;
+
+/// The rates that are assumed for hardware without facts. They are the rates of a small device, so that a lease
+/// is too short rather than too long.
+const UNKNOWN_FLOPS: f64 = 1e11;
+const UNKNOWN_BYTES: f64 = 1e10;
+
+/// Configs in a GPU's sample: 200 that a model expects to be fast, 100 that are drawn at random, and the
+/// default list.
+const GPU_SAMPLE: f64 = 310.0;
+
+/// How many seconds a device is expected to take for a problem.
+pub fn expected_seconds(hardware: &Hardware, problem: &Problem, breadth: Breadth) -> f64 {
+    seconds(hardware, launch(hardware, problem), breadth)
+}
+
+/// How many seconds one launch is expected to take on average.
+pub(super) fn launch(hardware: &Hardware, problem: &Problem) -> f64 {
+    best_case(hardware.facts.as_ref(), problem) * SLOWDOWN + PER_LAUNCH
+}
+
+/// How many seconds a problem is expected to take, if each launch takes `launch` seconds.
+pub(super) fn seconds(hardware: &Hardware, launch: f64, breadth: Breadth) -> f64 {
+    PER_PROBLEM + configs(hardware, breadth) * LAUNCHES * launch
+}
+
+fn best_case(facts: Option<&Facts>, problem: &Problem) -> f64 {
+    let known = facts.and_then(|facts| roofline(facts, problem, false));
+    known.map_or_else(
+        || (problem.flops() / UNKNOWN_FLOPS).max(problem.bytes() / UNKNOWN_BYTES),
+        |least| least.0 / 1e6,
+    )
+}
+
+/// Roughly how many configs a device times. The exact number would take too long to find.
+fn configs(hardware: &Hardware, breadth: Breadth) -> f64 {
+    let cores = hardware.facts.map_or(1, |facts| facts.sms);
+    match (hardware.vendor, breadth) {
+        // 64 blocks for each number of threads, which is a power of two.
+        (Vendor::Cpu, Breadth::Full) => 64.0 * f64::from(cores.ilog2().min(5) + 1),
+        (Vendor::Cpu, Breadth::Sample) => (6.0 * f64::from(cores.ilog2().min(5) + 1)) + 100.0,
+        (_, Breadth::Full) => 1534.0,
+        (_, Breadth::Sample) => GPU_SAMPLE,
+    }
+}
+
+/// The order in which kinds have their first turn. It is the same for all devices, so it is computed once.
+pub struct Order {
+    kinds: Vec<Kind>,
+    seed: u64,
+}
+
+impl Order {
+    /// A weighted shuffle: a kind with twice the weight comes first twice as often (Efraimidis and Spirakis).
+    pub fn new(seed: u64) -> Self {
+        let place = |kind: Kind| {
+            // A number from 0 to 1, made of the highest 53 bits: a double holds that many.
+            let random = (mix(key(kind, seed)) >> 11) as f64 / (1_u64 << 53) as f64;
+            -random.max(f64::MIN_POSITIVE).ln() / kind.weight()
+        };
+        let mut placed: Vec<(f64, Kind)> = kinds().into_iter().map(|kind| (place(kind), kind)).collect();
+        placed.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        Self { kinds: placed.into_iter().map(|(_, kind)| kind).collect(), seed }
+    }
+
+    pub(super) fn kinds(&self) -> &[Kind] {
+        &self.kinds
+    }
+
+    /// The seed of the order, and of the draws of every kind.
+    pub(super) fn seed(&self) -> u64 {
+        self.seed
+    }
+}
+
+/// A second contributor measures one in this many problems. If it measured all of them, agents would learn half as
+/// much, only to confirm results that are nearly always right.
+const ONE_IN: u64 = 4;
+
+/// Makes the choice independent of other hashes of the same size.
+const SALT: u64 = 0x636f_6e66;
+
+/// Whether a second contributor must measure a problem wherever it stands on its board. Problems at the top of a
+/// board are confirmed anyway.
+pub fn is_to_be_confirmed(problem: &Problem) -> bool {
+    let numbers =
+        [SALT, problem.b, problem.m, problem.n, problem.k, problem.op as u64, problem.a_dtype as u64];
+    hash(numbers).is_multiple_of(ONE_IN)
 }

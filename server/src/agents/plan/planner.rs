@@ -1,13 +1,15 @@
+//! Draws the next problems of the plan.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
 use diode_api::{Ability, Breadth, Purpose};
 use diode_core::hardware::Hardware;
-use diode_core::{Problem, is_kept};
+use diode_core::kept::{hash, mix};
+use diode_core::{Bias, Layout, Op, Problem, ProblemFields, is_kept};
 
-use super::cells::AllCells;
-use super::cost::{launch, seconds};
-use super::draw::{draw, key};
-use super::kind::Kind;
-use super::known::KnownProblems;
-use super::order::Order;
+use crate::agents::plan::cells::{AllCells, Cells, Rows};
+use crate::agents::plan::kind::{Kind, Order, launch, seconds};
 
 /// A kind counts as used up after this many draws in a row that are too much for the device.
 const TRIES: u32 = 8;
@@ -175,4 +177,175 @@ pub const LAST_RANK: u64 = 3;
 pub fn breadth_of(problem: &Problem) -> Breadth {
     let sum = problem.m ^ problem.n.rotate_left(1) ^ problem.k.rotate_left(2);
     if sum.count_ones().is_multiple_of(4) || is_kept(problem) { Breadth::Full } else { Breadth::Sample }
+}
+
+/// The key of a kind's draws. The same seed gives the same draws.
+pub(super) fn key(kind: Kind, seed: u64) -> u64 {
+    let Kind { op, dtype, b_layout, aligned, b, m, n, k } = kind;
+    let parts = [seed, op as u64, dtype as u64, b_layout as u64, u64::from(aligned)];
+    hash(parts.into_iter().chain([b, m, n, k].map(|bin| bin.place() as u64)))
+}
+
+/// The problem of a kind that has this number. Different numbers give different problems. `None` beyond the
+/// last number.
+pub(super) fn draw(kind: Kind, number: u64, key: u64, cells: &AllCells) -> Option<Problem> {
+    // The number of elements in 16 bytes.
+    let step = 16 / kind.dtype.size();
+    let (aligned, unaligned) = (Rows::Aligned(step), Rows::Unaligned(step));
+    // A problem can be unaligned in three ways. Kinds begin with different ways, since most kinds get only one
+    // problem.
+    let way = (number % 3 + key % 3) % 3;
+    let (number, n_rows, k_rows) = match (kind.aligned, way) {
+        (true, _) => (number, aligned, aligned),
+        // An unaligned N or K makes a problem unaligned. So N, K or both are unaligned in turn.
+        (false, 0) => (number / 3, unaligned, aligned),
+        (false, 1) => (number / 3, aligned, unaligned),
+        (false, _) => (number / 3, unaligned, unaligned),
+    };
+    let batch = cells.of(kind.b, Rows::Any).filter(|_| kind.op.is_batched());
+    let sides = [cells.of(kind.m, Rows::Any)?, cells.of(kind.n, n_rows)?, cells.of(kind.k, k_rows)?];
+    let bits = sides.into_iter().chain(batch).map(|side| side.bits).sum();
+    let mut place = shuffled(number, bits, key)?;
+    let mut chosen = mix(key ^ number);
+    let mut size = |side: &Cells| {
+        let cell = place & ((1 << side.bits) - 1);
+        let size = side.size(cell as usize, chosen);
+        place >>= side.bits;
+        chosen >>= 16;
+        size
+    };
+    let [m, n, k] = sides.map(&mut size);
+    let b = batch.map_or(1, size);
+    let bias = match kind.op {
+        Op::Mm | Op::Bmm => Bias::None,
+        // The bias of a linear layer, whose weight lies in columns.
+        Op::Addmm | Op::Baddbmm if kind.b_layout == Layout::Column => Bias::Vector,
+        Op::Addmm | Op::Baddbmm => Bias::Matrix,
+    };
+    let plain = ProblemFields::plain(kind.op, b, m, n, k, kind.dtype);
+    Problem::new(ProblemFields { b_layout: kind.b_layout, bias, ..plain }).ok()
+}
+
+/// Permutes the numbers of `bits` bits. No two numbers get the same place, because each step can be undone.
+fn shuffled(number: u64, bits: u32, key: u64) -> Option<u64> {
+    let mask = (1 << bits) - 1;
+    if number > mask {
+        return None;
+    }
+    let half = (bits / 2).max(1);
+    let mut place = number.wrapping_add(key) & mask;
+    for odd in [(key >> 20) | 1, 0x9E37_79B9_7F4A_7C15] {
+        place = place.wrapping_mul(odd) & mask;
+        place ^= place >> half;
+    }
+    Some(place)
+}
+
+/// The problems of a hardware that have been measured or planned. Problems that the plan does not cover are
+/// left out.
+#[derive(Debug, Clone, Default)]
+pub struct KnownProblems {
+    /// How many problems of each kind are known.
+    counts: HashMap<Kind, u32>,
+    /// A hash of each known problem: whole problems would take ten times the memory. If two problems have the
+    /// same hash, the plan skips one of them.
+    hashes: HashSet<u64>,
+}
+
+impl KnownProblems {
+    pub fn add(&mut self, problem: &Problem) {
+        if let Some(kind) = Kind::of(problem)
+            && self.hashes.insert(hash_of(problem))
+        {
+            *self.counts.entry(kind).or_default() += 1;
+        }
+    }
+
+    pub(super) fn of_kind(&self, kind: Kind) -> u32 {
+        self.counts.get(&kind).copied().unwrap_or_default()
+    }
+
+    pub(super) fn contains(&self, problem: &Problem) -> bool {
+        self.hashes.contains(&hash_of(problem))
+    }
+}
+
+impl<'a> FromIterator<&'a Problem> for KnownProblems {
+    fn from_iter<I: IntoIterator<Item = &'a Problem>>(problems: I) -> Self {
+        let mut known = Self::default();
+        problems.into_iter().for_each(|problem| known.add(problem));
+        known
+    }
+}
+
+fn hash_of(problem: &Problem) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    problem.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// A kind is weak only if the model's first picks for it reach less than this share of the best speed.
+const GOOD: f64 = 0.95;
+
+/// The kinds for which a model picks worst, the worst first. `shares` are problems that the model had not seen, with
+/// the share of the best speed that the model's first picks reach.
+pub fn weakest(shares: &[(Problem, f64)], most: usize) -> Vec<Kind> {
+    let mut kinds: HashMap<Kind, (f64, u32)> = HashMap::new();
+    for (problem, share) in shares {
+        if let Some(kind) = Kind::of(problem) {
+            let (sum, count) = kinds.entry(kind).or_default();
+            *sum += share.max(f64::MIN_POSITIVE).ln();
+            *count += 1;
+        }
+    }
+    let means = kinds.into_iter().map(|(kind, (sum, count))| ((sum / f64::from(count)).exp(), kind));
+    let mut weak: Vec<(f64, Kind)> = means.filter(|(share, _)| *share < GOOD).collect();
+    weak.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    weak.truncate(most);
+    weak.into_iter().map(|(_, kind)| kind).collect()
+}
+
+#[cfg(test)]
+mod draw_tests {
+    use super::*;
+
+    #[test]
+    fn shuffling_loses_nothing_and_adds_nothing() {
+        for bits in [0, 1, 2, 5, 12] {
+            for key in [0, 1, u64::MAX >> 1, 0x1234_5678_9abc_def0] {
+                let mut places: Vec<u64> =
+                    (0..1 << bits).map(|number| shuffled(number, bits, key).unwrap()).collect();
+                assert!(bits < 5 || !places.is_sorted());
+                places.sort_unstable();
+                assert!(places.into_iter().eq(0..1 << bits), "{bits} bits, key {key}");
+                assert_eq!(shuffled(1 << bits, bits, key), None);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod weak_tests {
+    use diode_core::{DType, Op, ProblemFields};
+
+    use super::*;
+
+    fn mm(m: u64, n: u64, k: u64) -> Problem {
+        Problem::new(ProblemFields::plain(Op::Mm, 1, m, n, k, DType::BFloat16)).unwrap()
+    }
+
+    #[test]
+    fn the_worst_kinds_come_first_and_good_ones_not_at_all() {
+        let shares = [
+            (mm(64, 4096, 4096), 0.9),
+            (mm(72, 4160, 4160), 0.5),
+            (mm(4096, 4096, 64), 0.6),
+            (mm(4096, 4096, 4096), 0.99),
+        ];
+        assert_eq!(Kind::of(&shares[0].0), Kind::of(&shares[1].0));
+        let [both, other] = [0, 2].map(|place| Kind::of(&shares[place].0).unwrap());
+        assert_eq!(weakest(&shares, 9), [other, both], "the mean of 0.9 and 0.5 is 0.67");
+        assert_eq!(weakest(&shares, 1), [other]);
+        assert_eq!(weakest(&[], 1), []);
+    }
 }

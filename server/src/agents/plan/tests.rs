@@ -6,9 +6,9 @@ use diode_core::{DType, Layout, Op, Problem, ProblemFields, is_kept};
 use proptest::prelude::*;
 
 use super::cells::AllCells;
-use super::draw::{draw, key};
 use super::kind::{BATCHES, USUAL_USE};
 use super::*;
+use crate::agents::plan::planner::{draw, key};
 
 fn h200() -> Hardware {
     find("nvidia-h200").unwrap()

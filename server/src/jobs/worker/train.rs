@@ -1,0 +1,377 @@
+//! One training, from a dataset to a model file. It takes long, so it has a thread of its own.
+
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use diode_api::{
+    Epoch, EvaluationReport, Job, JobRequest, KeptReport, ModelSource, ModelState, ModelSummary, ModelType,
+};
+use diode_compat::{
+    Architecture, PredecessorMetadata, PredecessorModel, PredecessorOptions, train_predecessor,
+};
+use diode_core::hardware::Hardware;
+use diode_core::ids::{Digest, JobId, ModelId};
+use diode_core::{DType, Dataset, Heuristic, Op, Problem};
+use diode_model::{Metadata, Model, ModelError, Predictor, Training};
+use diode_train::{
+    Checkpoint, FirstPicks, Fitted, FoldModel, Plan, Progress, Share, TrainError, TrainOptions, TrainingSet,
+    fit,
+};
+
+use crate::store::{ComparedWithPublished, Now};
+
+/// A model, its file and its results.
+pub(super) struct Trained {
+    pub(super) summary: ModelSummary,
+    pub(super) hardware: Hardware,
+    pub(super) bytes: Vec<u8>,
+    /// The models of the model's cross-validation, in the form in which the database stores them.
+    pub(super) unseen_models: Option<Vec<u8>>,
+    /// The model's picks for the problems that are kept for judging.
+    pub(super) kept: OnKept,
+    /// Problems that the model had not seen, with the share of the best speed that the model's first picks
+    /// reach.
+    pub(super) unseen: Vec<(Problem, f64)>,
+}
+
+/// Why no model was made.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// This worker must stop. Another worker may do the job.
+    Stopped,
+    /// The job was cancelled, or another worker has taken over.
+    LostClaim,
+    /// The job failed, and trying again will not help.
+    Failed(String),
+    /// The database or the blobs failed. Trying again may help.
+    Backend(anyhow::Error),
+}
+
+impl From<TrainError> for Failure {
+    fn from(error: TrainError) -> Self {
+        match error {
+            TrainError::Stopped => Self::Stopped,
+            other => Self::Failed(other.to_string()),
+        }
+    }
+}
+
+/// Trains a model on all problems of the dataset, except those that are kept for judging. The model's file
+/// states how good such models are on problems that they have not seen. The kept problems then judge the model.
+/// `diode train --without-kept` does the same and gives the same bytes.
+pub(super) fn train(
+    dataset: Dataset,
+    job: &Job,
+    stop: &AtomicBool,
+    tell: &mut dyn FnMut(f64, String),
+) -> Result<Trained, Failure> {
+    let (set, kept) = TrainingSet::from_datasets(&[dataset], job.request.method)?.split_kept()?;
+    let mut share = Share::default();
+    let mut observe = |progress: &Progress| {
+        if let (Some(share), Progress::Epoch { phase, epoch, epochs, loss, .. }) =
+            (share.after(progress), progress)
+        {
+            let (epoch, epochs) = (*epoch as u32, *epochs as u32);
+            let said = Epoch { phase: phase.clone(), epoch, epochs, loss: f64::from(*loss) };
+            tell(share, said.to_string());
+        }
+        if stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    // The time is rounded down to whole seconds, as on the command line.
+    let created_at = Now::read().whole_second().rfc3339();
+    let network = Network::learn(&set, &job.request, created_at, &mut observe)?;
+    let failed = |error: ModelError| Failure::Failed(error.to_string());
+    let bytes = network.to_bytes().map_err(failed)?;
+    let unseen_models = network.unseen_models().map_err(failed)?;
+    let picks = FirstPicks::of_while(network.predictor(), &kept, &|| !stop.load(Ordering::Relaxed))?;
+    let about = network.about().map_err(Failure::Failed)?;
+    let found = Some((&job.id, picks.report()));
+    let summary = summary(&about, network.predictor().parameters(), &bytes, found);
+    let hardware = about.hardware.clone();
+    let unseen = network.shares_of_best(&kept, &picks);
+    let kept = OnKept { problems: kept, picks };
+    Ok(Trained { summary, hardware, bytes, unseen_models, kept, unseen })
+}
+
+/// The number of folds. For each fold, a model is trained without it and judged on it, so on problems that the
+/// model has not seen.
+const FOLDS: usize = 4;
+
+enum Network {
+    Ranking {
+        model: Box<Model>,
+        /// See [`diode_train::Fitted`].
+        unseen: Vec<(Problem, f64)>,
+        folds: Vec<FoldModel>,
+    },
+    Predecessor(Box<PredecessorModel>),
+}
+
+impl Network {
+    fn learn(
+        set: &TrainingSet,
+        request: &JobRequest,
+        created_at: String,
+        observe: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
+    ) -> Result<Self, TrainError> {
+        let architecture = match request.model_type {
+            ModelType::Ranking => return Self::learn_ranking(set, request.seed, created_at, observe),
+            ModelType::Base => Architecture::base(),
+            ModelType::Deep => Architecture::deep(Architecture::DEEP.0, Architecture::DEEP.1),
+        };
+        let options = PredecessorOptions { seed: request.seed, ..PredecessorOptions::new(architecture) };
+        let model = train_predecessor(set, &options, created_at, observe)?;
+        Ok(Self::Predecessor(Box::new(model)))
+    }
+
+    fn learn_ranking(
+        set: &TrainingSet,
+        seed: u64,
+        created_at: String,
+        observe: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
+    ) -> Result<Self, TrainError> {
+        let options = TrainOptions { seed, ..TrainOptions::default() };
+        let folds = if set.problems() < FOLDS { 0 } else { FOLDS };
+        let plan = Plan { options, folds, created_at, keep_when_stopped: false };
+        let Fitted { model, unseen, folds, .. } = fit(set, &plan, &Checkpoint::new(set, &plan), observe)?;
+        Ok(Self::Ranking { model: Box::new(model), unseen, folds })
+    }
+
+    fn predictor(&self) -> &dyn Predictor {
+        match self {
+            Self::Ranking { model, .. } => model.as_ref(),
+            Self::Predecessor(model) => model.as_ref(),
+        }
+    }
+
+    /// How near the best the first picks are for problems that the model has not seen: problems of the folds, and
+    /// kept problems. Empty for torch-diode's networks, because nothing is done with their shares.
+    fn shares_of_best(self, kept: &TrainingSet, picks: &FirstPicks) -> Vec<(Problem, f64)> {
+        let Self::Ranking { mut unseen, .. } = self else { return Vec::new() };
+        unseen.extend(kept.iter().map(|kept| kept.problem.clone()).zip(picks.shares()));
+        unseen
+    }
+
+    fn to_bytes(&self) -> Result<Vec<u8>, ModelError> {
+        match self {
+            Self::Ranking { model, .. } => model.to_bytes(),
+            Self::Predecessor(model) => model.to_bytes(),
+        }
+    }
+
+    /// The file with the models of the cross-validation, if there are any.
+    fn unseen_models(&self) -> Result<Option<Vec<u8>>, ModelError> {
+        let Self::Ranking { folds, .. } = self else { return Ok(None) };
+        FoldModel::file_of_all(folds)
+    }
+
+    /// What the model's file states. Fails if the file states nothing, like torch-diode's own files.
+    fn about(&self) -> Result<About<'_>, String> {
+        match self {
+            Self::Ranking { model, .. } => Ok(model.metadata().into()),
+            Self::Predecessor(model) => {
+                let metadata = model.metadata().ok_or("the trained model says nothing of itself")?;
+                Ok(metadata.into())
+            }
+        }
+    }
+}
+
+/// A new model counts as no worse if its first picks take at most this share longer than those of the published
+/// model. Timings near the best vary more than that from launch to launch.
+const MARGIN: f64 = 0.005;
+
+/// With fewer problems than this, a single problem would decide.
+const LEAST_PROBLEMS: usize = 5;
+
+/// A model's first picks, and their problems.
+pub(super) struct OnKept {
+    pub(super) problems: TrainingSet,
+    pub(super) picks: FirstPicks,
+}
+
+/// The result of comparing a model with the published one.
+pub(super) struct Compared {
+    /// The published model, and its first picks. `None` if there is no published model that can be judged.
+    pub(super) beside: Option<ModelId>,
+    pub(super) others: Option<FirstPicks>,
+    /// See [`FirstPicks::beside`].
+    pub(super) speed: Option<f64>,
+    pub(super) no_worse: bool,
+    pub(super) why: String,
+}
+
+impl Compared {
+    /// The result for a model of this type. Only models that programs take by themselves are published.
+    pub(super) fn of_type(self, model_type: ModelType) -> Self {
+        if model_type == ModelType::Ranking {
+            return self;
+        }
+        let found = match (&self.beside, self.speed) {
+            (Some(id), Some(speed)) => {
+                format!(
+                    ": its first picks are {speed:.4} times as fast as those of {id} on the kept problems"
+                )
+            }
+            _ => String::new(),
+        };
+        Self {
+            no_worse: false,
+            why: format!("`{model_type}` is for comparison and never published{found}"),
+            ..self
+        }
+    }
+}
+
+impl From<Compared> for ComparedWithPublished {
+    fn from(Compared { beside, no_worse, why, .. }: Compared) -> Self {
+        Self { beside, publish: no_worse, why }
+    }
+}
+
+impl OnKept {
+    /// Compares a model with the published one and its file, if there is one. With large sets this takes long. The
+    /// result has no meaning once `goes_on` returns false.
+    pub(super) fn judge(
+        &self,
+        published: Option<(&ModelSummary, Option<&[u8]>)>,
+        goes_on: &dyn Fn() -> bool,
+    ) -> Compared {
+        let told = |beside, no_worse, why| Compared { beside, others: None, speed: None, no_worse, why };
+        let Some((published, file)) = published else {
+            return told(None, true, "the first model of its kind here".to_owned());
+        };
+        let (id, beside) = (&published.id, Some(published.id.clone()));
+        match file.map(Model::from_bytes) {
+            None => told(beside, true, format!("the file of {id} is missing")),
+            Some(Err(error)) => told(beside, true, format!("{id} cannot be used any more: {error}")),
+            Some(Ok(model)) => match self.compare(id, &model, goes_on) {
+                Ok(compared) => Compared { beside, ..compared },
+                Err((no_worse, why)) => told(beside, no_worse, why),
+            },
+        }
+    }
+
+    /// If nothing can be compared, the error has the decision and the reason.
+    fn compare(
+        &self,
+        id: &ModelId,
+        model: &Model,
+        goes_on: &dyn Fn() -> bool,
+    ) -> Result<Compared, (bool, String)> {
+        let problems = self.problems.problems();
+        if problems < LEAST_PROBLEMS {
+            let why = format!(
+                "of the problems that are kept for judging, {problems} measured: too few to compare it with {id}, \
+                 expected at least {LEAST_PROBLEMS}"
+            );
+            return Err((false, why));
+        }
+        let others = FirstPicks::of_while(model, &self.problems, goes_on)
+            .map_err(|error| (true, format!("{id} cannot be judged: {error}")))?;
+        let speed = self.picks.beside(&others);
+        let seen = if model.metadata().training.without_kept { "" } else { ", which may have learnt them" };
+        let why = format!(
+            "on {problems} kept problems its first picks are {:.4} times as fast as those of {id}{seen}; {} or more is \
+             no worse",
+            speed,
+            1.0 - MARGIN
+        );
+        let no_worse = speed >= 1.0 - MARGIN;
+        Ok(Compared { beside: None, others: Some(others), speed: Some(speed), no_worse, why })
+    }
+}
+
+/// What the file of every type of model states.
+pub(super) struct About<'a> {
+    pub(super) model_type: ModelType,
+    heuristic: Heuristic,
+    pub(super) hardware: &'a Hardware,
+    ops: &'a [Op],
+    dtypes: &'a [DType],
+    feature_set: &'a str,
+    training: &'a Training,
+    evaluation: Option<&'a EvaluationReport>,
+}
+
+impl<'a> From<&'a Metadata> for About<'a> {
+    fn from(metadata: &'a Metadata) -> Self {
+        Self {
+            model_type: ModelType::Ranking,
+            heuristic: metadata.heuristic,
+            hardware: &metadata.hardware,
+            ops: &metadata.ops,
+            dtypes: &metadata.dtypes,
+            feature_set: &metadata.feature_set,
+            training: &metadata.training,
+            evaluation: metadata.evaluation.as_ref(),
+        }
+    }
+}
+
+impl<'a> From<&'a PredecessorMetadata> for About<'a> {
+    fn from(metadata: &'a PredecessorMetadata) -> Self {
+        let model_type = match metadata.architecture {
+            Architecture::Deep { .. } => ModelType::Deep,
+            Architecture::Base { .. } | Architecture::V1 { .. } => ModelType::Base,
+        };
+        Self {
+            model_type,
+            heuristic: metadata.heuristic,
+            hardware: &metadata.hardware,
+            ops: &metadata.ops,
+            dtypes: &metadata.dtypes,
+            feature_set: &metadata.feature_set,
+            training: &metadata.training,
+            evaluation: metadata.evaluation.as_ref(),
+        }
+    }
+}
+
+/// The summary of a model that no job of this server has trained.
+pub(crate) fn summarise(model: &Model, bytes: &[u8]) -> ModelSummary {
+    summary(&model.metadata().into(), model.parameters(), bytes, None)
+}
+
+/// The summary of a model, from its file and from the results of the job that trained it.
+pub(super) fn summary(
+    about: &About<'_>,
+    parameters: u64,
+    bytes: &[u8],
+    trained: Option<(&JobId, Option<KeptReport>)>,
+) -> ModelSummary {
+    let id = ModelId::of(bytes);
+    let (job, kept) = trained.map_or((None, None), |(job, kept)| (Some(job), kept));
+    let slug = &about.hardware.slug;
+    let of_type = match about.model_type {
+        ModelType::Ranking => String::new(),
+        other => format!("-{other}"),
+    };
+    ModelSummary {
+        file_name: format!("{}{of_type}-{slug}-{id}.safetensors", about.heuristic),
+        id,
+        heuristic: about.heuristic,
+        model_type: about.model_type,
+        hardware: slug.clone(),
+        ops: about.ops.to_vec(),
+        dtypes: about.dtypes.to_vec(),
+        feature_set: about.feature_set.to_owned(),
+        parameters,
+        digest: Digest::of(bytes),
+        bytes: bytes.len() as u64,
+        source: if job.is_some() { ModelSource::Trained } else { ModelSource::Shipped },
+        job: job.cloned(),
+        created_at: about.training.created_at.clone(),
+        data_digest: about.training.data_digest.clone(),
+        training_problems: about.training.problems,
+        training_timings: about.training.timings,
+        evaluation: about.evaluation.cloned(),
+        kept,
+        withdrawn_uploads: 0,
+        unseen_models: false,
+        state: ModelState::Unpublished,
+        reason: String::new(),
+        pinned: false,
+        contribution: None,
+    }
+}

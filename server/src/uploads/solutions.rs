@@ -1,0 +1,294 @@
+//! Solutions in their stored form, and decoded.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use diode_api::Standing;
+use diode_core::hardware::Hardware;
+use diode_core::ids::{AccountId, Digest, ProblemId};
+use diode_core::{
+    Config, ConfigDictionary, ConfigIndex, Dataset, Failure, FailureReason, Method, Nanos, Problem,
+    Provenance, Solution,
+};
+use diode_formats::stored::{Columns, decode_columns, decode_configs, encode_columns, encode_configs};
+
+/// A value in the database that this program never writes.
+#[derive(Debug, thiserror::Error)]
+#[error("the database holds a damaged {what}: {reason}")]
+pub struct Damaged {
+    what: &'static str,
+    reason: String,
+}
+
+impl Damaged {
+    pub(crate) fn new(what: &'static str, reason: impl Display) -> Self {
+        Self { what, reason: reason.to_string() }
+    }
+}
+
+/// A list of configs in its stored form: first the configs with times, then the configs that failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredConfigList {
+    pub digest: Digest,
+    pub bytes: Vec<u8>,
+}
+
+/// A solution in its stored form.
+#[derive(Debug, Clone)]
+pub struct StoredSolution {
+    /// The number of the solution's row.
+    pub number: i64,
+    /// `None` stands for all that was sent without an account.
+    pub contributor: Option<AccountId>,
+    pub standing: Standing,
+    pub problem: ProblemId,
+    pub method: Method,
+    pub config_list: Digest,
+    pub columns: Vec<u8>,
+}
+
+/// Some solutions with everything that they refer to.
+#[derive(Debug, Default)]
+pub struct StoredSolutions {
+    /// The solutions, in the order in which they arrived.
+    pub solutions: Vec<StoredSolution>,
+    pub problems: BTreeMap<ProblemId, Problem>,
+    pub config_lists: BTreeMap<Digest, Vec<u8>>,
+    /// The rows that could not be read.
+    pub damaged: Vec<Damaged>,
+}
+
+/// The solutions that can be decoded, each with its row, and what is wrong with the others.
+#[derive(Default)]
+pub struct Decoded<'a> {
+    pub solutions: Vec<(&'a StoredSolution, DecodedSolution)>,
+    pub damaged: Vec<Damaged>,
+}
+
+impl StoredSolutions {
+    /// Decodes the solutions, in order. This takes long, so it must not run on an async thread.
+    pub fn decode(&self) -> Decoded<'_> {
+        self.decode_with(&mut ConfigLists::default())
+    }
+
+    /// Decodes the solutions with config lists from earlier calls, which are not decoded again.
+    pub(crate) fn decode_with(&self, lists: &mut ConfigLists) -> Decoded<'_> {
+        let mut decoded = Decoded { damaged: lists.add(&self.config_lists), ..Decoded::default() };
+        for solution in &self.solutions {
+            match lists.decode(solution) {
+                Ok(columns) => decoded.solutions.push((solution, columns)),
+                Err(damaged) => decoded.damaged.push(damaged),
+            }
+        }
+        decoded
+    }
+}
+
+/// Config lists. Each is decoded once, however many solutions share it.
+#[derive(Default)]
+pub struct ConfigLists(BTreeMap<Digest, Arc<[Config]>>);
+
+impl ConfigLists {
+    /// Decodes lists that are new. Returns what is wrong with the lists that cannot be decoded.
+    fn add(&mut self, stored: &BTreeMap<Digest, Vec<u8>>) -> Vec<Damaged> {
+        let mut damaged = Vec::new();
+        for (digest, bytes) in stored {
+            if self.0.contains_key(digest) {
+                continue;
+            }
+            match decode_configs(bytes) {
+                Ok(configs) => drop(self.0.insert(digest.clone(), configs.into())),
+                Err(error) => damaged.push(Damaged::new("config list", format_args!("{digest}: {error}"))),
+            }
+        }
+        damaged
+    }
+
+    /// How many configs all lists have together.
+    pub(crate) fn configs(&self) -> usize {
+        self.0.values().map(|configs| configs.len()).sum()
+    }
+
+    fn decode(&self, solution: &StoredSolution) -> Result<DecodedSolution, Damaged> {
+        let damaged =
+            |reason: String| Damaged::new("solution", format_args!("problem {}: {reason}", solution.problem));
+        let configs = self.0.get(&solution.config_list);
+        let configs =
+            configs.ok_or_else(|| damaged(format!("no readable config list {}", solution.config_list)))?;
+        let columns = decode_columns(&solution.columns).map_err(|error| damaged(error.to_string()))?;
+        DecodedSolution::new(Arc::clone(configs), columns).map_err(damaged)
+    }
+}
+
+/// Encodes the solutions of a valid dataset. Most solutions have the same configs, so each list is encoded once.
+pub struct Encoder<'d> {
+    dictionary: &'d ConfigDictionary,
+    lists: HashMap<Vec<ConfigIndex>, StoredConfigList>,
+}
+
+impl<'d> Encoder<'d> {
+    pub fn new(dictionary: &'d ConfigDictionary) -> Self {
+        Self { dictionary, lists: HashMap::new() }
+    }
+
+    /// The config list and the columns of a solution.
+    pub fn encode(&mut self, solution: &Solution) -> (&StoredConfigList, Vec<u8>) {
+        let failed = solution.failures.iter().map(|failure| failure.config);
+        let list: Vec<ConfigIndex> = solution.configs.iter().copied().chain(failed).collect();
+        let first_failed = solution.configs.len();
+        let columns = Columns {
+            times: solution.times.clone(),
+            minimum_ns: solution.minimum_ns.clone(),
+            spread_ns: solution.spread_ns.clone(),
+            repeats: solution.repeats.clone(),
+            failures: (first_failed as u32..).zip(&solution.failures).map(|(at, f)| (at, f.reason)).collect(),
+        };
+        let encode_list = |list: &Vec<ConfigIndex>| {
+            let configs: Vec<Config> = list.iter().map(|&index| *self.dictionary.get(index)).collect();
+            let bytes = encode_configs(&configs);
+            StoredConfigList { digest: Digest::of(&bytes), bytes }
+        };
+        (&*self.lists.entry(list).or_insert_with_key(encode_list), encode_columns(&columns))
+    }
+}
+
+/// A stored solution, decoded. Row `i` of the columns is the timing of config `i`. The configs after the last row are
+/// the ones that failed.
+#[derive(Debug, Clone)]
+pub struct DecodedSolution {
+    configs: Arc<[Config]>,
+    columns: Columns,
+}
+
+impl DecodedSolution {
+    /// Joins a config list with the columns that were written for it. Refuses columns of another list.
+    pub fn new(configs: Arc<[Config]>, columns: Columns) -> Result<Self, String> {
+        let rows = columns.times.len() + columns.failures.len();
+        if rows != configs.len() {
+            return Err(format!("{rows} rows and failures for a list of {} configs", configs.len()));
+        }
+        let mut positions = columns.failures.iter().map(|(at, _)| *at as usize);
+        if let Some(stray) = positions.find(|at| *at >= configs.len()) {
+            return Err(format!("failure {stray} of a list of {} configs", configs.len()));
+        }
+        Ok(Self { configs, columns })
+    }
+
+    /// The config list. Solutions with the same list share its allocation.
+    pub(crate) fn list(&self) -> &Arc<[Config]> {
+        &self.configs
+    }
+
+    /// The configs that have a time.
+    pub fn timed(&self) -> impl ExactSizeIterator<Item = (Config, Nanos)> {
+        (0..self.columns.times.len()).map(|row| (self.configs[row], self.columns.times.nanos(row)))
+    }
+
+    /// How far the repeats of a config lie apart, as a share of its time; `None` if that is not known.
+    pub(crate) fn spread(&self, config: &Config) -> Option<f64> {
+        let spread = self.columns.spread_ns.as_ref()?;
+        let rows = self.columns.times.len();
+        let row = self.configs[..rows].iter().position(|own| own == config)?;
+        Some(*spread.get(row)? as f64 / self.columns.times.nanos(row).0)
+    }
+
+    /// Whether repeats or spreads are known, so that [`Self::repeats`] gives more than the configs.
+    pub(crate) fn knows_repeats(&self) -> bool {
+        self.columns.spread_ns.is_some() || self.columns.repeats.is_some()
+    }
+
+    /// For every config with a time: how far its repeats lie apart, as a share of the time, and how many there are.
+    pub(crate) fn repeats(&self) -> impl Iterator<Item = (Config, Option<f64>, Option<u32>)> {
+        let Columns { times, spread_ns, repeats, .. } = &self.columns;
+        self.configs.iter().zip(0..times.len()).map(move |(config, row)| {
+            let spread = spread_ns.as_ref().and_then(|spread| spread.get(row));
+            let spread = spread.map(|spread| *spread as f64 / times.nanos(row).0);
+            (*config, spread, repeats.as_ref().and_then(|repeats| repeats.get(row)).copied())
+        })
+    }
+
+    /// The configs that failed.
+    pub fn failed(&self) -> impl ExactSizeIterator<Item = (Config, FailureReason)> {
+        self.columns.failures.iter().map(|(at, reason)| (self.configs[*at as usize], *reason))
+    }
+
+    /// The solution as it was sent, with its configs in `dictionary`.
+    pub fn into_solution(
+        self,
+        problem: Problem,
+        method: Method,
+        dictionary: &mut ConfigDictionary,
+    ) -> Solution {
+        let rows = self.columns.times.len();
+        let configs = self.configs[..rows].iter().map(|config| dictionary.intern(*config)).collect();
+        let failures = self
+            .failed()
+            .map(|(config, reason)| Failure { config: dictionary.intern(config), reason })
+            .collect();
+        let Columns { times, minimum_ns, spread_ns, repeats, .. } = self.columns;
+        Solution { problem, method, configs, times, minimum_ns, spread_ns, repeats, failures }
+    }
+}
+
+/// Cuts a list into runs whose sizes add up to at most `limit`. An item that is larger forms a run alone.
+pub(crate) fn cut<T: Clone>(sizes: &[(T, u64)], limit: u64) -> Vec<RangeInclusive<T>> {
+    let mut runs: Vec<RangeInclusive<T>> = Vec::new();
+    let mut sum = 0;
+    for (item, size) in sizes {
+        match runs.pop() {
+            Some(run) if sum + size <= limit => {
+                sum += size;
+                runs.push(run.start().clone()..=item.clone());
+            }
+            full => {
+                sum = *size;
+                runs.extend(full);
+                runs.push(item.clone()..=item.clone());
+            }
+        }
+    }
+    runs
+}
+
+/// The dataset, and why some solutions are left out of it.
+pub(crate) struct Rebuilt {
+    pub(crate) dataset: Dataset,
+    pub(crate) left_out: Vec<Damaged>,
+}
+
+/// Everything stored for a hardware as one dataset, in the order in which it arrived. A damaged row loses
+/// only its own solution. This takes long, so it must not run on an async thread.
+pub(crate) fn rebuild(hardware: Hardware, stored: StoredSolutions) -> Rebuilt {
+    let mut configs = ConfigDictionary::default();
+    let mut solutions = Vec::with_capacity(stored.solutions.len());
+    let decoded = stored.decode();
+    let mut left_out = decoded.damaged;
+    for (row, columns) in decoded.solutions {
+        match stored.problems.get(&row.problem) {
+            Some(problem) => {
+                solutions.push(columns.into_solution(problem.clone(), row.method, &mut configs));
+            }
+            None => left_out.push(Damaged::new("solution", format_args!("no problem {}", row.problem))),
+        }
+    }
+    left_out.extend(stored.damaged);
+    for damaged in &left_out {
+        tracing::error!(hardware = %hardware.slug, "left out: {damaged}");
+    }
+    let dataset = Dataset { hardware, provenance: Provenance::default(), configs, solutions };
+    Rebuilt { dataset, left_out }
+}
+
+#[cfg(test)]
+mod solutions_stored_cut_tests {
+    use super::*;
+
+    #[test]
+    fn runs_hold_everything_once_and_no_more_than_the_limit() {
+        let sizes = [(1, 4), (3, 6), (4, 1), (7, 30), (8, 5), (9, 5)];
+        assert_eq!(cut(&sizes, 10), [1..=3, 4..=4, 7..=7, 8..=9]);
+        assert_eq!(cut::<i64>(&[], 10), []);
+    }
+}
