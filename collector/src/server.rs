@@ -232,7 +232,7 @@ pub(crate) fn checked_token(token: String, place: &str) -> anyhow::Result<String
 }
 
 #[cfg(test)]
-mod address_tests {
+mod tests {
     use super::*;
 
     #[test]
@@ -256,11 +256,6 @@ mod address_tests {
             assert!(!Address::parse(open).unwrap().is_private(), "{open}");
         }
     }
-}
-
-#[cfg(test)]
-mod token_file_tests {
-    use super::*;
 
     #[cfg(unix)]
     #[test]

@@ -262,11 +262,6 @@ mod tests {
             Home::open(Some(folder.path())).err().unwrap().to_string().contains("expected 64 hex digits")
         );
     }
-}
-
-#[cfg(test)]
-mod health_tests {
-    use super::*;
 
     #[test]
     fn the_file_says_what_every_device_does() {

@@ -387,6 +387,9 @@ impl Worker<'_> {
 
 #[cfg(test)]
 mod tests {
+    use diode_api::{Breadth, Purpose};
+    use diode_core::hardware::find;
+    use diode_core::{DType, Op, Problem, ProblemFields};
     use diode_formats::pack::PackWriter;
 
     use super::*;
@@ -417,19 +420,9 @@ mod tests {
         // The pack has only half of the variant's kernels. These are enough for some problems.
         let held = &kernels.known().offers[0].held;
         assert!(!held[0].complete);
-        let others = Allowed { ops: vec![diode_core::Op::Baddbmm], ..allowed };
+        let others = Allowed { ops: vec![Op::Baddbmm], ..allowed };
         assert!(Kernels::given("sm_90", &[path], others).err().unwrap().to_string().contains("--space full"));
     }
-}
-
-#[cfg(test)]
-mod offers_tests {
-    use diode_api::{Breadth, Purpose};
-    use diode_core::hardware::find;
-    use diode_core::{DType, Op, Problem, ProblemFields};
-    use diode_formats::pack::PackWriter;
-
-    use super::*;
 
     fn work(k: u64) -> LeasedProblem {
         LeasedProblem {

@@ -319,13 +319,6 @@ mod tests {
         assert_eq!((limits.work_within(120.0), limits.work_within(2.0)), (30.0, 1.0));
         assert!(share("0").is_err() && share("1.5").is_err() && share("1").is_ok());
     }
-}
-
-#[cfg(test)]
-mod hours_tests {
-    use jiff::civil::time;
-
-    use super::*;
 
     #[test]
     fn hours_may_go_on_past_midnight() {

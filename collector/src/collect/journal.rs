@@ -223,6 +223,11 @@ fn next_start(bytes: &[u8]) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use diode_core::hardware::Hardware;
+    use diode_core::{
+        ConfigDictionary, DType, Method, Op, Problem, ProblemFields, Provenance, Solution, TimeColumn,
+    };
+
     use super::*;
 
     #[test]
@@ -254,16 +259,6 @@ mod tests {
             "the second one's is there still"
         );
     }
-}
-
-#[cfg(test)]
-mod entries_tests {
-    use diode_core::hardware::Hardware;
-    use diode_core::{
-        ConfigDictionary, DType, Method, Op, Problem, ProblemFields, Provenance, Solution, TimeColumn,
-    };
-
-    use super::*;
 
     fn entry(m: u64) -> Dataset {
         let problem = Problem::new(ProblemFields::plain(Op::Mm, 1, m, 16, 16, DType::Float32)).unwrap();

@@ -233,7 +233,7 @@ fn seconds(value: f64) -> Duration {
 
 #[cfg(unix)]
 #[cfg(test)]
-mod procedure_tests {
+mod tests {
     use std::process::Command;
 
     use diode_core::{DType, Op, ProblemFields, Tile};
@@ -277,11 +277,6 @@ mod procedure_tests {
         let configs = [Config::Mm(Tile::new(16, 16, 16, 1, 1))];
         assert!(measure(&mut process, &problem(), &configs, 1, &|| true).unwrap().is_none());
     }
-}
-
-#[cfg(test)]
-mod policy_tests {
-    use super::*;
 
     fn samples(values: impl IntoIterator<Item = u64>) -> Samples {
         values.into_iter().collect()
@@ -306,13 +301,6 @@ mod policy_tests {
         assert_eq!(more_repeats(&samples([2_000_000_000]), 2_000_000_000), 0, "too slow to repeat");
         assert_eq!(more_repeats(&samples([]), 100), 0, "never measured");
     }
-}
-
-#[cfg(test)]
-mod patience_tests {
-    use diode_core::{DType, Op, ProblemFields};
-
-    use super::*;
 
     #[test]
     fn limits_grow_with_the_problem_and_shrink_with_knowledge() {

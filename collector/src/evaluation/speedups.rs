@@ -328,7 +328,8 @@ pub(crate) fn speedups_in_words(speedups: &Speedups) -> String {
 
 #[cfg(test)]
 mod tests {
-    use diode_core::{Config, DType, ProblemFields, Tile};
+    use diode_compat::{ReferenceConfig, Scope};
+    use diode_core::{AccType, Config, DType, ProblemFields, Tile};
     use diode_train::JudgedRow;
     use serde_json::Value;
 
@@ -401,16 +402,6 @@ mod tests {
         assert_eq!(percentile(&[], 0.5), 0.0);
         assert_eq!(deviation(&[1.0, 3.0]), 1.0);
     }
-}
-
-#[cfg(test)]
-mod reference_tests {
-    use diode_compat::{ReferenceConfig, Scope};
-    use diode_core::{AccType, DType, ProblemFields};
-
-    use diode_train::JudgedRow;
-
-    use super::*;
 
     #[test]
     fn names_sums_and_even_k_do_not_tell_configs_apart() {

@@ -370,7 +370,9 @@ fn choose(set: &mut ShapeSet, ops: &[Op]) -> usize {
 }
 
 #[cfg(test)]
-mod asked_tests {
+mod tests {
+    use diode_core::Bias;
+
     use super::*;
 
     #[test]
@@ -381,13 +383,6 @@ mod asked_tests {
             assert!(bad.parse::<Size>().is_err(), "{bad}");
         }
     }
-}
-
-#[cfg(test)]
-mod short_tests {
-    use diode_core::Bias;
-
-    use super::*;
 
     #[test]
     fn what_is_usual_is_not_written() {
@@ -405,11 +400,6 @@ mod short_tests {
         let vector = Problem::new(ProblemFields { bias: Bias::Vector, ..plain }).unwrap();
         assert!(ShortProblem::shorten(&vector).is_none());
     }
-}
-
-#[cfg(test)]
-mod shapeset_tests {
-    use super::*;
 
     #[test]
     fn ops_are_chosen_and_repeats_are_counted() {

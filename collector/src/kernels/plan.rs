@@ -322,11 +322,6 @@ mod tests {
         let error = Plan { arch: "sm_1".to_owned(), ..plan() }.kernels().err().unwrap().to_string();
         assert!(error.starts_with("arch: got `sm_1`, expected sm_80"), "{error}");
     }
-}
-
-#[cfg(test)]
-mod usable_variants_tests {
-    use super::*;
 
     #[test]
     fn a_variant_without_some_tiles_is_not_complete() {

@@ -249,11 +249,6 @@ mod tests {
         let cpu = Cpu::read();
         assert!(cpu.cores >= 1 && !cpu.model.is_empty(), "{cpu:?}");
     }
-}
-
-#[cfg(test)]
-mod caches_tests {
-    use super::*;
 
     #[test]
     fn sizes() {
@@ -271,11 +266,6 @@ mod caches_tests {
         assert_eq!(caches, Caches::default());
         assert_eq!(caches.last_level_bytes(), USUAL_L2);
     }
-}
-
-#[cfg(test)]
-mod probe_tests {
-    use super::*;
 
     #[test]
     fn preferred_numbers() {

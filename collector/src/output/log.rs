@@ -159,7 +159,7 @@ fn in_words(seconds: u64) -> String {
 mod tests {
     use serde_json::json;
 
-    use super::*;
+    use super::{in_words, *};
 
     #[test]
     fn a_line_is_one_document_whatever_is_in_it() {
@@ -178,11 +178,6 @@ mod tests {
         assert_eq!(as_text(Level::Error, None, "a\nb"), "error: a b");
         assert_eq!(as_text(Level::Info, Some("gpu01"), "a"), "gpu01: a");
     }
-}
-
-#[cfg(test)]
-mod progress_tests {
-    use super::in_words;
 
     #[test]
     fn times_left() {
