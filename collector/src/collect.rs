@@ -1,5 +1,5 @@
-//! Collecting. Devices measure problems side by side, and files keep the results. The files stay
-//! whole if the process is killed.
+//! Collects timings: devices measure problems in parallel, and files keep the results, also if the process is
+//! killed.
 
 pub(crate) mod bench;
 pub(crate) mod collection;
@@ -34,7 +34,7 @@ use crate::predecessor::datasets::told_apart;
 use crate::server::PackServerArgs;
 use crate::statistics::{BestTime, Library, library_ratio, spreads_within_5_percent};
 
-/// What a collection measures with, and where it writes to.
+/// The options of a collection.
 pub(crate) struct Collecting {
     pub(crate) output: Output,
     /// Whether to go on with an existing output.
@@ -45,7 +45,7 @@ pub(crate) struct Collecting {
     pub(crate) pack_server: PackServerArgs,
     /// Seed of the inputs that kernels are run on.
     pub(crate) seed: u64,
-    /// No further problem is begun after this time.
+    /// After this time, no further problem is begun.
     pub(crate) budget: Option<Duration>,
 }
 
@@ -120,7 +120,7 @@ pub(crate) struct ConfigArgs {
     top: usize,
 }
 
-/// The choice that [`ConfigArgs`] describes, after its files were read.
+/// [`ConfigArgs`] with its files read.
 struct ConfigChoice {
     space: Space,
     model: Option<AnyModel>,
@@ -158,7 +158,7 @@ impl ConfigArgs {
 }
 
 impl ConfigChoice {
-    /// Says so if the configs are ranked by a model of other hardware.
+    /// Prints a note if the model is of other hardware.
     fn mention_other_hardware(&self, hardware: &Hardware) -> anyhow::Result<()> {
         if let Some(model) = &self.model {
             let ranked = model.ranked_hardware()?;
@@ -183,7 +183,7 @@ impl ConfigChoice {
     }
 }
 
-/// Measures problems on devices side by side. Each device takes the next problem when it is free.
+/// Measures problems on several devices. Each takes the next problem when it is free.
 struct Runner<'a> {
     pub(crate) problems: &'a [Problem],
     /// The configs to time on a problem.
@@ -205,8 +205,8 @@ pub(crate) struct Tally {
     pub(crate) disturbed: usize,
     /// Problems on which the power limit held the clocks down.
     pub(crate) power_capped: usize,
-    /// How often a launch may have come too late and kept the GPU waiting. Such a launch is timed
-    /// again, a few times at most.
+    /// How many launches may have come too late and kept the GPU waiting. Each is timed again, a few times at
+    /// most.
     pub(crate) late: usize,
     /// How long the GPUs were in kernels (`busy`), and how long they measured in all (`device`).
     pub(crate) busy: Duration,

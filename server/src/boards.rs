@@ -1,5 +1,5 @@
 //! Boards: what was measured, ranked. `consensus` computes an entry from the solutions of a view, `entry_store` keeps
-//! it, and the routes show it as leaderboards, problems, picks, tables and datasets.
+//! it, and the routes answer with leaderboards, problems, picks, tables and datasets.
 
 pub(crate) mod board_routes;
 pub(crate) mod board_store;

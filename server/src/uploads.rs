@@ -1,5 +1,5 @@
-//! Uploads: `ingest` takes the bytes and checks them, `upload_store` makes them rows in one transaction, and
-//! `judging_store` decides whether they count.
+//! Uploads: `ingest` decodes and checks the bytes, `upload_store` stores them as rows in one transaction, and
+//! `judging_store` decides whether an upload counts.
 
 pub mod ingest;
 pub(crate) mod judging_store;

@@ -17,8 +17,8 @@ pub(crate) struct Completions {
 impl Completions {
     /// Prints the script for a command line.
     pub(crate) fn run(self, cli: &clap::Command) -> anyhow::Result<()> {
-        // Hidden commands are not completed. clap makes `help` anew, because it lists the other
-        // commands.
+        // Hidden commands are not completed. `help` completes the names of commands, so clap must generate it
+        // anew.
         let is_shown = |command: &&clap::Command| !command.is_hide_set() && command.get_name() != "help";
         let shown = cli.get_subcommands().filter(is_shown).cloned();
         let mut shown = clap::Command::new("diode")

@@ -302,8 +302,8 @@ fn named(problem: &Problem) -> String {
     with_particulars(name, problem)
 }
 
-/// A neighbour's sizes, its op and type if the asked problem has others, and its layouts and bias
-/// if they are unusual.
+/// A neighbour's name: its sizes, its op and type where they differ from the asked problem's, and its layouts
+/// and bias where they are unusual.
 fn neighbour(near: &Problem, asked: &Problem) -> String {
     let mut name = near.dims();
     if near.op != asked.op {

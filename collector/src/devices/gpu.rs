@@ -1,5 +1,6 @@
-//! Measuring on GPUs, with nothing but the driver. Kernels come from a pack, and times from events. The
-//! modules `meter` and `process` are the parent's side; most other modules run in the measuring process.
+//! Measures on GPUs through the driver alone, without CUDA's or ROCm's toolkit. Kernels come from a pack, and
+//! times from the driver's events. The modules `meter` and `process` are the parent's side; most others run
+//! in the measuring process.
 //!
 //! NVIDIA's and AMD's GPUs need different code mainly in the [`driver`], the [`library`] and the
 //! [`management`] library.
@@ -74,7 +75,7 @@ impl GpuVendor {
         }
     }
 
-    /// The fact that states the version of the vendor's multiplications, where they were found.
+    /// The key in the provenance under which the version of cuBLAS or hipBLASLt stands.
     pub(crate) fn library_fact(self) -> &'static str {
         match self {
             Self::Nvidia => "cublas",

@@ -1,4 +1,4 @@
-//! Signing in by an OpenID Connect provider. Every secret arrives here as its digest. An expired row counts as absent.
+//! Signing in with OpenID Connect. Secrets arrive here as digests. Expired rows count as absent.
 
 use diode_api::{LinkedIdentity, Reason};
 use diode_core::ids::{AccountId, AccountName, Digest};
@@ -17,14 +17,14 @@ use crate::uploads::solutions::Damaged;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
     pub issuer: String,
-    /// The provider's name for the person, which it gives to nobody else.
+    /// The `sub` claim: the provider's id of the person.
     pub subject: String,
 }
 
-/// A browser that was sent to the provider, and what happens when it is back.
+/// A sign-in that has begun: the browser was sent to the provider.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OpenIdSignIn {
-    /// The page that the browser goes to afterwards.
+    /// The page to show afterwards.
     pub next: Option<String>,
     /// The account to link; `None` to sign in.
     pub account: Option<AccountId>,
@@ -32,7 +32,7 @@ pub struct OpenIdSignIn {
     pub invitation: Option<Digest>,
 }
 
-/// A person that a provider vouches for and who has no account yet.
+/// A person whom the provider vouches for, and who must choose a name for the account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenIdSignUp {
     pub identity: Identity,
@@ -64,14 +64,14 @@ pub enum Unlinked {
     IsLast,
 }
 
-/// Whether a person that a provider vouches for got an account.
+/// The outcome of a sign-up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SignedUp {
     /// The result of making the account.
     Made(Created),
     /// The sign-up has expired or never existed.
     Unknown,
-    /// The identity has got an account meanwhile.
+    /// The identity was linked to an account meanwhile.
     IdentityTaken,
 }
 
@@ -174,8 +174,8 @@ impl Store {
         let name = account;
         in_transaction!(self, async |db| {
             let Some(owner) = db.credentials(name).await? else { return Ok(false) };
-            // Locks the account. If an identity is linked at the same moment, either the link comes first and is
-            // removed here, or it is refused because its session has ended.
+            // Locks the account. If an identity is linked at the same time, that transaction either comes
+            // first, and the link is removed here, or finds its session ended.
             let lock =
                 Statement::new("SELECT id FROM accounts WHERE id = $1").bind(owner.account.id.as_str());
             let _locked: Option<(String,)> = db.fetch_optional(lock.push(db.change_row())).await?;
@@ -192,7 +192,7 @@ impl Store {
         })
     }
 
-    /// Stores that a browser was sent to the provider.
+    /// Stores a sign-in that has begun.
     pub async fn add_openid_sign_in(
         &self,
         secret: &Digest,
@@ -217,9 +217,8 @@ impl Store {
         })
     }
 
-    /// Why a browser was sent to the provider. Only the first call gets the answer.
+    /// Removes a sign-in that has begun, and returns it. So only one of two answers of the provider counts.
     pub async fn take_openid_sign_in(&self, secret: &Digest, now: Now) -> StoreResult<Option<OpenIdSignIn>> {
-        // Removes the row, so that only one of two answers counts.
         in_transaction!(self, async |db| {
             let delete = Statement::new(
         "DELETE FROM openid_sign_ins WHERE secret = $1 AND expires > $2 RETURNING next, account, invitation",
@@ -236,7 +235,7 @@ impl Store {
         })
     }
 
-    /// Stores that somebody must choose a name.
+    /// Stores a sign-up that waits for a name.
     pub async fn add_openid_sign_up(
         &self,
         secret: &Digest,
@@ -263,7 +262,7 @@ impl Store {
         })
     }
 
-    /// The person who must choose a name; `None` if there is none.
+    /// A sign-up that waits for a name.
     pub async fn openid_sign_up(&self, secret: &Digest, now: Now) -> StoreResult<Option<OpenIdSignUp>> {
         let db = &mut self.reader().await?;
         let select = Statement::new(

@@ -1,5 +1,5 @@
-//! Files that are made of everything stored for a hardware. They are made one at a time. As long as there is
-//! room, they are kept under the digest of their input. So the answer "unchanged" needs no file.
+//! A cache of the datasets and tables that clients download. `export_routes` makes the files, one at a time.
+//! They are kept under the digest of their input, so the answer "unchanged" needs no file.
 
 use std::future::Future;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! From the bytes of an upload to durable rows: decode, check, store.
+//! From the bytes of an upload to durable rows: decode, check, store. `diode_api::upload_check` has the
+//! rules, since the dashboard and the command line check by them, too.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Whether uploads and their solutions count. Solutions of several uploads belong to the first of those that count; an
-//! upload whose times lie too far from the times of other contributors is fenced.
+//! Whether uploads and their solutions count. If several uploads have the same solution, it belongs to the
+//! first of those that count. An upload whose times are too far from those of other contributors is fenced.
 
 use std::collections::{BTreeMap, BTreeSet};
 

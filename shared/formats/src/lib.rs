@@ -9,14 +9,14 @@
 //! The layers, from the lowest:
 //!
 //! - `error` and [`limits`];
-//! - `input` opens, unpacks, bounds and recognises what is read; `bytes`, `columns`,
-//!   `dictionary` and `msgpack` read numbers, columns, configs and tokens;
+//! - `input` opens, unpacks, bounds and recognises what is read; `bytes`, `columns` and `msgpack` read
+//!   numbers, columns with their configs, and tokens;
 //! - one module per format: `columnar`, `rows` (CSV and Parquet), `nested`, [`pack`]
 //!   and [`stored`];
-//! - `nested` (torch-diode's JSON and MessagePack) is one of the five formats of datasets; `diode-compat` reads
+//! - `nested` has torch-diode's two formats of datasets, JSON and MessagePack; `diode-compat` reads
 //!   torch-diode's other files, with the parts in [`reading`];
-//! - `decode` recognises the format by content, `encode` writes the format that its caller
-//!   names, and `dataset_file` writes the format that a file's name names.
+//! - `decode` recognises the format by content, and `encode` writes the format that its caller or the name of
+//!   a file names.
 //!
 //! The browser has neither C libraries nor files, so there this crate only decodes.
 #![forbid(unsafe_code)]

@@ -1,7 +1,8 @@
-//! What hardware can launch, and what it must not.
+//! Which configs a model may pick for a problem.
 //!
-//! A single pick that does not fit makes a whole compile fail. So a kernel is refused in case of doubt. The rules of
-//! shared memory were derived from kernels that Triton 3.6 compiled.
+//! A pick that cannot be launched fails a whole compilation, so a config is refused in case of doubt. The
+//! need for shared memory was read off kernels that Triton 3.6 compiled. Which configs are timed is decided
+//! by [`feasibility`](diode_core::space::feasibility).
 
 use diode_core::hardware::{Hardware, Vendor};
 use diode_core::{Alignment, Config, DType, Problem, Tile};
@@ -22,7 +23,8 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// The limits for a problem with so many bytes of shared memory per block. With `tf32`, float32 is rounded.
+    /// The limits for a problem, with `shared_memory` bytes per block. With `tf32`, float32 inputs are
+    /// rounded to TF32.
     pub fn new(problem: &Problem, shared_memory: u32, tf32: bool) -> Self {
         let rows = problem.alignment();
         Self {
@@ -51,9 +53,9 @@ impl Limits {
         self.shared_memory < other.shared_memory
     }
 
-    /// The reason in one sentence why a config cannot run. `None` if it can.
+    /// Why a config may not be picked, in one sentence. `None` if it may.
     pub fn obstacle(&self, config: &Config) -> Option<String> {
-        /// Triton's `tl.dot` multiplies at least so much of K at once.
+        /// The smallest K of Triton's `tl.dot`.
         const LEAST_BLOCK_K: u32 = 16;
         let tile = config.tile()?;
         if tile.block_k < LEAST_BLOCK_K {
@@ -111,9 +113,9 @@ impl Limits {
         main_loop.max(epilogue)
     }
 
-    /// Whether a tile might read illegal addresses. Tiles with many registers did so in an earlier form of the
-    /// collector's unaligned kernels. The current kernels do not. Refusing such tiles costs nothing: none of 96
-    /// measured problems had such a tile as its best config.
+    /// Whether a tile might read illegal addresses. Tiles with many registers did so in an earlier version of
+    /// the collector's unaligned kernels, but not in the current one. Refusing them costs nothing: such a
+    /// tile was the best config of none of 96 measured problems.
     fn faults(&self, tile: &Tile) -> bool {
         self.unaligned && tile.block_m >= 128 && tile.block_k >= 128 && tile.num_warps <= 2
     }

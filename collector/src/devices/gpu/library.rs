@@ -1,5 +1,4 @@
-//! The library kernel: the vendor's own multiplications. They are found at run time and called as torch
-//! calls them.
+//! cuBLAS, cuBLASLt and hipBLASLt: loaded at run time, and called as PyTorch calls them.
 #![allow(unsafe_code, reason = "a foreign function interface; nothing unsafe leaves this module")]
 
 mod cublaslt;
@@ -36,12 +35,12 @@ fn check<F: Copy>(call: &Call<F>, run: impl FnOnce(F) -> c_int) -> Result<(), Li
     }
 }
 
-/// A vendor's multiplications, loaded and ready to call.
+/// cuBLAS with cuBLASLt, or hipBLASLt.
 pub(crate) struct VendorLibrary {
     /// cuBLASLt or hipBLASLt.
     cublaslt: CublasLt,
-    /// cuBLAS, which torch calls on NVIDIA GPUs if no bias row is added. On AMD GPUs torch calls
-    /// hipBLASLt for everything.
+    /// cuBLAS, which torch calls on NVIDIA GPUs unless it adds a bias row. On AMD GPUs torch calls hipBLASLt
+    /// for everything.
     plain: Option<Cublas>,
 }
 
@@ -56,13 +55,13 @@ impl VendorLibrary {
         Ok(Self { cublaslt, plain })
     }
 
-    /// The library's own version number, such as 130002.
+    /// The version of cuBLAS or hipBLASLt as a number, such as 130002.
     pub(crate) fn version(&self) -> i32 {
         self.plain.as_ref().map_or(self.cublaslt.version, |cublas| cublas.version)
     }
 
-    /// Whether the library can compute this problem. `rounds` asks for float32 that is rounded to TF32, for which
-    /// only NVIDIA's libraries are called.
+    /// Whether the problem can be computed. With `rounds`, float32 inputs are rounded to TF32, which only
+    /// NVIDIA's libraries are asked to do.
     pub(crate) fn supports(&self, problem: &Problem, rounds: bool) -> bool {
         let small = [problem.m, problem.n, problem.k].iter().all(|&size| size < 1 << 31);
         small && Gemm::for_problem(problem, rounds).is_some() && (!rounds || self.plain.is_some())
@@ -107,14 +106,14 @@ impl VendorLibrary {
     }
 }
 
-/// The libraries are column-major. So a call computes the transposed product, whose bytes in memory are
-/// the same, and swaps A and B. In this type, A and B are the problem's.
+/// BLAS is column-major. So a call swaps A and B and computes the transposed product, whose bytes in memory
+/// are the same. In this type, A and B are the problem's.
 struct Gemm {
     a_transposed: bool,
     b_transposed: bool,
     lda: u64,
     ldb: u64,
-    /// The number of the data type, which is the same for all libraries.
+    /// A `cudaDataType`; hipBLASLt uses the same numbers.
     data_type: c_int,
     /// Whether float32 inputs are rounded to TF32.
     rounds: bool,
@@ -166,7 +165,7 @@ functions! {
 struct Cublas {
     functions: Functions,
     handle: Handle,
-    /// The library uses it during multiplications.
+    /// cuBLAS uses it during multiplications.
     _workspace: Memory,
     version: i32,
 }

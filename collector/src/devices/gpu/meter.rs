@@ -1,5 +1,5 @@
-//! Measuring on a GPU, behind the [`Meter`] interface. A measuring process that hangs or crashes is replaced.
-//! The config that caused it is found and left out.
+//! The [`Meter`] of a GPU. It sends problems to a measuring process. If the process hangs or crashes, the
+//! meter finds the config that caused it and starts a new process without that config.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashMap};
@@ -20,8 +20,8 @@ use crate::devices::{MeasuredConfigs, Meter, Outcome, Quality, Surroundings};
 use crate::failure::Interrupted;
 use crate::kernels::variant::{Variant, tile_of};
 
-/// If more configs of one problem than this crash or hang, the problem's other configs are given up, too. The
-/// limit is well above the dozen that once crashed on one problem. Each crash costs a few seconds.
+/// After this many crashes and hangs on one problem, the next one ends the problem: all its configs count as
+/// failed. The most seen was a dozen, and each costs a few seconds.
 const MOST_CULPRITS: usize = 40;
 
 /// If this many problems in a row end the process before it launches a config, the GPU is at fault.
@@ -30,13 +30,13 @@ const MOST_LOST_IN_A_ROW: u32 = 2;
 /// How the measuring processes of GPUs are started.
 #[derive(Debug, Clone)]
 pub(crate) struct GpuOptions {
-    /// The packs to begin with. Others can replace them later.
+    /// The first packs. [`Meter::use_packs`] replaces them.
     pub(crate) packs: Vec<PathBuf>,
     /// The vendor of the GPUs.
     pub(crate) vendor: GpuVendor,
     pub(crate) library: Option<PathBuf>,
     pub(crate) seed: u64,
-    /// How long a process may be silent, besides the time that its kernels take.
+    /// After how long a silent process counts as hung, not counting the time that its kernels take.
     pub(crate) patience: Duration,
 }
 
@@ -45,8 +45,8 @@ pub(crate) struct GpuMeter {
     options: GpuOptions,
     device: u32,
     bus_id: String,
-    /// Opened at the first question. This process asks the library, because the measuring process may be
-    /// gone.
+    /// NVML or AMD SMI, opened on first use. The parent asks it, because the measuring process may have
+    /// ended.
     management: OnceCell<Option<Box<dyn Management>>>,
     /// Whether the kernels serve only the sizes that they were built for.
     exact: bool,
@@ -211,9 +211,9 @@ impl Meter for GpuMeter {
 }
 
 impl GpuMeter {
-    /// Counts a problem on which the process ended before a launch. On a sound GPU this may happen with one
-    /// problem. With two in a row, the GPU is at fault. No failure is recorded, because no config is the
-    /// reason.
+    /// Counts a problem on which the process ended before a launch. On a healthy GPU this may happen once.
+    /// After two such problems in a row, the GPU is at fault. No failure is recorded, because no config
+    /// caused it.
     fn lost_before_a_launch(&mut self, why: Lost) -> anyhow::Result<Outcome> {
         self.lost_in_a_row += 1;
         let what = match why {

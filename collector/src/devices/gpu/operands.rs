@@ -1,5 +1,5 @@
-//! The matrices of one problem on the GPU. Small problems have several copies, which launches use
-//! in turn.
+//! The matrices of one problem on the GPU. Small problems have several copies, and launches take turns with
+//! them.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -9,8 +9,8 @@ use diode_core::{Bias, Layout, Problem, Tile};
 use crate::devices::gpu::driver::{Gpu, Memory, Result, Slice};
 use crate::kernels::support::{BLOCK, REFERENCE_TILE, reference_size};
 
-/// How many copies a small problem's matrices have. Each launch of a group takes its own copy,
-/// whose inputs are not in the cache.
+/// How many copies a small problem's matrices have. Each launch of a group takes another copy, so that its
+/// inputs are not in the cache.
 pub(super) const TURNS: u64 = 16;
 /// The most bytes that the copies of a small problem take.
 const MOST_FOR_TURNS: u64 = 1 << 30;
@@ -111,8 +111,7 @@ impl Operands {
         self.copies == TURNS
     }
 
-    /// What to fill with numbers. Each item is an address, the count of elements, and the stream
-    /// that gives their numbers.
+    /// The memory to fill with random numbers: address, count of elements, and which stream of numbers.
     pub(super) fn inputs(&self) -> impl Iterator<Item = (u64, u64, u64)> {
         let size = self.problem.a_dtype.size();
         let all = [(Some(&self.a), 0), (Some(&self.b), 1), (self.bias.as_ref(), 2)];
@@ -137,7 +136,7 @@ impl Operands {
         }
     }
 
-    /// The grid of a tile, and the arguments of its kernel, for one turn.
+    /// The grid and the arguments of a tile's kernel, for one turn.
     pub(super) fn launch(&self, tile: &Tile, turn: u64) -> ([u32; 2], Arguments) {
         let p = &self.problem;
         let matrices = self.matrices(turn);
@@ -200,7 +199,7 @@ impl Operands {
     }
 }
 
-/// How many programs of the kernels `fill` and `compare` process this many elements.
+/// How many blocks (Triton's programs) of the kernels `fill` and `compare` process this many elements.
 pub(super) fn programs(elements: u64) -> u32 {
     elements.div_ceil(BLOCK.into()) as u32
 }

@@ -1,4 +1,4 @@
-//! How many launches each config deserves.
+//! Decides how many launches each config gets.
 
 use diode_core::stats::{integer_median, upper_median};
 

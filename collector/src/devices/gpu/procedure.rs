@@ -1,4 +1,4 @@
-//! Measures one problem: looks at every config, then rounds over the best. `timing_queue` takes the
+//! Measures one problem: looks at every config, then times the best in rounds. `timing_queue` takes the
 //! times.
 
 use std::collections::HashMap;

@@ -1,4 +1,5 @@
-//! Takes the times of launches. Each finds a cold cache. All are queued before the first ends.
+//! Times launches by pairs of events, each with a cold cache. Launches are queued ahead, so that the GPU
+//! never waits for the host between two events.
 
 use crate::devices::gpu::driver::{Event, Gpu, Memory, Result};
 use crate::devices::gpu::policy;

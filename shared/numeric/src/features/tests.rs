@@ -94,7 +94,7 @@ fn rows_that_are_not_aligned_are_loaded_by_the_element() {
         row[COLUMNS.iter().position(|c| c.name == name && c.scale == scale).unwrap()]
     };
     use Scale::{Linear, Log2};
-    // A stage has 8,192 bytes of A and 16,384 of B. What is not copied has one stage.
+    // A stage has 8,192 bytes of A and 16,384 of B. A matrix that is loaded by the element has one stage.
     for (features, bytes) in [(&aligned, 73_728.0), (&mixed, 40_960.0), (&neither, 24_576.0)] {
         assert_eq!(get(features, 3, "shared_memory_share", Linear), bytes / 232_448.0);
     }
