@@ -53,6 +53,8 @@ impl Collecting {
     /// Measures the problems and prints a summary.
     pub(crate) fn run(self, problems: &[Problem], interrupt: &Interrupt) -> anyhow::Result<Tally> {
         let Self { output, resume, configs, devices, pack_server, seed, budget } = self;
+        // Some formats hold no layouts or biases. Of the problems that are the same without them, one is
+        // measured.
         let kept = if output.holds_everything() {
             None
         } else {
@@ -93,7 +95,7 @@ impl Collecting {
         }
         let runner = Runner { problems, configs: &configs_of, budget, interrupt };
         let result = runner.run(bench.meters, &mut collection);
-        // Keeps what was measured before an error, whatever the error was.
+        // Saved before an error is returned, so that no error loses what was measured.
         collection.save()?;
         let mut tally = result?;
         tally.in_file = collection.problems();
@@ -287,6 +289,7 @@ impl Runner<'_> {
         }
     }
 
+    /// Adds the outcomes to the collection and the tally, until all devices are done or one has failed.
     fn gather(
         &self,
         finished: &Receiver<Finished<'_>>,

@@ -34,7 +34,8 @@ pub(crate) struct LineProcess {
 }
 
 impl LineProcess {
-    /// Starts a process that no Ctrl-C reaches: its parent lets the work in hand finish.
+    /// Starts a process in a group of its own. So Ctrl-C reaches only the parent, which lets the work in hand
+    /// finish.
     pub(crate) fn start(mut command: Command) -> io::Result<Self> {
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
@@ -105,8 +106,8 @@ impl MeasuringProcess {
         Ok(())
     }
 
-    /// Waits for the next line. Ends the process if it does not send the line in time, or once `abandon` is true.
-    /// `None` if it was abandoned.
+    /// Waits for the next line. Ends the process if it does not send the line in time, or once `abandon` is
+    /// true. `None` if it was abandoned, `Some(Err(_))` if the process is gone for another reason.
     pub(crate) fn receive<T: DeserializeOwned>(
         &mut self,
         patience: Duration,

@@ -131,7 +131,7 @@ impl Store {
         now: Now,
     ) -> StoreResult<Linked> {
         // A reset of the password changes the account's row first and then ends its sessions. So either the link is
-        // made first and the reset removes it, or no link is made.
+        // made first and the reset removes it, or the session has ended and no link is made.
         in_transaction!(self, async |db| {
             let lock = Statement::new("SELECT id FROM accounts WHERE id = $1").bind(account.as_str());
             let _locked: Option<(String,)> = db.fetch_optional(lock.push(db.change_row())).await?;
@@ -179,7 +179,8 @@ impl Store {
             let lock =
                 Statement::new("SELECT id FROM accounts WHERE id = $1").bind(owner.account.id.as_str());
             let _locked: Option<(String,)> = db.fetch_optional(lock.push(db.change_row())).await?;
-            // The issuer is compared here and not in SQL, because the given text may have any characters.
+            // The issuer is compared here and not in SQL, because Postgres refuses a text with the character
+            // NUL.
             if db.identities_of(&owner.account.id).await?.iter().all(|linked| linked.issuer != issuer) {
                 return Ok(false);
             }
@@ -283,7 +284,7 @@ impl Store {
         account: &NewAccount,
         now: Now,
     ) -> StoreResult<SignedUp> {
-        // Without a commit the sign-up and the invitation stay usable.
+        // Commits only if the account is made. Otherwise the sign-up and the invitation stay usable.
         in_transaction!(self, async |db| {
     // The row is removed first, so that only one of two requests goes on.
     let delete = Statement::new(
@@ -320,6 +321,7 @@ impl Connection {
         Ok(row.is_some())
     }
 
+    /// Adds the row of an identity, or says what stands against it.
     pub(crate) async fn link(
         &mut self,
         account: &AccountId,

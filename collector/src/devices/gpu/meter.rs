@@ -34,6 +34,7 @@ pub(crate) struct GpuOptions {
     pub(crate) packs: Vec<PathBuf>,
     /// The vendor of the GPUs.
     pub(crate) vendor: GpuVendor,
+    /// The folder with cuBLAS or hipBLASLt; `None` if the system finds it.
     pub(crate) library: Option<PathBuf>,
     pub(crate) seed: u64,
     /// After how long a silent process counts as hung, not counting the time that its kernels take.
@@ -78,6 +79,7 @@ impl GpuMeter {
         Some(variant.key(tile, variant.fits(tile, problem)))
     }
 
+    /// Why the config's kernel failed on an earlier problem; `None` if it did not.
     fn known_failure(&self, problem: &Problem, config: &Config) -> Option<FailureReason> {
         self.culprits.get(&self.kernel(problem, config)?).copied()
     }
@@ -168,6 +170,8 @@ impl Meter for GpuMeter {
         });
         let known = failed.len();
         let (mut careful, mut ever_launched) = (false, false);
+        // After a lost process, the next attempt has one config less, or launches them one by one to find
+        // the culprit.
         loop {
             let request =
                 Measure { problem: problem.clone(), configs: left.clone(), seed: self.options.seed, careful };

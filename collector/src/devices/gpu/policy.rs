@@ -25,17 +25,18 @@ const WORTH_A_LOOK: f64 = 1.5;
 /// Shorter kernels are launched in groups between two events. The times of events have steps of tens of
 /// nanoseconds, and an event costs more than a microsecond.
 pub(super) const GROUPED_BELOW_NS: u64 = 6_000;
-/// Configs of a grouped problem that are slower than the best by more than this factor keep their first time.
+/// Configs of a grouped problem that are slower than the best by more than this factor keep the time of
+/// their first look.
 pub(super) const WORTH_A_GROUP: f64 = 4.0;
 /// A kernel that takes at least this long gets no second look, because fetching its code hardly matters.
 const LONG_NS: u64 = 200_000;
-/// A config that takes more than this many times the best time so far gets no second look either. Its first launch
-/// counts without [`CODE_NS`].
+/// Nor does a config that takes more than this many times the best time so far, after [`CODE_NS`] is taken
+/// off its first launch.
 const NO_HOPE: f64 = 3.0;
-/// Longer than any first launch spends on fetching its code.
+/// More than any first launch spends on fetching its code.
 const CODE_NS: u64 = 20_000;
-/// If a problem's best kernel takes less, rounds fetch each kernel's code by an untimed launch. That takes a
-/// few microseconds: less than 1 % of a longer kernel.
+/// If a problem's best kernel takes less, an untimed launch fetches each kernel's code before its timed ones.
+/// Fetching takes a few microseconds: less than 1 % of a longer kernel.
 pub(super) const CODE_COUNTS_BELOW_NS: u64 = 1_000_000;
 /// If rounds differ by more than this factor, they were disturbed.
 const STEADY: f64 = 1.04;
