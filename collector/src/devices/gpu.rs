@@ -2,8 +2,8 @@
 //! times from the driver's events. The modules `meter` and `process` are the parent's side; most others run
 //! in the measuring process.
 //!
-//! NVIDIA's and AMD's GPUs need different code mainly in the [`driver`], the [`library`] and the
-//! [`management`] library.
+//! NVIDIA's and AMD's GPUs need different code mainly in [`driver`] (CUDA, HIP), [`library`] (cuBLAS,
+//! hipBLASLt) and [`management`] (NVML, AMD SMI).
 
 mod driver;
 mod foreign;

@@ -129,7 +129,7 @@ pub enum Config {
     PersistentTma(Tile),
     /// `decompose_k`
     DecomposeK { k_split: u32 },
-    /// `aten`
+    /// `aten`: the library, which is cuBLAS or, on AMD GPUs, hipBLASLt.
     Library,
     /// `aten` with `allow_tf32`: the library, if a program allows it to round float32 inputs to TF32.
     RoundingLibrary,

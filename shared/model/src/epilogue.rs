@@ -1,5 +1,5 @@
-//! What a kernel costs beyond the multiplication. An epilogue becomes part of a tile's kernel, but is a
-//! kernel of its own after the library.
+//! Decides between a tile and the library if an epilogue follows the multiplication. Inductor fuses the
+//! epilogue into a tile's kernel; after the library it is a kernel of its own.
 
 mod compiling;
 mod costs;

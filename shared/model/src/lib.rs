@@ -1,4 +1,5 @@
-//! Uses trained models: features, forward pass, ranking and the model file.
+//! Uses trained models: ranking, the one answer to a question, epilogues and the model file. `diode_numeric`
+//! computes the features and the forward pass. "The library" is cuBLAS or, on AMD GPUs, hipBLASLt.
 //!
 //! The same code runs in the server, the command line, the Python wheel and the browser. All give
 //! the same numbers, to a few millionths, because the code uses only plain IEEE arithmetic in a fixed

@@ -1,7 +1,7 @@
 //! Training and judging models.
 //!
-//! A small network is trained to put the near-best configs of each problem in the right order. A
-//! still smaller network learns how long the vendor's library takes.
+//! A small network learns to put the near-best configs of each problem in the right order. A still smaller
+//! one learns how long cuBLAS or hipBLASLt takes.
 #![deny(unsafe_code)]
 
 mod error;

@@ -1,4 +1,4 @@
-//! What a vendor's management library states about a GPU: clocks, heat, other processes.
+//! What NVML or AMD SMI states about a GPU: clocks, heat, other processes.
 
 mod amd_smi;
 
@@ -11,17 +11,17 @@ use nvml_wrapper::enum_wrappers::device::TemperatureSensor;
 use crate::devices::gpu::GpuVendor;
 use crate::devices::gpu::management::amd_smi::AmdSmi;
 
-/// A vendor's management library, opened for one GPU.
+/// NVML or AMD SMI, opened for one GPU.
 pub(crate) trait Management: Send {
     fn state(&self) -> State;
 
-    /// How many processes compute on the GPU. `None` if the library does not state it.
+    /// How many processes compute on the GPU, if stated.
     fn processes(&self) -> Option<usize>;
 
     fn settings(&self) -> Settings;
 }
 
-/// `None` if the library is missing or does not know the GPU.
+/// `None` if NVML or AMD SMI is missing or does not know the GPU.
 pub(crate) fn open(vendor: GpuVendor, bus_id: &str) -> Option<Box<dyn Management>> {
     match vendor {
         GpuVendor::Nvidia => Some(Box::new(Nvml::open(bus_id)?)),
@@ -29,15 +29,15 @@ pub(crate) fn open(vendor: GpuVendor, bus_id: &str) -> Option<Box<dyn Management
     }
 }
 
-/// The state of a GPU at a moment. A field is `None` if the library does not state it.
+/// The state of a GPU at a moment. A field is `None` if it is not stated.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct State {
     pub(crate) celsius: Option<u32>,
     pub(crate) throttled: Option<Throttled>,
 }
 
-/// Why clocks are lower than they could be. NVIDIA's library states the present reasons. AMD's
-/// library states all reasons since it was last asked.
+/// Why clocks are lower than they could be. NVML states the present reasons, AMD SMI all reasons since it was
+/// last asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Throttled {
     /// Heat or the power supply: something is wrong with the node.
@@ -46,7 +46,7 @@ pub(crate) struct Throttled {
     pub(crate) by_power_cap: bool,
 }
 
-/// What the library is asked once, at the start.
+/// What is asked once, at the start.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Settings {
     pub(crate) driver: Option<String>,
@@ -59,11 +59,11 @@ pub(crate) struct Settings {
     pub(crate) others: usize,
 }
 
-/// The name under which the driver installs the library. `nvml_wrapper` would look for the name in a
-/// development package.
+/// The name under which the driver installs NVML. `nvml_wrapper` would look for the name in a development
+/// package.
 const LIBRARY: &str = "libnvidia-ml.so.1";
 
-/// NVIDIA's library, opened for one GPU.
+/// NVML, opened for one GPU.
 pub(crate) struct Nvml {
     library: &'static nvml_wrapper::Nvml,
     device: Device<'static>,
@@ -83,7 +83,7 @@ impl From<ThrottleReasons> for Throttled {
 }
 
 impl Nvml {
-    /// `None` if the library is missing or does not know the GPU.
+    /// `None` if NVML is missing or does not know the GPU.
     fn open(bus_id: &str) -> Option<Self> {
         let library = nvml_wrapper::Nvml::builder().lib_path(OsStr::new(LIBRARY)).init().ok()?;
         // Leaked, because the process measures on one GPU until it ends.
@@ -113,7 +113,7 @@ impl Management for Nvml {
     }
 
     /// How many processes compute on the GPU. Their ids are not compared with this process's own: in a
-    /// container, the library gives the host's ids.
+    /// container, NVML gives the host's ids.
     fn processes(&self) -> Option<usize> {
         Some(self.device.running_compute_processes().ok()?.len())
     }

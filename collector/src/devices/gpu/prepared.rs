@@ -6,9 +6,9 @@ use crate::devices::gpu::process::Measure;
 use crate::devices::gpu::session::{KernelSlot, Launchable, LaunchableConfig, Session, SessionError};
 use crate::kernels::support::{Support, tolerance};
 
-/// The library's result may be this many times as far from the reference as the result of a pack's kernel.
+/// The result of cuBLAS may be this many times as far from the reference as that of a pack's kernel.
 const LIBRARY_LATITUDE: f32 = 16.0;
-/// How long the host may take to queue one call of the library.
+/// How long the host may take to queue one call of cuBLAS.
 const LIBRARY_CALL_NS: u64 = 10_000;
 
 /// The problem in hand, and the session that launches its configs.
@@ -56,7 +56,7 @@ impl<'s> PreparedProblem<'s> {
         self.operands.takes_turns()
     }
 
-    /// Whether the result of a kernel was compared before, on any problem. The library's result is compared
+    /// Whether the result of a kernel was compared before, on any problem. The result of cuBLAS is compared
     /// on every problem.
     pub(super) fn is_verified(&self, launchable: Launchable) -> bool {
         match launchable {
@@ -138,7 +138,7 @@ impl<'s> PreparedProblem<'s> {
         };
         let (mut absolute, relative) = tolerance(problem.a_dtype, problem.k, tf32);
         if launchable.is_library() {
-            // The library may split K and add the parts in the output's type, as torch allows it to.
+            // cuBLAS may split K and add the parts in the output's type, as torch allows it to.
             absolute *= LIBRARY_LATITUDE;
         }
         let counter = self.wrong.slice(4 * number as u64, 4);

@@ -323,7 +323,7 @@ impl MeasuredProblem<'_> {
     /// configs.
     fn thorough(&mut self) -> Result<Vec<usize>, SessionError> {
         let mut near = policy::near_best(&self.looks);
-        // The library is always included, with and without rounding, because every kernel is compared with it.
+        // cuBLAS is always included, with and without rounding, because every kernel is compared with it.
         let libraries = self.candidates.iter().filter(|candidate| candidate.launchable.is_library());
         for library in libraries.map(|candidate| candidate.number) {
             if self.looks.iter().any(|(number, _)| *number == library) && !near.contains(&library) {

@@ -1,4 +1,4 @@
-//! A GPU with its kernels and its library. It serves one problem after another.
+//! A GPU with its kernels and cuBLAS or hipBLASLt. It serves one problem after another.
 
 use std::collections::HashMap;
 
@@ -45,7 +45,7 @@ pub(super) struct LaunchableConfig {
 #[derive(Clone, Copy)]
 pub(super) enum Launchable {
     Kernel(KernelSlot, Tile),
-    /// The library, which rounds float32 to TF32 or does not.
+    /// cuBLAS or hipBLASLt, which rounds float32 to TF32 or does not.
     Library {
         rounds: bool,
     },

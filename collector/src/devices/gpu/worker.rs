@@ -31,7 +31,7 @@ pub(crate) struct WorkerOptions {
     // Without a pack, the process describes the GPU and measures nothing.
     #[arg(long = "kernels", value_name = "KERNELS")]
     packs: Vec<PathBuf>,
-    // A folder with the vendor's multiplications, if the system does not find them by itself.
+    // A folder with cuBLAS or hipBLASLt, if the system does not find it by itself.
     #[arg(long)]
     library: Option<PathBuf>,
 }

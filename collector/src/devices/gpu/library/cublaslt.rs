@@ -61,7 +61,7 @@ struct Numbers {
     bias_pointer: c_int,
     batches: c_int,
     batch_distance: c_int,
-    /// The size of the workspace that torch gives the library.
+    /// The size of the workspace that torch provides.
     workspace: u64,
 }
 
@@ -96,8 +96,8 @@ const ADD_BIAS: u32 = 4;
 const MAX_WORKSPACE: c_int = 1;
 const NOT_SUPPORTED: c_int = 15;
 
-/// Room for a library's answer when it is asked for an algorithm. The answer begins with the algorithm. In both
-/// libraries it is shorter than this.
+/// Room for the answer to a request for an algorithm. The answer begins with the algorithm and is shorter
+/// than this, in cuBLASLt and in hipBLASLt.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub(super) struct Choice([u64; 16]);
@@ -190,7 +190,7 @@ impl CublasLt {
         })
     }
 
-    /// Describes a multiplication and asks the library for an algorithm. It takes the first choice, as torch does.
+    /// Describes a multiplication and asks for an algorithm. Takes the first choice, as torch does.
     fn prepare(
         &self,
         problem: &Problem,
