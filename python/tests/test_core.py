@@ -83,7 +83,7 @@ def test_the_model_answers_as_the_command_line_does(model: Model, diode: str) ->
 
 @pytest.mark.parametrize("tf32", [False, True])
 def test_300_problems_are_answered_as_by_the_command_line(model: Model, diode: str, tf32: bool) -> None:
-    """``tests/tests/one_answer.rs`` asks the browser about the same problems."""
+    """``tests/tests/whole/one_answer.rs`` asks the browser about the same problems."""
     problems = ROOT / "tests/problems.json"
     flags = ["--tf32"] if tf32 else []
     command = [diode, "predict", "--list", str(problems), "--model", str(MODEL), "--top", "5", "--json", *flags]

@@ -23,6 +23,7 @@ mod measure;
 mod navigation;
 mod nearest;
 mod newcomer;
+mod one_answer;
 mod packs;
 mod pages;
 mod pasted;
