@@ -256,7 +256,7 @@ impl Recipe {
         }
         let Trained { model, folds, losses, stopped } = match self.predecessor_options(seed) {
             None => self.best_of_seeds(set, seed, path, interrupt)?,
-            Some(options) => predecessor::training::train(set, &options, interrupt)?,
+            Some(options) => predecessor::train(set, &options, interrupt)?,
         };
         let bytes = model.to_bytes()?;
         files::write(path, &bytes)?;
