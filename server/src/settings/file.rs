@@ -337,7 +337,7 @@ mod tests {
         for (text, expected) in [
             ("listen = \"8080\"", "line 1: listen: got `8080`, expected an address such as 127.0.0.1:8080"),
             ("\nlissen = \"a\"", "line 2: unknown setting `lissen`, expected one of listen, hosts,"),
-            ("[axess]\nsign_ups = \"open\"", "line 2: unknown section `acess`"),
+            ("[axess]\nsign_ups = \"open\"", "line 2: unknown section `axess`"),
             ("[access]\nsign_up = \"open\"", "expected one of access.public_url, access.tls_certificate,"),
             ("[access]\nsign_ups = \"all\"", "got `all`, expected one of open, invitation, closed"),
             ("[access]\nbehind_proxy = 1", "access.behind_proxy: got `1`, expected true or false"),
