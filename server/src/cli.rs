@@ -81,7 +81,6 @@ pub enum Command {
 }
 
 #[derive(Debug, Subcommand)]
-#[expect(clippy::large_enum_variant, reason = "one is parsed in the life of a program")]
 pub enum AdminCommand {
     #[command(flatten)]
     Accounts(AccountCommand),

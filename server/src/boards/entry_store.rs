@@ -36,8 +36,11 @@ struct Budgeted<'v> {
     left: BTreeSet<&'v View>,
 }
 
-/// The columns that boards are sorted by, with their values. Each order has an index.
-const SORTED: [(&str, fn(&BoardEntry) -> Option<f64>); 13] = [
+/// A column that boards are sorted by, and its value.
+type SortedColumn = (&'static str, fn(&BoardEntry) -> Option<f64>);
+
+/// The columns that boards are sorted by. Each order has an index.
+const SORTED: [SortedColumn; 13] = [
     ("best_ns", |entry| Some(entry.best_ns)),
     ("tflops", |entry| entry.tflops),
     ("roofline_share", |entry| entry.roofline_share),

@@ -233,7 +233,9 @@ impl Connection {
     async fn advise(&mut self, lock: &'static str, number: i64) -> StoreResult<()> {
         match self.live() {
             Live::Sqlite(_) => {}
-            Live::Postgres(connection) => drop(sqlx::query(lock).bind(number).execute(connection).await?),
+            Live::Postgres(connection) => {
+                sqlx::query(lock).bind(number).execute(connection).await?;
+            }
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ use diode_model::{
 
 fn answer(model: &Model, problem: &Problem, picks: usize, epilogue: Epilogue) -> Answer {
     let question = Question { picks, epilogue, ..Question::default() };
-    Ranker::new(model).answer(problem, &question).unwrap()
+    Ranker::new(model).answer(problem, &question).expect("the problem can be ranked")
 }
 
 #[test]
