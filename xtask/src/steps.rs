@@ -96,11 +96,13 @@ pub(crate) fn count(runner: &mut Command) -> anyhow::Result<Count> {
 
 /// Reads the closing line of nextest, pytest or `cargo test`.
 fn closing(line: &str) -> Option<Count> {
+    // nextest indents what a failed test printed, which has a closing line of its own.
+    let result = line.strip_prefix("test result: ");
     let line = line.trim();
     let is_pytests = line.starts_with(|c: char| c.is_ascii_digit()) && line.contains(" in ");
     let counts = match line.split_once(" tests run: ").or_else(|| line.split_once(" test run: ")) {
         Some((_, counts)) => counts,
-        None => line.strip_prefix("test result: ").or(is_pytests.then_some(line))?,
+        None => result.or(is_pytests.then_some(line))?,
     };
     let words: Vec<&str> = counts.split(|c: char| !c.is_ascii_alphanumeric()).collect();
     let of = |kinds: &[&str]| -> usize {
@@ -130,6 +132,7 @@ mod tests {
                 "test result: FAILED. 1 passed; 1 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.5s",
                 Some((1, 1)),
             ),
+            ("    test result: FAILED. 0 passed; 1 failed; 0 ignored; 0 measured; 9 filtered out", None),
             ("        PASS [   0.004s] diode-core dtype::tests::sizes", None),
             ("3 files were written in 2 folders", Some((0, 0))),
             ("running 3 tests", None),

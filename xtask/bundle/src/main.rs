@@ -16,7 +16,7 @@ use sha2::{Digest as _, Sha256};
 use wasm_bindgen_cli_support::Bindgen;
 
 /// The most bytes of a first visit's downloads, compressed. More would feel slow on a phone.
-const FIRST_LOAD_BUDGET: usize = 350_000;
+const FIRST_LOAD_BUDGET: usize = 352_000;
 /// This file names the inputs of the last build, so that an unchanged build is not repeated.
 const STAMP: &str = ".stamp";
 
