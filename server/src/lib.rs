@@ -2,7 +2,7 @@
 //! on them and serves the dashboard.
 //!
 //! [`router`] is the table of contents of the HTTP API, [`store::Store`] of the database, and
-//! [`cli::Command`] of the command line. Uploads are judged in [`ingest`]. The configs of a problem are
+//! [`cli::Command`] of the command line. Uploads are judged in [`uploads`]. The configs of a problem are
 //! ranked in `consensus`.
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,7 @@
 //! Everything that the server stores, in SQLite or in Postgres.
 //!
 //! [`Store`] has a method for everything that the rest of the server may ask of the database. Both databases run the
-//! same SQL through a [`connection::Connection`], which knows the few differences. One story test runs on both.
+//! same SQL through a `Connection`, which knows the few differences. One story test runs on both.
 
 pub(crate) mod connection;
 mod error;

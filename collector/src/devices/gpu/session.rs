@@ -122,7 +122,7 @@ impl Session {
         }
     }
 
-    /// Loads the kernels of some configs, at most [`MOST_LOADED`](MOST_LOADED). So nothing needs
+    /// Loads the kernels of some configs, at most [`MOST_LOADED`]. So nothing needs
     /// to be loaded between launches. Returns the kernels that the driver refuses.
     pub(super) fn load(
         &mut self,
