@@ -3,8 +3,7 @@
 //! as many values as its shape says.
 #![no_main]
 
-use diode_compat::{SavedValues};
-use diode_compat::{decode_checkpoint};
+use diode_compat::{SavedValues, decode_checkpoint};
 use libfuzzer_sys::fuzz_target;
 
 /// The bytes that the pickle's tensors may refer to.
