@@ -1,6 +1,4 @@
-//! A model of one of torch-diode's types.
-//!
-//! Our file for a network of torch-diode's types. It is a safetensors file with the network's own
+//! A model of one of torch-diode's types, and our file for it: a safetensors file with the network's own
 //! tensor names, the scale of the columns and one JSON document.
 
 use std::collections::{BTreeMap, HashMap};

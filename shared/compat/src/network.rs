@@ -1,8 +1,5 @@
-//! The layers of torch-diode's networks, in order and with the names of their tensors.
-//!
-//! The forward pass of torch-diode's networks.
-//!
-//! A dense layer for eight rows at once.
+//! torch-diode's networks: their layers, in order and with the names of their tensors, and the forward pass, eight rows
+//! at once.
 
 use diode_core::Invalid;
 use diode_model::{Misfit, ModelError};

@@ -292,6 +292,8 @@ impl Machine {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Id(pub(super) usize);
 
+/// A value of the pickle. Values lie in one list and refer to each other by number, so that cycles and deep nesting do
+/// no harm.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Value {
     Nothing,

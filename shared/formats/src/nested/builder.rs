@@ -209,7 +209,12 @@ const MAX_MEMOIZED: usize = 1 << 14;
 /// The most bytes of a config that is remembered: three times what real configs take.
 const MAX_BYTES: usize = 512;
 
-/// The configs of one op on one hardware.
+/// The configs of one op on one hardware, remembered by their bytes.
+///
+/// A dataset repeats the same few thousand configs for every problem, mostly in the same order. So the memo keeps which
+/// config came after each one the last time, and compares the next bytes with that config first. Other bytes are looked
+/// up among all configs, and only new bytes are parsed. Equal bytes mean equal configs; different bytes may mean the same
+/// config, too.
 pub(super) struct Memo {
     configs: Vec<Memoized>,
     by_bytes: HashMap<Box<[u8]>, usize>,

@@ -250,7 +250,8 @@ impl<const N: usize> Visitor<'_> for Key<N> {
     }
 }
 
-/// Passes JSON through, and replaces these three words by `null`, except within strings.
+/// Passes JSON through, and replaces `Infinity`, `-Infinity` and `NaN`, which Python writes although JSON lacks them,
+/// by `null`, except within strings.
 pub(super) struct BareWords<R> {
     inner: R,
     input: Box<[u8]>,
