@@ -96,14 +96,14 @@ pub(crate) fn count(runner: &mut Command) -> anyhow::Result<Count> {
 
 /// Reads the closing line of nextest, pytest or `cargo test`.
 fn closing(line: &str) -> Option<Count> {
-    // nextest indents what a failed test printed, which has a closing line of its own.
-    let result = line.strip_prefix("test result: ");
-    let line = line.trim();
-    let is_pytests = line.starts_with(|c: char| c.is_ascii_digit()) && line.contains(" in ");
-    let counts = match line.split_once(" tests run: ").or_else(|| line.split_once(" test run: ")) {
-        Some((_, counts)) => counts,
-        None => result.or(is_pytests.then_some(line))?,
-    };
+    let after = |mark| line.split_once(mark).map(|(_, counts)| counts);
+    // A failed test's own output may hold a closing line, too. nextest indents it, so the others begin their lines.
+    let pytests =
+        || (line.starts_with(|c: char| c.is_ascii_digit()) && line.contains(" in ")).then_some(line);
+    let counts = after(" tests run: ")
+        .or_else(|| after(" test run: "))
+        .or_else(|| line.strip_prefix("test result: "))
+        .or_else(pytests)?;
     let words: Vec<&str> = counts.split(|c: char| !c.is_ascii_alphanumeric()).collect();
     let of = |kinds: &[&str]| -> usize {
         let pairs = words.windows(2).filter(|pair| kinds.contains(&pair[1]));
@@ -132,6 +132,7 @@ mod tests {
                 "test result: FAILED. 1 passed; 1 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.5s",
                 Some((1, 1)),
             ),
+            ("    1 failed, 2 passed in 0.50s", None),
             ("    test result: FAILED. 0 passed; 1 failed; 0 ignored; 0 measured; 9 filtered out", None),
             ("        PASS [   0.004s] diode-core dtype::tests::sizes", None),
             ("3 files were written in 2 folders", Some((0, 0))),

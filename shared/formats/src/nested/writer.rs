@@ -125,7 +125,8 @@ fn grouped<K: Hash + Eq + Copy, V>(entries: impl Iterator<Item = (K, V)>) -> Vec
     groups
 }
 
-/// JSON exactly as Python's `json.dumps(…, indent=2)` writes it: serde_json's indented form with three changes, Python's floats, ASCII escapes and `Infinity`.
+/// JSON exactly as Python's `json.dumps(…, indent=2)` writes it: serde_json's indented form with Python's floats, ASCII escapes
+/// and `Infinity`.
 pub(super) struct PythonJson(PrettyFormatter<'static>);
 
 impl PythonJson {
