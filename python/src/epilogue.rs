@@ -1,7 +1,6 @@
 //! Epilogues for Python: what follows a multiplication and may become part of its kernel.
 
-use diode_core::Micros;
-use diode_model::epilogue::{self, Costs, Following, Weighed};
+use diode_model::epilogue::{self, Costs, Following};
 use pyo3::prelude::*;
 
 use crate::config::PyConfig;
@@ -12,7 +11,7 @@ use crate::problem::PyProblem;
 /// What follows a multiplication element by element, so that Inductor puts it into a tile's kernel.
 #[pyclass(name = "Epilogue", module = "torch_diode", frozen, eq)]
 #[derive(Clone, PartialEq)]
-pub(crate) struct PyEpilogue(Following);
+pub(crate) struct PyEpilogue(pub(crate) Following);
 
 #[pymethods]
 impl PyEpilogue {
@@ -158,53 +157,6 @@ impl PyCosts {
             lost_occupancy: self.lost_occupancy,
         })
     }
-}
-
-/// A kernel and its time, and the time that the epilogue adds.
-#[pyclass(name = "Weighed", module = "torch_diode", frozen)]
-pub(crate) struct PyWeighed(Weighed);
-
-#[pymethods]
-impl PyWeighed {
-    #[getter]
-    fn config(&self) -> PyConfig {
-        PyConfig(self.0.config)
-    }
-
-    #[getter]
-    fn alone_us(&self) -> f64 {
-        self.0.alone.0
-    }
-
-    #[getter]
-    fn following_us(&self) -> f64 {
-        self.0.following.0
-    }
-
-    #[getter]
-    fn us(&self) -> f64 {
-        self.0.total().0
-    }
-}
-
-/// The kernels and their times, best first. If `costs` and `epilogue` are given, the epilogue's times
-/// are added. With `costs`, a tile that takes long to compile gives way to one that is nearly as fast.
-#[pyfunction]
-pub(crate) fn weighed(
-    kernels: Vec<(PyRef<'_, PyConfig>, f64)>,
-    problem: &PyProblem,
-    costs: Option<&PyCosts>,
-    epilogue: Option<&PyEpilogue>,
-) -> PyResult<Vec<PyWeighed>> {
-    let costs = costs.map(PyCosts::costs).transpose()?;
-    let what_follows = costs.as_ref().zip(epilogue.map(|epilogue| &epilogue.0));
-    let kernels = kernels.into_iter().map(|(config, us)| (config.0, Micros(us)));
-    let mut best_first = epilogue::weighed(kernels, &problem.0, what_follows);
-    // Costs are known of Hopper's GPUs only, on which some tiles take long.
-    if costs.is_some() {
-        epilogue::soonest_first(&mut best_first, &problem.0);
-    }
-    Ok(best_first.into_iter().map(PyWeighed).collect())
 }
 
 /// Whether the kernel of a tile should hide how often its loop runs, because its unrolled loop would take

@@ -12,7 +12,6 @@ mod model;
 mod problem;
 mod table;
 
-use diode_model::epilogue::WEIGHED;
 use pyo3::prelude::*;
 
 /// The name of this distribution. Both distributions hold the same Python files.
@@ -32,10 +31,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<dataset::PyDataset>()?;
     module.add_class::<epilogue::PyEpilogue>()?;
     module.add_class::<epilogue::PyCosts>()?;
-    module.add_class::<epilogue::PyWeighed>()?;
-    module.add("WEIGHED", WEIGHED)?;
     module.add_function(wrap_pyfunction!(epilogue::hides_steps, module)?)?;
-    module.add_function(wrap_pyfunction!(epilogue::weighed, module)?)?;
     module.add_function(wrap_pyfunction!(config::obstacle, module)?)?;
     module.add_function(wrap_pyfunction!(model::shipped_models, module)?)?;
     Ok(())

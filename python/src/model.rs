@@ -11,12 +11,13 @@ use diode_core::ids::Digest;
 use diode_core::{Invalid, Problem};
 use diode_formats::FileKind;
 use diode_formats::limits::MAX_CHECKPOINT;
-use diode_model::epilogue::{NEAR, Weighed};
+use diode_model::epilogue::{Following, NEAR, Weighed};
 use diode_model::{Answer, MOST_PICKS, Model, ModelError, Predictor as _, Question, Ranker};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::config::PyConfig;
+use crate::epilogue::PyEpilogue;
 use crate::error::{computed, refusal};
 use crate::problem::PyHardware;
 use crate::problem::PyProblem;
@@ -66,8 +67,8 @@ impl PyModel {
     /// What to run for a problem: `top_k` configs, or as many more as `min_confidence` needs.
     ///
     /// Configs that are predicted to take more than `performance_threshold` times as long as the best are
-    /// left out.
-    #[pyo3(signature = (problem, top_k=1, *, min_confidence=None, performance_threshold=None, tf32=false, shared_memory=None, cache=true))]
+    /// left out. If the first pick runs `alone`, it must beat the library clearly, with `epilogue` counted.
+    #[pyo3(signature = (problem, top_k=1, *, min_confidence=None, performance_threshold=None, tf32=false, library_tf32=false, shared_memory=None, epilogue=None, alone=false, untried=false, cache=true))]
     #[expect(clippy::too_many_arguments, reason = "Python passes them by name")]
     fn choose(
         &self,
@@ -77,11 +78,26 @@ impl PyModel {
         min_confidence: Option<f64>,
         performance_threshold: Option<f64>,
         tf32: bool,
+        library_tf32: bool,
         shared_memory: Option<u32>,
+        epilogue: Option<&PyEpilogue>,
+        alone: bool,
+        untried: bool,
         cache: bool,
     ) -> PyResult<Py<PyChoice>> {
         let [min, slowest] = [min_confidence, performance_threshold].map(|setting| setting.map(f64::to_bits));
-        let asked = Asked { problem: problem.0.clone(), top_k, tf32, shared_memory, min, slowest };
+        let following = epilogue.map(|epilogue| &epilogue.0);
+        let asked = Asked {
+            problem: problem.0.clone(),
+            top_k,
+            tf32: [tf32, library_tf32],
+            shared_memory,
+            following: following.cloned(),
+            alone,
+            untried,
+            min,
+            slowest,
+        };
         if let Some(known) = self.answers.get(py, &asked).filter(|_| cache) {
             return Ok(known);
         }
@@ -90,7 +106,11 @@ impl PyModel {
             picks: top_k,
             near: NEAR,
             tf32,
+            library_tf32,
             shared_memory,
+            following,
+            alone,
+            untried,
             slowest: performance_threshold,
             ..Question::default()
         };
@@ -139,13 +159,6 @@ impl PyModel {
         self.metadata(|metadata| metadata.dtypes.iter().map(|dtype| dtype.as_str()).collect())
     }
 
-    /// Whether it has learnt how fast the library is if float32 may be rounded to TF32. Then its picks were judged
-    /// there, too.
-    #[getter]
-    fn knows_tf32(&self) -> bool {
-        self.model.as_ranking().is_some_and(|model| model.knows_library(true))
-    }
-
     /// When it was trained, in RFC 3339. Empty if the file does not state it.
     #[getter]
     fn created_at(&self) -> String {
@@ -191,10 +204,12 @@ impl PyModel {
     fn answer(
         &self,
         problem: &Problem,
-        mut question: Question,
+        mut question: Question<'_>,
         min_confidence: Option<f64>,
     ) -> Result<Answer, ModelError> {
-        let Some(ranker) = &self.ranker else { return self.model.answer(problem, &question) };
+        let Some(ranker) = &self.ranker else {
+            return self.model.answer(problem, &Question { following: None, alone: false, ..question });
+        };
         let mut ranker = ranker.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(share) = min_confidence {
             let reached = ranker.model().picks_for(problem, &question, share);
@@ -266,6 +281,24 @@ impl PyChoice {
         self.0.group().as_str()
     }
 
+    /// Why the first pick is the first, in words that complete a sentence.
+    #[getter]
+    fn why(&self) -> &str {
+        &self.0.why
+    }
+
+    /// Why nobody knows how good the picks are. Then no tile may run alone. `None` if it is known or does not matter.
+    #[getter]
+    fn unjudged(&self) -> Option<&str> {
+        self.0.unjudged.as_deref()
+    }
+
+    /// The best tile, picked or not, with its times alone and of what follows in it.
+    #[getter]
+    fn tile(&self) -> Option<(PyConfig, f64, f64)> {
+        self.0.tile().map(|tile| (PyConfig(tile.config), tile.alone.0, tile.following.0))
+    }
+
     /// A reason to doubt the predicted times. `None` if nothing is known to be wrong with them.
     #[getter]
     fn caveat(&self) -> Option<&str> {
@@ -287,8 +320,12 @@ fn shown(picks: &[Weighed]) -> Vec<(PyConfig, f64)> {
 pub(crate) struct Asked {
     pub(crate) problem: Problem,
     pub(crate) top_k: usize,
-    pub(crate) tf32: bool,
+    /// Of tiles and of the library.
+    pub(crate) tf32: [bool; 2],
     pub(crate) shared_memory: Option<u32>,
+    pub(crate) following: Option<Following>,
+    pub(crate) alone: bool,
+    pub(crate) untried: bool,
     /// The bits of the least confidence. Floats themselves can be neither hashed nor compared as keys.
     pub(crate) min: Option<u64>,
     /// The bits of the performance threshold.

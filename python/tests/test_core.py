@@ -14,7 +14,7 @@ import pytest
 
 import torch_diode
 from torch_diode import Config, Dataset, DiodeError, Hardware, Model, Problem, Table, obstacle
-from torch_diode._core import shipped_models
+from torch_diode._core import Epilogue, shipped_models
 from workspace import MODEL, ROOT
 
 
@@ -81,12 +81,12 @@ def test_the_model_answers_as_the_command_line_does(model: Model, diode: str) ->
     assert choice.probability == pytest.approx(told["within_5_percent"]["5"])
 
 
-@pytest.mark.parametrize("tf32", [False, True])
-def test_300_problems_are_answered_as_by_the_command_line(model: Model, diode: str, tf32: bool) -> None:
+@pytest.mark.parametrize("flags", ["", "--tf32", "--epilogue silu-gate"])
+def test_300_problems_are_answered_as_by_the_command_line(model: Model, diode: str, flags: str) -> None:
     """``tests/tests/whole/one_answer.rs`` asks the browser about the same problems."""
     problems = ROOT / "tests/problems.json"
-    flags = ["--tf32"] if tf32 else []
-    command = [diode, "predict", "--list", str(problems), "--model", str(MODEL), "--top", "5", "--json", *flags]
+    tf32 = flags == "--tf32"
+    command = [diode, "predict", "--list", str(problems), "--model", str(MODEL), "--top", "5", "--json", *flags.split()]
     told = json.loads(subprocess.check_output(command))
     assert len(told) == 300
     sure = 0
@@ -96,7 +96,8 @@ def test_300_problems_are_answered_as_by_the_command_line(model: Model, diode: s
             with pytest.raises(DiodeError, match="for A, B and the output"):
                 model.choose(problem, 5, tf32=tf32)
             continue
-        choice = model.choose(problem, 5, tf32=tf32)
+        epilogue = _gated(problem) if "epilogue" in flags else None
+        choice = model.choose(problem, 5, tf32=tf32, epilogue=epilogue)
         candidates = [Config(**_given(one)) for one in expected["candidates"]]
         assert [config for config, _ in choice.picks] == candidates, problem
         assert [us for _, us in choice.picks] == [one["predicted_us"] for one in expected["candidates"]], problem
@@ -107,12 +108,27 @@ def test_300_problems_are_answered_as_by_the_command_line(model: Model, diode: s
         assert choice.first_us == (between and tuple(between)), problem
         assert (choice.group, choice.caveat) == (expected["group"], expected["outside_training_range"])
         sure += choice.probability is not None
-    assert sure > 100
+        tile = next((one for one in expected["candidates"] if one["template"] != "aten"), None)
+        if epilogue is not None and tile is not None:
+            assert choice.tile == (Config(**_given(tile)), tile["predicted_us"], tile["epilogue_us"]), problem
+        # What runs alone is what stands first, but for the doubt about tiles and the kinds that nobody judged.
+        alone = model.choose(problem, tf32=tf32, library_tf32=tf32, epilogue=epilogue, alone=True)
+        assert (alone.unjudged is None) or choice.caveat is not None or problem.op == "addmm", problem
+        trusted = model.choose(problem, tf32=tf32, library_tf32=tf32, epilogue=epilogue, alone=True, untried=True)
+        assert trusted.unjudged is None and trusted.picks == alone.picks
+    assert sure > 100 if not epilogue else sure == 0
+
+
+def _gated(problem: Problem) -> Epilogue:
+    """What ``--epilogue silu-gate`` stands for."""
+    elements = problem.b * problem.m * problem.n
+    size = elements * (4 if problem.out_dtype == "float32" else 2)
+    return Epilogue(["sigmoid"], elements, size, size, size, keeps_product=False)
 
 
 def _given(candidate: dict[str, Any]) -> dict[str, Any]:
     """The fields of a candidate of ``diode predict --json`` that a config has."""
-    return {key: value for key, value in candidate.items() if key != "predicted_us" and value is not None}
+    return {key: value for key, value in candidate.items() if key not in ("predicted_us", "epilogue_us") and value is not None}
 
 
 def test_a_repeated_choice_takes_microseconds(model: Model) -> None:

@@ -12,22 +12,12 @@ from torch.nn import functional as F
 
 import torch_diode
 from simulated import Compiled, compile, gpu, offered, tensor
-from torch_diode import Config, Hardware, Problem
-from torch_diode._core import Costs, Epilogue, weighed
+from torch_diode import Problem
+from torch_diode._core import Epilogue
 from torch_diode.inductor import epilogues
 
 H100 = {"name": "NVIDIA H100 80GB HBM3", "gcnArchName": "NVIDIA H100 80GB HBM3"}
 TILE = {"block_m": 64, "block_n": 128, "block_k": 32, "num_stages": 3, "num_warps": 4}
-
-
-def costs_of(slug: str) -> Costs | None:
-    hardware = Hardware.find(slug)
-    assert hardware is not None
-    return Costs.of(hardware)
-
-
-COSTS_H100 = costs_of("nvidia-h100")
-assert COSTS_H100 is not None
 
 x, w, other, v = tensor((512, 256)), tensor((256, 1024)), tensor((512, 1024)), tensor((1024,))
 batches = (tensor((8, 128, 64)), tensor((8, 64, 128)))
@@ -131,27 +121,7 @@ def test_views_are_fused_whether_loops_are_reordered_or_not(reordered: bool) -> 
         assert run(compile(function, x, w)) == 1
 
 
-RELU = Epilogue(("relu",), 1 << 25, product_bytes=1 << 26, read_bytes=0, written_bytes=1 << 26, keeps_product=False)
-PROBLEM = Problem("mm", 8192, 4096, 256, "bfloat16")
-
-
-def tile(block_m: int, block_n: int, num_warps: int) -> Config:
-    return Config(block_m=block_m, block_n=block_n, block_k=64, group_m=8, num_stages=3, num_warps=num_warps)
-
-
-def test_a_big_epilogue_turns_the_decision() -> None:
-    kernels = [(Config("aten"), 40.0), (tile(64, 128, 4), 50.0)]
-    assert weighed(kernels, PROBLEM, COSTS_H100, None)[0].config.is_library
-    assert weighed(kernels, PROBLEM, None, RELU)[0].config.is_library, "on hardware that nobody has measured"
-    best = weighed(kernels, PROBLEM, COSTS_H100, RELU)[0]
-    assert not best.config.is_library and best.us < 55
-
-
-def test_with_few_rows_a_tile_needs_to_be_less_faster() -> None:
-    few, many = (Problem("mm", rows, 4096, 14336, "bfloat16", b_layout="column") for rows in (16, 64))
-    kernels = [(Config("aten"), 57.4), (tile(16, 32, 4), 55.0)]
-    assert not weighed(kernels, few, COSTS_H100, None)[0].config.is_library
-    assert weighed(kernels, many, COSTS_H100, None)[0].config.is_library
+def test_a_tile_that_is_not_clearly_faster_gives_way_to_the_library() -> None:
     with gpu(**H100):
         torch_diode.install()
         compile(lambda a, b: a @ b.t(), tensor((64, 14336)), tensor((4096, 14336)))
@@ -159,21 +129,7 @@ def test_with_few_rows_a_tile_needs_to_be_less_faster() -> None:
     assert pick.picks[0].config.is_library and "clearly faster than the library" in str(pick.why)
 
 
-def test_a_tile_that_is_short_of_registers_pays_for_functions() -> None:
-    kernels = [(Config("aten"), 40.0), (tile(128, 128, 4), 39.0)]
-    problem = Problem("mm", 4096, 1024, 4096, "bfloat16")
-    small = Epilogue(("mul", "erf", "add", "mul"), 4 << 20, 8 << 20, 0, 8 << 20, keeps_product=False)
-    assert weighed(kernels, problem, COSTS_H100, small)[0].config.is_library
-    fused = [COSTS_H100.fused_us(small, problem, one, 40.0) for one in (tile(64, 128, 4), tile(128, 128, 4))]
-    assert fused[0] < COSTS_H100.separate_us(small) < fused[1]
-
-
 def test_a_tile_gives_way_to_one_that_compiles_sooner_and_is_nearly_as_fast() -> None:
-    long, soon = tile(128, 256, 8), tile(128, 128, 8)
-    problem = Problem("mm", 4096, 1024, 1024, "bfloat16")
-    assert weighed([(long, 19.4), (soon, 19.5)], problem, COSTS_H100, None)[0].config == soon
-    assert weighed([(long, 19.4), (soon, 20.0)], problem, COSTS_H100, None)[0].config == long
-    assert weighed([(long, 19.4), (soon, 19.5)], problem, None, None)[0].config == long, "on unknown hardware"
     reasons = []
     with gpu(**H100):
         torch_diode.install()

@@ -8,7 +8,6 @@ from typing import TypeAlias, final
 
 __all__ = [
     "DISTRIBUTION",
-    "WEIGHED",
     "Choice",
     "Config",
     "Costs",
@@ -19,12 +18,10 @@ __all__ = [
     "Model",
     "Problem",
     "Table",
-    "Weighed",
     "__version__",
     "hides_steps",
     "obstacle",
     "shipped_models",
-    "weighed",
 ]
 
 _Path: TypeAlias = str | os.PathLike[str]
@@ -32,9 +29,6 @@ _Path: TypeAlias = str | os.PathLike[str]
 __version__: str
 DISTRIBUTION: str
 """``"torch-diode"`` or ``"torch-diode-lib"``."""
-"""The share by which a tile must be expected to be faster than the library, with its epilogue, to be picked."""
-WEIGHED: int
-"""How many picks are compared with their epilogues. The configs that the model names as near are compared, too."""
 
 class DiodeError(Exception):
     """What was given, what was expected and what to do."""
@@ -172,6 +166,12 @@ class Choice:
     @property
     def group(self) -> str: ...
     @property
+    def why(self) -> str: ...
+    @property
+    def unjudged(self) -> str | None: ...
+    @property
+    def tile(self) -> tuple[Config, float, float] | None: ...
+    @property
     def caveat(self) -> str | None: ...
 
 @final
@@ -191,7 +191,11 @@ class Model:
         min_confidence: float | None = None,
         performance_threshold: float | None = None,
         tf32: bool = False,
+        library_tf32: bool = False,
         shared_memory: int | None = None,
+        epilogue: Epilogue | None = None,
+        alone: bool = False,
+        untried: bool = False,
         cache: bool = True,
     ) -> Choice: ...
     def clear_cache(self) -> None: ...
@@ -207,8 +211,6 @@ class Model:
     def ops(self) -> list[str]: ...
     @property
     def dtypes(self) -> list[str]: ...
-    @property
-    def knows_tf32(self) -> bool: ...
     @property
     def created_at(self) -> str: ...
     @property
@@ -327,22 +329,6 @@ class Costs:
     def lost_occupancy(self) -> float: ...
     def __eq__(self, value: object, /) -> bool: ...
 
-@final
-class Weighed:
-    """A kernel and its time, with the epilogue's."""
-
-    @property
-    def config(self) -> Config: ...
-    @property
-    def alone_us(self) -> float: ...
-    @property
-    def following_us(self) -> float: ...
-    @property
-    def us(self) -> float: ...
-
-def weighed(
-    kernels: Sequence[tuple[Config, float]], problem: Problem, costs: Costs | None, epilogue: Epilogue | None
-) -> list[Weighed]: ...
 def hides_steps(problem: Problem, config: Config) -> bool: ...
 def obstacle(problem: Problem, config: Config, shared_memory: int, *, tf32: bool = False) -> str | None: ...
 def shipped_models() -> list[tuple[str, bytes]]: ...

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 from collections.abc import Sequence
 
-from .._core import WEIGHED, Choice, Config, Costs, Hardware, Model, Problem, weighed
-from ..epilogue import in_words
+from .._core import Choice, Config, Costs, Hardware, Model
 from . import Answer, Candidate, Request
 
 _WORTH_TIMING = 1.25
@@ -15,12 +13,6 @@ _WORTH_TIMING = 1.25
 
 That lost none of the best picks on 246 problems that the model was judged by. If the library is so far ahead, Inductor's
 benchmark has mistaken far slower kernels for faster ones."""
-
-_SECTOR_BYTES = 32
-_ALIGNED_BYTES = 16
-
-_NEAR = 6
-"""How many configs that were not picked are named as near."""
 
 
 class ModelHeuristic:
@@ -58,51 +50,38 @@ class ModelHeuristic:
         # A confidence holds for picks without a threshold. So no threshold is set where a confidence is asked for.
         if threshold is None and request.min_confidence is None and model.kind == "ranking":
             threshold = _WORTH_TIMING
+        # One pick is compiled without a benchmark that compares it with the library. Otherwise Inductor's benchmark decides, also
+        # about what is fused.
+        is_alone = request.top_k == 1 and request.min_confidence is None and model.kind == "ranking"
         choice = model.choose(
             request.problem,
             request.top_k,
             min_confidence=request.min_confidence,
             performance_threshold=threshold,
             tf32=request.tiles_tf32,
+            library_tf32=request.tf32,
             shared_memory=request.shared_memory,
+            epilogue=request.epilogue if is_alone else None,
+            alone=is_alone,
+            untried=request.pick_unjudged,
             cache=request.cache_predictions,
         )
         picks = [Candidate(config, us) for config, us in choice.picks]
         near = [Candidate(config, us) for config, us in choice.near]
-        unjudged = self._unjudged(model, request, choice)
-        if unjudged is not None and _is_taken_untried(request):
+        if choice.unjudged is not None:
             library = [Candidate(Config("aten"))]
-            return Answer(
-                self.source, library, f"{unjudged}, so it is left to the library", near=[*picks, *near], caveat=choice.caveat
-            )
-        answer = Answer(
+            why = f"{choice.unjudged}, so it is left to the library"
+            return Answer(self.source, library, why, near=[*picks, *near], caveat=choice.caveat)
+        return Answer(
             source=self.source,
             candidates=picks,
-            why=f"predicted fastest of {choice.ranked} configs and the library by {self._named(model)}",
+            why=f"{choice.why}, by {self._named(model)}",
             near=near,
             probability=choice.probability,
             between_us=choice.first_us,
             caveat=choice.caveat,
+            fusion=_fusion(request, choice) if is_alone else None,
         )
-        is_judged_alone = model.kind == "ranking" and _is_taken_untried(request)
-        return self._weighed(answer, model, request, choice) if is_judged_alone else answer
-
-    def _unjudged(self, model: Model, request: Request, choice: Choice) -> str | None:
-        """Why nobody knows how good a model's picks are for a problem. ``None`` if that was measured or does not matter."""
-        problem = request.problem
-        if request.pick_unjudged or model.kind != "ranking":
-            return None
-        if request.tf32 and not model.knows_tf32:
-            return f"the file of the model of {model.hardware.slug} does not say whether it was judged on TF32"
-        if request.tf32 and not request.tiles_tf32:
-            return "the library computes such sizes in TF32, and tiles do not"
-        # The user has asked by name for a model that stands in. Such a model is trusted with the kinds of problems
-        # that it was judged on for its own hardware.
-        stands_in = model is not self._models.get(model.hardware.slug)
-        judged = problem.op in model.ops and problem.dtype in model.dtypes if stands_in else choice.caveat is None
-        if judged and problem.op == "addmm" and _rows_begin_off_a_sector(problem):
-            return f"the model of {model.hardware.slug} was judged on few linear layers whose weights' rows begin off a sector"
-        return None if judged else f"the model of {model.hardware.slug} was not judged on such problems"
 
     def _named(self, model: Model) -> str:
         """A model in words: whose it is, and the beginning of its file's digest."""
@@ -113,57 +92,20 @@ class ModelHeuristic:
         own = self._models[self._asked_for]
         return f"the model of {own.hardware.slug} ({own.digest[:12]}), which stands in for one of {slug}"
 
-    def _weighed(self, answer: Answer, model: Model, request: Request, choice: Choice) -> Answer:
-        """The answer for a single pick. It weighs tiles against the library with their doubt and with the epilogue's costs."""
-        costs = Costs.of(request.hardware) if request.hardware else None
-        epilogue = request.epilogue if costs is not None else None
-        considered = choice
-        # If the first pick is a tile, the library may be almost as fast and yet not be among the near configs.
-        if epilogue is not None or not answer.candidates[0].config.is_library:
-            considered = model.choose(
-                request.problem,
-                WEIGHED,
-                tf32=request.tiles_tf32,
-                shared_memory=request.shared_memory,
-                cache=request.cache_predictions,
-            )
-        best_first = weighed([*considered.picks, *considered.near], request.problem, costs, epilogue)
-        best, first = best_first[0], answer.candidates[0]
-        if best.config == first.config and epilogue is None:
-            return answer
-        assert first.expected_us is not None
-        scale = best.alone_us / first.expected_us
-        by = f"by {self._named(model)}"
-        why, longer = answer.why, best.us / min(one.us for one in best_first) - 1
-        if longer > 0 and not best.config.is_library:
-            why = f"compiled sooner than the fastest tile, and predicted to take {longer:.1%} longer, {by}"
-        elif best.config.is_library and (longer > 0 or epilogue is None):
-            following = "" if epilogue is None else ", with what follows"
-            why = f"no tile is predicted to be clearly faster than the library{following}, {by}"
-        elif epilogue is not None:
-            why = f"predicted fastest with what follows, of the {WEIGHED} likeliest of {choice.ranked} configs and the library, {by}"
-        return dataclasses.replace(
-            answer,
-            candidates=[Candidate(best.config, best.alone_us)],
-            why=why,
-            near=[Candidate(one.config, one.alone_us) for one in best_first[1 : 1 + _NEAR]],
-            between_us=answer.between_us and (answer.between_us[0] * scale, answer.between_us[1] * scale),
-            fusion=in_words(costs, epilogue, best_first) if costs is not None and epilogue is not None else None,
-        )
-
     def digest(self) -> str:
         return ",".join(sorted(model.digest for model in self._models.values())) + f";{self._asked_for}"
 
 
-def _rows_begin_off_a_sector(problem: Problem) -> bool:
-    """Whether rows of B are aligned but begin inside a sector of memory.
-
-    On an H200, tiles then take up to 1.3 times as long. Rows that are not aligned are another kind of problem.
-    """
-    bytes_of_row = problem.k * (4 if problem.b_dtype == "float32" else 2)
-    return problem.b_layout == "column" and bytes_of_row % _ALIGNED_BYTES == 0 and bytes_of_row % _SECTOR_BYTES != 0
-
-
-def _is_taken_untried(request: Request) -> bool:
-    """Whether the first pick is compiled without a benchmark that compares it with the library."""
-    return request.top_k == 1 and request.min_confidence is None
+def _fusion(request: Request, choice: Choice) -> str | None:
+    """Whether the epilogue is fused, and how long it was expected to take."""
+    costs = Costs.of(request.hardware) if request.hardware else None
+    if costs is None or request.epilogue is None:
+        return None
+    label, separate = request.epilogue.label, f"{costs.separate_us(request.epilogue):.2g} µs as a kernel after the library"
+    if choice.tile is None:
+        return f"not fused: {label}, expected to take {separate}"
+    tile, alone_us, following_us = choice.tile
+    if choice.picks[0][0] == tile:
+        return f"fused: {label}, expected to take {following_us:.2g} µs in the tile, {separate}"
+    inside = f"{following_us:.2g} µs in the best tile, {tile.label} {alone_us:.3g} µs"
+    return f"not fused: {label}, expected to take {separate}, {inside}"

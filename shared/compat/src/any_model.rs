@@ -95,7 +95,7 @@ impl AnyModel {
     }
 
     /// Answers a question about a problem.
-    pub fn answer(&self, problem: &Problem, question: &Question) -> Result<Answer, ModelError> {
+    pub fn answer(&self, problem: &Problem, question: &Question<'_>) -> Result<Answer, ModelError> {
         if let Self::Ranking(model) = self {
             return Ranker::new(&**model).answer(problem, question);
         }

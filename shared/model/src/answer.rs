@@ -7,15 +7,16 @@ use std::ops::Deref;
 
 use diode_core::hardware::{Hardware, fits};
 use diode_core::space::{Space, SpaceName};
-use diode_core::{Config, DType, Epilogue, Invalid, Micros, Problem, ProblemGroup};
+use diode_core::{Config, DType, Epilogue, Invalid, Layout, Micros, Op, Problem, ProblemGroup};
 use serde::{Deserialize, Serialize};
 
-use crate::epilogue::{Decision, Verdict, Weighed, uncounted};
-use crate::{Limits, MOST_PICKS, Model, ModelError, RankedSpace, Ranker};
+use crate::epilogue::{Costs, Decision, Following, Verdict, Weighed, uncounted};
+use crate::{Limits, MOST_PICKS, Metadata, Model, ModelError, RankedSpace, Ranker};
 
 /// What is asked besides the problem.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Question {
+#[expect(clippy::struct_excessive_bools, reason = "each is an answer of its own to a question of its own")]
+pub struct Question<'a> {
     /// How many picks are wanted.
     pub picks: usize,
     /// How many of the best other configs are wanted.
@@ -24,21 +25,35 @@ pub struct Question {
     pub space: Option<SpaceName>,
     /// Whether float32 inputs are rounded to TF32.
     pub tf32: bool,
+    /// Whether the library rounds them, if it does so where tiles do not.
+    pub library_tf32: bool,
     pub epilogue: Epilogue,
+    /// What follows in a graph, in place of `epilogue`.
+    pub following: Option<&'a Following>,
+    /// Whether the first pick runs without a benchmark beside the library. Then a tile must beat the library by the doubt about
+    /// it also where nothing follows, and must compile soon. Other callers show times, and the confidence beside them was measured
+    /// in the order of these times. So their order does not depend on the doubt, unless an epilogue follows.
+    pub alone: bool,
+    /// Whether a tile may run alone for kinds of problems on which nobody has judged the model.
+    pub untried: bool,
     /// How many bytes of shared memory a block may use, if other than the hardware's.
     pub shared_memory: Option<u32>,
     /// Picks that are predicted to take longer than the best by more than this factor are left out.
     pub slowest: Option<f64>,
 }
 
-impl Default for Question {
+impl Default for Question<'_> {
     fn default() -> Self {
         Self {
             picks: 1,
             near: 0,
             space: None,
             tf32: false,
+            library_tf32: false,
             epilogue: Epilogue::None,
+            following: None,
+            alone: false,
+            untried: false,
             shared_memory: None,
             slowest: None,
         }
@@ -58,6 +73,11 @@ pub struct Answer {
     pub library: Option<Weighed>,
     /// Whether a tile or the library is better with the epilogue. `None` without one, or if its costs are unknown.
     pub verdict: Option<Verdict>,
+    /// Why the first pick is the first.
+    pub why: String,
+    /// Why nobody knows how good the picks are. Then no tile may run alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unjudged: Option<String>,
     /// How many configs there were to choose from.
     pub considered: usize,
     /// Whether the configs round float32 to TF32.
@@ -92,7 +112,7 @@ impl Confidence {
 
 impl<M: Deref<Target = Model>> Ranker<M> {
     /// Answers a question about a problem.
-    pub fn answer(&mut self, problem: &Problem, question: &Question) -> Result<Answer, ModelError> {
+    pub fn answer(&mut self, problem: &Problem, question: &Question<'_>) -> Result<Answer, ModelError> {
         let model = self.model();
         fits(&model.metadata().hardware, problem)?;
         let space = match question.space {
@@ -111,8 +131,11 @@ impl<M: Deref<Target = Model>> Ranker<M> {
         let picks = ranked.picks(question.picks);
         let mut answer = Answer::from_ranking(problem, &model.metadata().hardware, &ranked, picks, question)?;
         answer.caveat = model.caveat(problem, &ranked);
+        answer.unjudged = question.unjudged(problem, model, answer.caveat.is_none());
         // Confidence was measured for picks from the model's own space, without an epilogue.
-        let is_measured = is_own && !are_narrower && !ranked.bounded && answer.verdict.is_none();
+        let is_followed = answer.verdict.is_some()
+            || question.following.is_some_and(|_| Costs::for_hardware(&model.metadata().hardware).is_some());
+        let is_measured = is_own && !are_narrower && !ranked.bounded && !is_followed;
         if let Some(known) = model.confidence(problem, ranked.rounds()).filter(|_| is_measured) {
             let first = answer.picks.first().map(|pick| pick.alone.0);
             answer.confidence = Some(Confidence {
@@ -125,11 +148,53 @@ impl<M: Deref<Target = Model>> Ranker<M> {
     }
 }
 
-impl Question {
+impl Question<'_> {
     /// Whether the configs for a problem round float32 to TF32.
     pub(crate) fn rounds(&self, problem: &Problem) -> bool {
         self.tf32 && problem.a_dtype == DType::Float32
     }
+
+    /// Why nobody knows how good picks are that run alone. `None` if that was measured or does not matter.
+    fn unjudged(&self, problem: &Problem, model: &Model, is_known: bool) -> Option<String> {
+        if !self.alone || self.untried {
+            return None;
+        }
+        let Metadata { hardware, ops, dtypes, stands_in_from, .. } = model.metadata();
+        let slug = &hardware.slug;
+        let library_rounds = self.library_tf32 && problem.a_dtype == DType::Float32;
+        if library_rounds && !model.knows_library(true) {
+            return Some(format!(
+                "the file of the model of {slug} does not say whether it was judged on TF32"
+            ));
+        }
+        if library_rounds && !self.rounds(problem) {
+            return Some("the library computes such sizes in TF32, and tiles do not".to_owned());
+        }
+        // Whoever lets a model stand in trusts it with the kinds of problems that it was judged on for its own hardware.
+        let is_judged = match stands_in_from {
+            Some(_) => ops.contains(&problem.op) && dtypes.contains(&problem.a_dtype),
+            None => is_known,
+        };
+        if !is_judged {
+            return Some(format!("the model of {slug} was not judged on such problems"));
+        }
+        (problem.op == Op::Addmm && rows_begin_off_a_sector(problem)).then(|| {
+            format!(
+                "the model of {slug} was judged on few linear layers whose weights' rows begin off a sector"
+            )
+        })
+    }
+}
+
+/// Whether rows of B are aligned but begin inside a sector of memory. On an H200, tiles then take up to 1.3 times as long.
+/// Rows that are not aligned are another kind of problem.
+fn rows_begin_off_a_sector(problem: &Problem) -> bool {
+    const SECTOR_BYTES: u64 = 32;
+    const ALIGNED_BYTES: u64 = 16;
+    let bytes_of_row = problem.k * problem.b_dtype.size();
+    problem.b_layout == Layout::Column
+        && bytes_of_row.is_multiple_of(ALIGNED_BYTES)
+        && !bytes_of_row.is_multiple_of(SECTOR_BYTES)
 }
 
 impl Answer {
@@ -140,20 +205,21 @@ impl Answer {
         hardware: &Hardware,
         ranked: &RankedSpace,
         mut picks: Vec<(Config, Micros)>,
-        question: &Question,
+        question: &Question<'_>,
     ) -> Result<Self, ModelError> {
         let Question { near, epilogue, slowest, .. } = *question;
         if ranked.configs.is_empty() {
             return Err(Invalid::new("space", "no config that fits the hardware", "at least one").into());
         }
         let alone = |(config, alone)| Weighed { config, alone, following: Micros(0.0) };
-        let decision = Decision::new(ranked, hardware, problem, epilogue, question.picks);
-        let (picks, near, library, verdict) = match decision {
-            Some(Decision { mut best_first, verdict }) => {
+        let mut why = format!("predicted fastest of {} configs and the library", ranked.considered);
+        let (picks, near, library, verdict) = match Decision::new(ranked, hardware, problem, question) {
+            Some(Decision { mut best_first, verdict, why: other }) => {
+                why = other.unwrap_or(why);
                 let library = best_first.iter().find(|one| one.config.is_library()).copied();
                 let mut others = best_first.split_off(best_first.len().min(question.picks));
                 others.truncate(near);
-                (best_first, others, library, Some(verdict))
+                (best_first, others, library, verdict)
             }
             None => {
                 if let Some(slowest) = slowest {
@@ -171,6 +237,8 @@ impl Answer {
             near,
             library,
             verdict,
+            why,
+            unjudged: None,
             considered: ranked.considered,
             rounds: ranked.rounds(),
             confidence: None,
@@ -182,6 +250,11 @@ impl Answer {
     /// The group of the problem. Confidence is stated per group.
     pub fn group(&self) -> ProblemGroup {
         ProblemGroup::for_problem(&self.problem)
+    }
+
+    /// The best tile, picked or near, with the time of what follows.
+    pub fn tile(&self) -> Option<&Weighed> {
+        self.picks.iter().chain(&self.near).find(|one| !one.config.is_library())
     }
 
     /// The first pick other than the library kernel.

@@ -10,14 +10,16 @@ use diode_core::hardware::Hardware;
 use diode_core::{Config, DType, Epilogue, Micros, Problem};
 use serde::{Deserialize, Serialize};
 
-use crate::RankedSpace;
+use crate::{Question, RankedSpace};
 
-pub use crate::epilogue::compiling::{hides_steps, soonest_first};
+use crate::epilogue::compiling::soonest_first;
+
+pub use crate::epilogue::compiling::hides_steps;
 pub use crate::epilogue::costs::Costs;
 pub use crate::epilogue::costs::Following;
 
 /// How many picks are compared, with the epilogue counted. [`NEAR`] others are compared with them.
-pub const WEIGHED: usize = 8;
+const WEIGHED: usize = 8;
 
 /// How many further configs are compared beside the picks.
 pub const NEAR: usize = 5;
@@ -38,7 +40,7 @@ impl Weighed {
 
 /// Kernels and their times with the epilogue, if its costs are known. The best kernel stands first. A tile
 /// stands before the library only if it is faster by the doubt about it, with the epilogue counted.
-pub fn weighed(
+fn weighed(
     kernels: impl IntoIterator<Item = (Config, Micros)>,
     problem: &Problem,
     what_follows: Option<(&Costs, &Following)>,
@@ -61,20 +63,28 @@ pub fn weighed(
 pub struct Decision {
     /// The picks, other configs with short times, and the library.
     pub best_first: Vec<Weighed>,
-    pub verdict: Verdict,
+    /// `None` without an epilogue that has a name.
+    pub verdict: Option<Verdict>,
+    /// Why the first is the first, if it is not the one that is predicted to be fastest alone.
+    pub why: Option<String>,
 }
 
 impl Decision {
-    /// Compares at least `count` kernels, if there are so many. `None` if there is no epilogue or its costs
-    /// are not known.
+    /// Compares at least as many kernels as are asked for, if there are so many. `None` if the order of the ranking holds:
+    /// the pick does not run alone, and nothing follows or its costs are not known.
     pub fn new(
         ranked: &RankedSpace,
         hardware: &Hardware,
         problem: &Problem,
-        epilogue: Epilogue,
-        count: usize,
+        question: &Question<'_>,
     ) -> Option<Self> {
-        let (following, costs) = (Following::after(epilogue, problem)?, Costs::for_hardware(hardware)?);
+        let Question { epilogue, alone, picks: count, .. } = *question;
+        let costs = Costs::for_hardware(hardware);
+        let following = question.following.cloned().or_else(|| Following::after(epilogue, problem));
+        let what_follows = costs.as_ref().zip(following.as_ref());
+        if what_follows.is_none() && !alone {
+            return None;
+        }
         // The same kernels are compared however many are shown, so that all programs decide alike.
         let are_enough = count <= WEIGHED + NEAR;
         let mut kernels = ranked.picks(if are_enough { WEIGHED } else { count });
@@ -82,11 +92,43 @@ impl Decision {
         let has_library = kernels.iter().any(|(config, _)| config.is_library());
         let library = ranked.library.map(|time| (ranked.library_config(), time));
         kernels.extend(library.filter(|_| !has_library));
-        let best_first = weighed(kernels, problem, Some((&costs, &following)));
+        let fastest = ranked.picks(1).first().map(|(config, _)| *config);
+        let mut best_first = weighed(kernels, problem, what_follows);
+        // Costs are known of Hopper's GPUs only, on which some tiles take long to compile.
+        if alone && costs.is_some() {
+            soonest_first(&mut best_first, problem);
+        }
         let first = |library: bool| best_first.iter().find(|one| one.config.is_library() == library);
         let [tile_us, library_us] = [false, true].map(|library| Some(first(library)?.total().0));
         let fuse = best_first.first().is_some_and(|one| !one.config.is_library());
-        Some(Self { verdict: Verdict { epilogue, tile_us, library_us, fuse }, best_first })
+        let is_named = what_follows.is_some() && question.following.is_none();
+        let why = best_first.first().map(|best| best.config) != fastest || what_follows.is_some();
+        let why = why.then(|| Self::why(&best_first, ranked.considered, what_follows.is_some())).flatten();
+        Some(Self {
+            verdict: is_named.then_some(Verdict { epilogue, tile_us, library_us, fuse }),
+            best_first,
+            why,
+        })
+    }
+
+    /// Why the first is picked, in words that complete a sentence.
+    fn why(best_first: &[Weighed], considered: usize, is_followed: bool) -> Option<String> {
+        let best = best_first.first()?;
+        let least = best_first.iter().map(|one| one.total().0).fold(f64::INFINITY, f64::min);
+        let longer = best.total().0 / least - 1.0;
+        Some(if longer > 0.0 && !best.config.is_library() {
+            let longer = 100.0 * longer;
+            format!("compiled sooner than the fastest tile, and predicted to take {longer:.1}% longer")
+        } else if best.config.is_library() && (longer > 0.0 || !is_followed) {
+            let with = if is_followed { ", with what follows" } else { "" };
+            format!("no tile is predicted to be clearly faster than the library{with}")
+        } else if is_followed {
+            format!(
+                "predicted fastest with what follows, of the {WEIGHED} likeliest of {considered} configs and the library"
+            )
+        } else {
+            return None;
+        })
     }
 }
 
@@ -231,11 +273,16 @@ mod decision_tests {
     fn decided(tile_us: f64, library_us: f64, slug: &str) -> Option<Decision> {
         let tile = Config::Mm(Tile::new(64, 128, 64, 3, 4));
         let ranked = RankedSpace::new(vec![(tile, Micros(tile_us))], Some(Micros(library_us)), 1.0);
-        Decision::new(&ranked, &find(slug).unwrap(), &problem(), Epilogue::Relu, 1)
+        let question = Question { epilogue: Epilogue::Relu, ..Question::default() };
+        Decision::new(&ranked, &find(slug).unwrap(), &problem(), &question)
     }
 
     fn words(tile_us: f64, library_us: f64) -> String {
-        decided(tile_us, library_us, "nvidia-h100").unwrap().verdict.in_words(|us| format!("{us:.1} µs"))
+        decided(tile_us, library_us, "nvidia-h100")
+            .unwrap()
+            .verdict
+            .unwrap()
+            .in_words(|us| format!("{us:.1} µs"))
     }
 
     #[test]
@@ -267,6 +314,45 @@ mod decision_tests {
             let kernels = [(tile, Micros(us)), (Config::Library, Micros(40.0))];
             assert_eq!(weighed(kernels, &problem(), None)[0].config.is_library(), library);
         }
+    }
+
+    #[test]
+    fn a_pick_that_runs_alone_beats_the_library_clearly_or_compiles_soon() {
+        let problem =
+            Problem::new(ProblemFields::plain(Op::Mm, 1, 4096, 1024, 1024, DType::BFloat16)).unwrap();
+        let [long, soon] = [256, 128].map(|block_n| Config::Mm(Tile::new(128, block_n, 64, 3, 8)));
+        let decided = |soon_us: f64, library_us: f64, slug: &str, alone: bool| {
+            let configs = vec![(long, Micros(19.4)), (soon, Micros(soon_us))];
+            let ranked = RankedSpace::new(configs, Some(Micros(library_us)), 1.0);
+            let question = Question { alone, ..Question::default() };
+            let decision = Decision::new(&ranked, &find(slug).unwrap(), &problem, &question)?;
+            Some((decision.best_first[0].config, decision.why.unwrap_or_default()))
+        };
+        let h100 = |soon_us, library_us| decided(soon_us, library_us, "nvidia-h100", true).unwrap();
+        let sooner = "compiled sooner than the fastest tile, and predicted to take 0.5% longer";
+        assert_eq!(h100(19.5, 30.0), (soon, sooner.to_owned()));
+        assert_eq!(h100(20.0, 30.0), (long, String::new()));
+        assert_eq!(
+            decided(19.5, 30.0, "nvidia-a100", true).unwrap().0,
+            long,
+            "nobody has timed its compiles"
+        );
+        let unclear = "no tile is predicted to be clearly faster than the library";
+        assert_eq!(h100(19.5, 20.0), (Config::Library, unclear.to_owned()));
+        assert_eq!(decided(19.5, 20.0, "nvidia-h100", false), None, "a list is in the order of its times");
+    }
+
+    #[test]
+    fn what_a_graph_says_follows_is_weighed_like_an_epilogue_with_a_name() {
+        let tile = Config::Mm(Tile::new(64, 128, 64, 3, 4));
+        let ranked = RankedSpace::new(vec![(tile, Micros(50.0))], Some(Micros(40.0)), 1.0);
+        let read = Following::after(Epilogue::Relu, &problem()).unwrap();
+        let question = Question { alone: true, following: Some(&read), ..Question::default() };
+        let on = |slug: &str| Decision::new(&ranked, &find(slug).unwrap(), &problem(), &question).unwrap();
+        let [h100, a100] = ["nvidia-h100", "nvidia-a100"].map(on);
+        assert_eq!((h100.best_first[0].config, h100.verdict), (tile, None));
+        assert!(h100.why.unwrap().starts_with("predicted fastest with what follows, of the 8 likeliest"));
+        assert!(a100.best_first[0].config.is_library(), "nobody has measured its costs");
     }
 }
 

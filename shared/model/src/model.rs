@@ -235,7 +235,7 @@ impl Model {
     pub fn picks_for(
         &self,
         problem: &Problem,
-        question: &Question,
+        question: &Question<'_>,
         probability: f64,
     ) -> Result<usize, Unsure> {
         let known = self

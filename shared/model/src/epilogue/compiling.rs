@@ -31,7 +31,7 @@ const SECONDS: f64 = 5.6e-7;
 
 /// Puts the tile first that is worth most if it must be compiled. Only tiles that stand before the library
 /// can become the first.
-pub fn soonest_first(best_first: &mut [Weighed], problem: &Problem) {
+pub(super) fn soonest_first(best_first: &mut [Weighed], problem: &Problem) {
     let worth = |one: &Weighed| {
         let seconds = compile_seconds(&one.config, problem).min(MOST_SECONDS);
         one.total().0 * (1.0 + SHARE_PER_SECOND * seconds)

@@ -128,7 +128,7 @@ const SHORT: [Work; 4] = [("exp", 0.3, 0.44), ("sigmoid", 0.3, 0.44), ("log", 0.
 const CAST: &str = "convert_element_type";
 
 /// What becomes part of a tile's kernel because it follows the multiplication element by element.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Following {
     /// The names of torch's functions.
     pub ops: Vec<String>,

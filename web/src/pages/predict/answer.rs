@@ -60,7 +60,7 @@ pub(super) fn Answer(fields: Fields, summary: ModelSummary, model: Arc<Model>) -
 }
 
 impl Asked {
-    fn question(self) -> Question {
+    fn question(self) -> Question<'static> {
         Question { picks: TOP, tf32: self.tf32, epilogue: self.epilogue, ..Question::default() }
     }
 }
