@@ -152,7 +152,7 @@ impl Predict {
 fn picks_for(
     model: &AnyModel,
     problem: &Problem,
-    question: &Question,
+    question: &Question<'_>,
     probability: f64,
 ) -> anyhow::Result<usize> {
     let Some(model) = model.as_ranking() else {

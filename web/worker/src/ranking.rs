@@ -38,7 +38,7 @@ pub struct Row {
 #[derive(Debug)]
 pub struct Ranking {
     ranker: Ranker<Arc<Model>>,
-    question: Question,
+    question: Question<'static>,
 }
 
 impl Ranking {
