@@ -9,12 +9,17 @@ try {
 
 const [, part, name] = location.pathname.split("/");
 
-// These pages need the second piece of the app.
-const second = ["hardware", "problems", "models", "datasets", "compare", "contribute"];
-if (second.includes(part) || name === "list") {
-  const link = document.createElement("link");
-  document.head.append(Object.assign(link, { rel: "preload", as: "fetch", crossOrigin: "anonymous", href: "{{SECOND_WASM}}" }));
-}
+// All pages but the overview are in later pieces of the app. The piece of Predict is fetched behind the overview, too,
+// because most readers go there next.
+const pieces = { boards: "{{PIECE boards}}", pages: "{{PIECE pages}}", predict: "{{PIECE predict}}" };
+const pieceOf = { hardware: "boards", problems: "boards", predict: name === "list" ? "pages" : "predict" };
+for (const page of ["models", "datasets", "compare", "contribute"]) pieceOf[page] = "pages";
+const fetchPiece = (rel, piece) =>
+  pieces[piece].forEach((href) => {
+    document.head.append(Object.assign(document.createElement("link"), { rel, as: "fetch", crossOrigin: "anonymous", href }));
+  });
+if (pieceOf[part]) fetchPiece("preload", pieceOf[part]);
+else if (part === "") addEventListener("load", () => fetchPiece("prefetch", "predict"));
 
 // The program that pages run in workers (`web/src/worker.rs`).
 window.worker = "{{WORKER}}";

@@ -28,7 +28,7 @@ pub(crate) fn App() -> impl IntoView {
                     <Route path=path!("/models/:id") view={Lazy::<ModelRoute>::new()} />
                     <Route path=path!("/datasets") view={Lazy::<DatasetsRoute>::new()} />
                     <Route path=path!("/datasets/:slug") view={Lazy::<DatasetRoute>::new()} />
-                    <Route path=path!("/predict") view=PredictPage />
+                    <Route path=path!("/predict") view={Lazy::<PredictRoute>::new()} />
                     <Route path=path!("/predict/list") view={Lazy::<ListRoute>::new()} />
                     <Route path=path!("/compare") view={Lazy::<CompareRoute>::new()} />
                     <Route path=path!("/contribute") view={Lazy::<ContributeRoute>::new()} />
@@ -40,8 +40,8 @@ pub(crate) fn App() -> impl IntoView {
     }
 }
 
-/// The second piece of the program could not be fetched. It has all pages but the overview and Predict, and is fetched
-/// when the first of them is opened, so that a first visit downloads less.
+/// A later piece of the program could not be fetched. All pages but the overview are in later pieces, and a piece is
+/// fetched when the first of its pages is opened, so that a first visit downloads less.
 pub(crate) struct NotFetched;
 
 impl From<SplitLoaderError> for NotFetched {
@@ -51,7 +51,7 @@ impl From<SplitLoaderError> for NotFetched {
 }
 
 macro_rules! lazy_pages {
-    ($($route:ident, $function:ident => $page:ident;)*) => {$(
+    ($($piece:ident: $route:ident, $function:ident => $page:ident;)*) => {$(
         #[doc = concat!("The route of `", stringify!($page), "`.")]
         pub(crate) struct $route;
 
@@ -65,7 +65,7 @@ macro_rules! lazy_pages {
             }
         }
 
-        #[wasm_split(pages, wasm_split_path = ::leptos::wasm_split, fallible)]
+        #[wasm_split($piece, wasm_split_path = ::leptos::wasm_split, fallible)]
         fn $function() -> Result<AnyView, NotFetched> {
             Ok(view! { <$page /> }.into_any())
         }
@@ -73,18 +73,19 @@ macro_rules! lazy_pages {
 }
 
 lazy_pages! {
-    HardwareRoute, hardware => HardwarePage;
-    ProblemRoute, problem => ProblemPage;
-    ListRoute, list => ListPage;
-    ModelsRoute, models => ModelsPage;
-    ModelRoute, model => ModelPage;
-    DatasetsRoute, datasets => DatasetsPage;
-    DatasetRoute, dataset => DatasetPage;
-    CompareRoute, compare => ComparePage;
-    ContributeRoute, contribute => ContributePage;
+    predict: PredictRoute, predict => PredictPage;
+    boards: HardwareRoute, hardware => HardwarePage;
+    boards: ProblemRoute, problem => ProblemPage;
+    pages: ListRoute, list => ListPage;
+    pages: ModelsRoute, models => ModelsPage;
+    pages: ModelRoute, model => ModelPage;
+    pages: DatasetsRoute, datasets => DatasetsPage;
+    pages: DatasetRoute, dataset => DatasetPage;
+    pages: CompareRoute, compare => ComparePage;
+    pages: ContributeRoute, contribute => ContributePage;
 }
 
-/// The further parts of Predict, below the answer. This call is in the first piece, the view in the second.
+/// The further parts of Predict, below the answer. The call is in the piece of Predict, the view in that of the other pages.
 #[wasm_split(pages, wasm_split_path = ::leptos::wasm_split, fallible)]
 pub(crate) fn further(about: About) -> Result<AnyView, NotFetched> {
     Ok(further_view(about))

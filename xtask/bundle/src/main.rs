@@ -6,6 +6,7 @@
 
 mod strip;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -15,8 +16,8 @@ use base16ct::lower::encode_string;
 use sha2::{Digest as _, Sha256};
 use wasm_bindgen_cli_support::Bindgen;
 
-/// The most bytes of a first visit's downloads, compressed. More would feel slow on a phone.
-const FIRST_LOAD_BUDGET: usize = 352_000;
+/// The most bytes that a first visit of the overview downloads, compressed. More would feel slow on a phone.
+const FIRST_LOAD_BUDGET: usize = 350_000;
 /// This file names the inputs of the last build, so that an unchanged build is not repeated.
 const STAMP: &str = ".stamp";
 
@@ -96,40 +97,43 @@ impl Sources {
         encode_string(&hash.finalize())
     }
 
-    /// Writes the finished files. Returns how many bytes a first visit downloads.
+    /// Writes the finished files. Returns how many bytes a first visit of the overview downloads.
     fn write(&self, dist: &Path) -> anyhow::Result<usize> {
-        let pieces = tempfile::tempdir()?;
-        let second = split(&self.wasm, pieces.path())?;
-        glue(pieces.path())?;
-        let mut names: Vec<String> = [GLUE, WASM, LOADER].map(str::to_owned).into();
-        names.extend(second.iter().cloned());
-        let (folder, sizes) = write_folder(dist, "app", pieces.path(), &names)?;
-        let mut size = 0;
-        for (name, compressed) in names.iter().zip(sizes) {
-            if second.contains(name) {
-                eprintln!("a piece for later is {:.1} kB compressed", compressed as f64 / 1e3);
-            } else {
-                size += compressed;
-            }
+        let made = tempfile::tempdir()?;
+        let pieces = split(&self.wasm, made.path())?;
+        glue(made.path())?;
+        let first = [GLUE, WASM, LOADER];
+        let later: BTreeSet<&str> = pieces.values().flatten().map(String::as_str).collect();
+        let names: Vec<&str> = first.into_iter().chain(later).collect();
+        let (folder, sizes) = write_folder(dist, "app", made.path(), &names)?;
+        for (name, size) in names.iter().zip(&sizes).skip(first.len()) {
+            eprintln!("the later piece {name} is {:.1} kB compressed", *size as f64 / 1e3);
         }
+        let mut size = sizes[..first.len()].iter().sum();
         let mut add = |stem: &str, extension: &str, bytes: &[u8]| -> anyhow::Result<String> {
             let name = format!("{stem}-{}.{extension}", &encode_string(&Sha256::digest(bytes))[..12]);
             size += write_compressed(dist, &name, bytes)?;
             Ok(format!("/{name}"))
         };
-        let [second] = second.as_slice() else {
-            bail!("the dashboard was cut into {} later pieces, expected one", second.len());
-        };
         let app_css = add("app", "css", tight(&bare(&self.css)).as_bytes())?;
+        let addresses = |names: &Vec<String>| {
+            let addresses: Vec<String> = names.iter().map(|name| format!("\"/{folder}/{name}\"")).collect();
+            format!("[{}]", addresses.join(","))
+        };
         let fill = |template: &str| {
             template
                 .replace("{{APP_JS}}", &format!("/{folder}/{GLUE}"))
                 .replace("{{LOADER_JS}}", &format!("/{folder}/{LOADER}"))
                 .replace("{{APP_WASM}}", &format!("/{folder}/{WASM}"))
-                .replace("{{SECOND_WASM}}", &format!("/{folder}/{second}"))
                 .replace("{{APP_CSS}}", &app_css)
         };
-        let boot = fill(&bare(&self.boot)).replace("{{WORKER}}", &self.write_worker(dist)?);
+        let mut boot = fill(&bare(&self.boot)).replace("{{WORKER}}", &self.write_worker(dist)?);
+        for (piece, names) in &pieces {
+            boot = boot.replace(&format!("\"{{{{PIECE {piece}}}}}\""), &addresses(names));
+        }
+        if boot.contains("{{") {
+            bail!("boot.js names what the program was not cut into; there are {pieces:?}");
+        }
         let boot_js = add("boot", "js", boot.as_bytes())?;
         let index = fill(&self.index).replace("{{BOOT_JS}}", &boot_js).replace("{{ICON}}", &self.icon);
         size += write_compressed(dist, "index.html", index.as_bytes())?;
@@ -144,7 +148,7 @@ impl Sources {
         bindgen.web(true)?.typescript(false).remove_name_section(true).remove_producers_section(true);
         bindgen.generate(made.path())?;
         write(&made.path().join(WORKER_SCRIPT), self.worker_script.as_bytes())?;
-        let files = [WORKER_SCRIPT.to_owned(), format!("{WORKER}.js"), format!("{WORKER}_bg.wasm")];
+        let files = [WORKER_SCRIPT, &format!("{WORKER}.js"), &format!("{WORKER}_bg.wasm")];
         let (folder, sizes) = write_folder(dist, "worker", made.path(), &files)?;
         eprintln!("the worker is {:.1} kB compressed", sizes.iter().sum::<usize>() as f64 / 1e3);
         Ok(format!("/{folder}/{WORKER_SCRIPT}"))
@@ -163,8 +167,9 @@ const LOADER: &str = "pieces.js";
 /// The first piece, before wasm-bindgen has processed it.
 const FIRST: &str = "first.wasm";
 
-/// Cuts the compiled dashboard into a first piece and later pieces. Returns the names of the later pieces.
-fn split(wasm: &[u8], folder: &Path) -> anyhow::Result<Vec<String>> {
+/// Cuts the compiled dashboard into a first piece and later pieces. Returns the files that each later piece needs: its
+/// own, and those with what several pieces share.
+fn split(wasm: &[u8], folder: &Path) -> anyhow::Result<BTreeMap<String, Vec<String>>> {
     let (loader, glue, first) = (format!("./{LOADER}"), format!("./{GLUE}"), folder.join(FIRST));
     let mut options = wasm_split_cli_support::Options::new(wasm);
     options.output_dir = folder;
@@ -173,13 +178,12 @@ fn split(wasm: &[u8], folder: &Path) -> anyhow::Result<Vec<String>> {
     options.main_module = &glue;
     let split = wasm_split_cli_support::transform(options);
     let split = split.map_err(|error| anyhow::anyhow!("cannot cut the dashboard into pieces: {error:?}"))?;
-    for piece in &split.split_modules {
-        write(piece, &strip::without_custom_sections(&bytes(piece)?)?)?;
+    for file in &split.split_modules {
+        write(file, &strip::without_custom_sections(&bytes(file)?)?)?;
     }
-    let name = |path: &PathBuf| Some(path.file_name()?.to_str()?.to_owned());
-    let mut names: Vec<String> = split.split_modules.iter().filter_map(name).collect();
-    names.sort();
-    Ok(names)
+    let named = |stem: String| format!("{stem}.wasm");
+    let pieces = split.prefetch_map.into_iter();
+    Ok(pieces.map(|(piece, stems)| (piece, stems.into_iter().map(named).collect())).collect())
 }
 
 /// Makes the first piece ready for the browser.
@@ -239,11 +243,11 @@ fn write_folder(
     dist: &Path,
     stem: &str,
     made: &Path,
-    names: &[String],
+    names: &[&str],
 ) -> anyhow::Result<(String, Vec<usize>)> {
     let mut files = Vec::with_capacity(names.len());
     for name in names {
-        let mut bytes = fs::read(made.join(name)).with_context(|| name.clone())?;
+        let mut bytes = fs::read(made.join(name)).with_context(|| (*name).to_owned())?;
         strip::blank_source_paths(&mut bytes);
         if name.ends_with(".js") {
             bytes = bare(&String::from_utf8(bytes)?).into_bytes();

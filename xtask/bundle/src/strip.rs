@@ -11,7 +11,7 @@ const HEADER: usize = 8;
 const CUSTOM: u8 = 0;
 
 /// The program without its custom sections, such as the names of functions: they are for people and tools. wasm-bindgen
-/// removes them from the first piece only, and no other tool processes the second.
+/// removes them from the first piece only, and no other tool processes the later ones.
 pub(crate) fn without_custom_sections(wasm: &[u8]) -> anyhow::Result<Vec<u8>> {
     let header = wasm.get(..HEADER).filter(|header| header.starts_with(b"\0asm"));
     let mut kept = header.context("got a piece that is no WebAssembly")?.to_vec();

@@ -1,5 +1,5 @@
 //! Further parts of Predict, which the reader can open: how the time depends on a size, and the predictions of
-//! other models. They are in the second piece of the dashboard.
+//! other models. They are in the piece of the other pages.
 
 use std::sync::Arc;
 
