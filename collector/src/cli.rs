@@ -7,8 +7,7 @@ use std::fmt::Write as _;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::commands;
-use crate::predecessor;
-use crate::predecessor::flags::accept_search_mode;
+use crate::commands::predecessor::accept_search_mode;
 
 /// Community GPU matmul knowledge: measure it, share it, learn from it
 #[derive(Debug, Parser)]
@@ -49,9 +48,9 @@ commands! {
     Kernels(commands::kernels::Kernels),
     Shapes(commands::shapes::Shapes),
     Collect(commands::collect::Collect),
-    CollectShapeset(predecessor::collecting::CollectShapeset),
-    CreateValidation(predecessor::collecting::CreateValidation),
-    CollectAndTrain(predecessor::collecting::CollectAndTrain),
+    CollectShapeset(commands::predecessor_collecting::CollectShapeset),
+    CreateValidation(commands::predecessor_collecting::CreateValidation),
+    CollectAndTrain(commands::predecessor_collecting::CollectAndTrain),
     Agent(commands::agent::Agent),
     Want(commands::want::Want),
     Login(commands::login::Login),
@@ -60,13 +59,13 @@ commands! {
     Datasets(commands::datasets::Datasets),
     Models(commands::models::Models),
     Convert(commands::convert::Convert),
-    ConvertJsonToMsgpack(predecessor::datasets::ConvertJsonToMsgpack),
+    ConvertJsonToMsgpack(commands::predecessor::ConvertJsonToMsgpack),
     Stats(commands::stats::Stats),
     Table(commands::table::Table),
     Train(commands::train::Train),
     Evaluate(commands::evaluate::Evaluate),
-    ValidateModel(predecessor::judging::ValidateModel),
-    ValidateMaxAutotune(predecessor::judging::ValidateMaxAutotune),
+    ValidateModel(commands::predecessor::ValidateModel),
+    ValidateMaxAutotune(commands::predecessor::ValidateMaxAutotune),
     Predict(commands::predict::Predict),
     #[command(hide = true)]
     MeasureWorker(commands::measure::MeasureCpu),
@@ -139,7 +138,7 @@ impl Cli {
             };
             command.find_subcommand(name).is_some_and(|command| command.get_arguments().any(takes))
         };
-        let (arguments, notes) = predecessor::flags::after_the_command(arguments, has_flag);
+        let (arguments, notes) = diode_compat::after_the_command(arguments, has_flag);
         let cli = Self::from_arg_matches(&command.try_get_matches_from_mut(arguments)?)?;
         for note in notes {
             say!("note: {note}");

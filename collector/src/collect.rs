@@ -14,7 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use diode_compat::AnyModel;
+use diode_compat::{AnyModel, told_apart};
 use diode_core::hardware::Hardware;
 use diode_core::space::{Space, SpaceName};
 use diode_core::stats::upper_median;
@@ -30,7 +30,6 @@ use crate::interrupt::Interrupt;
 use crate::kernels::{WantedKernels, find_packs};
 use crate::output::log::Progress;
 use crate::output::{count, rate};
-use crate::predecessor::datasets::told_apart;
 use crate::server::PackServerArgs;
 use crate::statistics::{BestTime, Library, library_ratio, spreads_within_5_percent};
 
@@ -55,11 +54,17 @@ impl Collecting {
         let Self { output, resume, configs, devices, pack_server, seed, budget } = self;
         // Some formats hold no layouts or biases. Of the problems that are the same without them, one is
         // measured.
-        let kept = if output.holds_everything() {
-            None
-        } else {
-            Some(told_apart(output.path(), output.format(), problems))
-        };
+        let kept = (!output.holds_everything()).then(|| told_apart(output.format(), problems));
+        if let Some(left_out) =
+            kept.as_ref().map(|kept| problems.len() - kept.len()).filter(|left_out| *left_out > 0)
+        {
+            say!(
+                "note: {} left out, because only their layout or bias differs from another's, and {} does not tell \
+                 them apart; a .msgpack.zst would",
+                count(left_out, "problem"),
+                output.path().display()
+            );
+        }
         let problems = kept.as_deref().unwrap_or(problems);
         let choice = configs.read()?;
         let mut bench = devices.bench(seed, interrupt)?;

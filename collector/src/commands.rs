@@ -11,6 +11,8 @@ pub(crate) mod kernels;
 pub(crate) mod login;
 pub(crate) mod measure;
 pub(crate) mod models;
+pub(crate) mod predecessor;
+pub(crate) mod predecessor_collecting;
 pub(crate) mod predict;
 pub(crate) mod shapes;
 pub(crate) mod stats;

@@ -1,7 +1,6 @@
 //! Judges models by measured timings, and shows the results.
 
 pub(crate) mod page;
-pub(crate) mod speedups;
 pub(crate) mod words;
 
 use std::collections::BTreeSet;
@@ -9,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use diode_api::EvaluationReport;
-use diode_compat::AnyModel;
+use diode_compat::{AnyModel, Comparison, ReferenceConfigs, Speedups, compare};
 use diode_core::hardware::{Hardware, catalogue, find};
 use diode_core::{
     Config, DType, Dataset, Method, Op, OperandAlignment, Problem, ProblemFields, ProblemGroup, Solution,
@@ -20,7 +19,6 @@ use diode_model::Predictor;
 use diode_train::{Baselines, Evaluation, Judged, ProblemRow, TrainError, TrainingSet};
 use serde::{Deserialize, Serialize};
 
-use crate::evaluation::speedups::Speedups;
 use crate::failure::Usage;
 use crate::input::datasets::{Selection, describe};
 use crate::output;
@@ -95,6 +93,26 @@ pub(crate) fn warn_if_trained_on(model: &dyn Predictor, set: &TrainingSet) {
              dataset, or `diode evaluate --folds 4`"
         );
     }
+}
+
+/// Compares the picks with the reference configs of a file. Prints what readers of the numbers should know.
+pub(crate) fn compare_with(
+    path: &Path,
+    reference: &ReferenceConfigs,
+    judged: &[Judged],
+) -> anyhow::Result<Comparison> {
+    let Some(comparison) = compare(judged, reference) else {
+        bail!(
+            "{}: none of its {} is among the timings of any problem; the dataset must hold timings of the \
+             reference configs too",
+            path.display(),
+            output::count(reference.configs.len(), "config")
+        );
+    };
+    for note in &comparison.notes {
+        say!("note: {note}");
+    }
+    Ok(comparison)
 }
 
 /// The contents of a file with the library's times. All inputs have one type and are row-major.

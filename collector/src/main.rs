@@ -17,7 +17,6 @@ mod input;
 mod interrupt;
 mod kernels;
 mod node;
-mod predecessor;
 mod server;
 mod statistics;
 mod training;

@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use anyhow::Context as _;
-use diode_compat::AnyModel;
+use diode_compat::{AnyModel, PredecessorOptions, train_predecessor};
 use diode_train::{Checkpoint, EpochLoss, Fitted, FoldModel, Plan, Share, TrainOptions, TrainingSet, fit};
 
 use crate::interrupt::Interrupt;
@@ -57,6 +57,25 @@ fn train(
     }
     let Fitted { model, folds, losses, stopped, .. } = fitted;
     Ok(Trained { model: AnyModel::Ranking(Box::new(model)), folds, losses, stopped })
+}
+
+/// Trains one torch-diode network.
+fn train_predecessors(
+    set: &TrainingSet,
+    options: &PredecessorOptions,
+    interrupt: &Interrupt,
+) -> anyhow::Result<Trained> {
+    let mut progress = TrainingProgress::new();
+    let mut losses = Vec::new();
+    let model = train_predecessor(set, options, time_of_making()?, &mut |step: &diode_train::Progress| {
+        progress.tell(step);
+        if let diode_train::Progress::Epoch { phase, epoch, loss, .. } = step {
+            losses.push(EpochLoss { phase: phase.clone(), epoch: *epoch, loss: *loss });
+        }
+        if interrupt.requested() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    progress.finish();
+    Ok(Trained { model: AnyModel::Predecessor(Box::new(model)), folds: Vec::new(), losses, stopped: false })
 }
 
 /// The checkpoint of an interrupted training, or a new one. The checkpoint of another training is

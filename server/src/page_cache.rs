@@ -22,12 +22,12 @@ const USUALLY_KEPT: usize = 1024;
 
 /// A question about a hardware, in one state of its data.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Question {
+pub(crate) struct PageKey {
     slug: HardwareSlug,
     asked: String,
 }
 
-impl Question {
+impl PageKey {
     /// `asked` has everything that the answer depends on, including the kind of question and the state of the data.
     pub(crate) fn new(slug: HardwareSlug, asked: &impl Debug) -> Self {
         Self { slug, asked: format!("{asked:?}") }
@@ -36,12 +36,12 @@ impl Question {
 
 /// JSON with its tag. The same JSON has the same tag on every server.
 #[derive(Debug, Clone)]
-pub(crate) struct Answer {
+pub(crate) struct Page {
     tag: HeaderValue,
     json: Bytes,
 }
 
-impl Answer {
+impl Page {
     fn of(value: &impl serde::Serialize) -> ApiResult<Self> {
         let json = serde_json::to_vec(value).map_err(ApiFault::internal)?;
         Ok(Self { tag: weak_etag(&Digest::of(&json)), json: json.into() })
@@ -64,14 +64,14 @@ impl Answer {
 #[derive(Clone, Copy)]
 struct Bytewise;
 
-impl Weighter<Question, Answer> for Bytewise {
-    fn weight(&self, question: &Question, answer: &Answer) -> u64 {
+impl Weighter<PageKey, Page> for Bytewise {
+    fn weight(&self, question: &PageKey, answer: &Page) -> u64 {
         (answer.json.len() + question.asked.len()) as u64
     }
 }
 
 #[derive(Clone)]
-pub(crate) struct PageCache(Arc<Cache<Question, Answer, Bytewise>>);
+pub(crate) struct PageCache(Arc<Cache<PageKey, Page, Bytewise>>);
 
 impl Default for PageCache {
     fn default() -> Self {
@@ -83,10 +83,10 @@ impl PageCache {
     /// The answer to a question. It is kept, is being made for another client, or is made now.
     pub(crate) async fn answer<T: serde::Serialize>(
         &self,
-        question: &Question,
+        question: &PageKey,
         make: impl Future<Output = ApiResult<T>>,
-    ) -> ApiResult<Answer> {
-        self.0.get_or_insert_async(question, async { Answer::of(&make.await?) }).await
+    ) -> ApiResult<Page> {
+        self.0.get_or_insert_async(question, async { Page::of(&make.await?) }).await
     }
 }
 
@@ -105,7 +105,7 @@ mod tests {
                 made.set(made.get() + 1);
                 Ok(value)
             };
-            let question = Question::new(slug.clone(), &revision);
+            let question = PageKey::new(slug.clone(), &revision);
             pages.answer(&question, make).await.unwrap()
         };
         let (first, again, next) = (ask(1, 7).await, ask(1, 8).await, ask(2, 8).await);

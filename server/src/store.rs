@@ -35,8 +35,8 @@ pub use crate::accounts::account_store::{
 pub use crate::accounts::identity_store::{Identity, Linked, OpenIdSignIn, OpenIdSignUp, SignedUp, Unlinked};
 pub use crate::admin::moderation_store::{Done, UploadFilter};
 pub use crate::agents::agent_store::{
-    AGENT_LEASE, KnownAgent, KnownProblems, LeaseWish, LeasedWork, MAX_REFUSED_RESULTS, MeasuredUpTo,
-    NewWork, ReadUpTo, Taken, WorkFigures,
+    AGENT_LEASE, KnownAgent, LeaseWish, LeasedWork, MAX_REFUSED_RESULTS, MeasuredUpTo, NewWork, ProblemsRead,
+    ReadUpTo, Taken, WorkFigures,
 };
 pub use crate::boards::board_store::BoardQuery;
 pub use crate::boards::cursor::{Cursor, Ranking};

@@ -31,7 +31,7 @@ pub(crate) enum Load<T> {
 
 /// What an address answered.
 #[derive(Clone)]
-struct Answer {
+struct Reply {
     path: Option<String>,
     /// How often the address had been retried.
     attempt: u32,
@@ -39,7 +39,7 @@ struct Answer {
     value: Option<Result<AnyValue, Failure>>,
 }
 
-impl Answer {
+impl Reply {
     fn is_of(&self, path: &Option<String>, attempt: u32) -> bool {
         self.path == *path && self.attempt == attempt
     }
@@ -59,7 +59,7 @@ type Decode = Rc<dyn Fn(Vec<u8>) -> Pin<Box<dyn Future<Output = Result<AnyValue,
 pub(crate) struct Remote<T> {
     wanted: Memo<Option<String>>,
     attempt: RwSignal<u32>,
-    answer: RwSignal<Answer>,
+    answer: RwSignal<Reply>,
     keep: Keep,
     value: PhantomData<fn() -> T>,
 }
@@ -78,7 +78,7 @@ impl<T: Send + Sync + 'static> Remote<T> {
         let form = Form { of: TypeId::of::<T>(), keep, decode };
         let path = wanted.get_untracked();
         let known = path.as_deref().and_then(|path| cache::get(path, form.of));
-        let answer = RwSignal::new(Answer { path, attempt: 0, value: known.map(Ok) });
+        let answer = RwSignal::new(Reply { path, attempt: 0, value: known.map(Ok) });
         follow(wanted, attempt, answer, form);
         Self { wanted, attempt, answer, keep, value: PhantomData }
     }
@@ -133,7 +133,7 @@ impl<T: Send + Sync + 'static> Remote<T> {
                 let is_known = |value: &AnyValue| value.downcast_ref() == Some(&newest);
                 // The page may be gone by now, or may need another address. An unchanged answer is not set again, so that
                 // the page keeps its selection and focus.
-                let is_changed = |answer: &Answer| {
+                let is_changed = |answer: &Reply| {
                     let is_known = matches!(&answer.value, Some(Ok(value)) if is_known(value));
                     answer.path.as_ref() == Some(&path) && !is_known
                 };
@@ -141,7 +141,7 @@ impl<T: Send + Sync + 'static> Remote<T> {
                     let newest: AnyValue = Arc::new(newest);
                     cache::put(path.clone(), Keep::Briefly, Arc::clone(&newest));
                     let attempt = self.attempt.get_untracked();
-                    self.answer.set(Answer { path: Some(path), attempt, value: Some(Ok(newest)) });
+                    self.answer.set(Reply { path: Some(path), attempt, value: Some(Ok(newest)) });
                 }
             });
         };
@@ -156,15 +156,15 @@ impl<T: Send + Sync + 'static> Remote<T> {
 }
 
 /// Keeps the answer of the wanted address. `LocalResource` would do this with 11 kB more to download.
-fn follow(wanted: Memo<Option<String>>, attempt: RwSignal<u32>, answer: RwSignal<Answer>, form: Form) {
+fn follow(wanted: Memo<Option<String>>, attempt: RwSignal<u32>, answer: RwSignal<Reply>, form: Form) {
     Effect::new(move |_| {
         let (path, attempt_now) = (wanted.get(), attempt.get());
         let known = path.as_deref().and_then(|path| cache::get(path, form.of));
         let Some(path) = path.filter(|_| known.is_none()) else {
             let is_shown =
-                |shown: &Answer| known.is_some() && shown.is_of(&wanted.get_untracked(), attempt_now);
+                |shown: &Reply| known.is_some() && shown.is_of(&wanted.get_untracked(), attempt_now);
             if !answer.with_untracked(is_shown) {
-                answer.set(Answer {
+                answer.set(Reply {
                     path: wanted.get_untracked(),
                     attempt: attempt_now,
                     value: known.map(Ok),
@@ -175,7 +175,7 @@ fn follow(wanted: Memo<Option<String>>, attempt: RwSignal<u32>, answer: RwSignal
         let form = form.clone();
         spawn_local(async move {
             let value = Some(fetch(&path, form).await);
-            let newest = Answer { path: Some(path), attempt: attempt_now, value };
+            let newest = Reply { path: Some(path), attempt: attempt_now, value };
             // The page may be gone by now, or may need another address.
             let is_wanted =
                 wanted.try_get_untracked().is_some_and(|wanted| newest.is_of(&wanted, attempt_now));

@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
+use diode_compat::{NOT_KEPT, is_predecessors};
 use diode_core::ids::ProblemId;
 use diode_core::{Dataset, Problem};
 use diode_formats::{Format, FormatError};
 
 use crate::collect::journal::Journal;
 use crate::failure::Usage;
-use crate::predecessor;
 
 /// Where a collection is written to.
 #[derive(Debug, Clone)]
@@ -27,7 +27,7 @@ impl Output {
         let format = Format::from_path(path).map_err(Usage::new)?;
         match format {
             Format::Columnar => {}
-            other if !predecessor::datasets::is_predecessors(other) => {
+            other if !is_predecessors(other) => {
                 return Err(Usage::new(format!(
                     "{shown}: {other} is not written while measuring; use a name that ends in .msgpack.zst, \
                      then `diode convert`"
@@ -37,7 +37,7 @@ impl Output {
             other => {
                 return Err(Usage::new(format!(
                     "{shown}: {other} cannot hold {}; use a name that ends in .msgpack.zst, or add --lossy",
-                    predecessor::datasets::NOT_KEPT
+                    NOT_KEPT
                 )));
             }
         }
@@ -141,7 +141,7 @@ impl Output {
         if self.holds_everything() {
             diode_formats::write_file(file, std::slice::from_ref(dataset))
         } else {
-            predecessor::datasets::write_file(file, self.format, dataset)
+            diode_compat::write_lossy(file, self.format, dataset)
         }
     }
 }

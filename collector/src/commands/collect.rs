@@ -8,12 +8,12 @@ use diode_core::Problem;
 use crate::collect::bench::DeviceArgs;
 use crate::collect::output::Output;
 use crate::collect::{Collecting, ConfigArgs};
+use crate::commands::predecessor::mention_losses;
 use crate::input::arguments;
 use crate::input::generator::GeneratorArgs;
 use crate::input::problems::{read_problems, read_shapeset};
 use crate::interrupt::Interrupt;
 use crate::output;
-use crate::predecessor::datasets::mention_losses;
 use crate::server::PackServerArgs;
 
 /// Time every config of a space on many problems

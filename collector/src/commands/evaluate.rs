@@ -4,12 +4,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::Args;
-use diode_compat::AnyModel;
+use diode_compat::{AnyModel, Speedups};
 use diode_core::{Dataset, Problem, Table};
 use diode_model::Predictor;
 use diode_train::{Baselines, Judged, TrainOptions, TrainingSet, cross_validate, without_a_model};
 
-use crate::evaluation::speedups::{self, Speedups};
 use crate::evaluation::words::{self, metrics, parse_folds};
 use crate::evaluation::{self, Contender, Document, RecipeDocument, Worst, page};
 use crate::input::arguments::whole;
@@ -173,11 +172,8 @@ impl Evaluate {
 
     fn against_solution(&self, judged: &[Judged]) -> anyhow::Result<Option<Speedups>> {
         let Some(path) = &self.max_autotune_solution else { return Ok(None) };
-        let comparison = speedups::compare(judged, &diode_compat::read_reference_configs(path)?, path)?;
-        for note in &comparison.notes {
-            say!("note: {note}");
-        }
-        Ok(Some(comparison.speedups))
+        let reference = diode_compat::read_reference_configs(path)?;
+        Ok(Some(evaluation::compare_with(path, &reference, judged)?.speedups))
     }
 
     fn publish(&self, document: &impl serde::Serialize, text: impl FnOnce() -> String) -> anyhow::Result<()> {

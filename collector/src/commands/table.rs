@@ -225,7 +225,7 @@ struct Lookup {
 
 /// What `--json` prints.
 #[derive(Serialize)]
-struct Answer {
+struct Found {
     problem: Problem,
     /// Whether the table has exactly this problem.
     exact: bool,
@@ -267,11 +267,11 @@ impl Lookup {
         if self.json { output::json(&answer) } else { output::text_out(&in_words(&answer, &table)?) }
     }
 
-    fn answer(&self, table: &diode_core::Table, problem: Problem) -> anyhow::Result<Answer> {
+    fn answer(&self, table: &diode_core::Table, problem: Problem) -> anyhow::Result<Found> {
         let top = self.top;
         if let Some(configs) = table.lookup(&problem) {
             let configs = configs.iter().take(top).map(Listed::measured).collect();
-            return Ok(Answer { problem, exact: true, configs, neighbours: Vec::new() });
+            return Ok(Found { problem, exact: true, configs, neighbours: Vec::new() });
         }
         let name = named(&problem);
         if !self.nearest {
@@ -286,7 +286,7 @@ impl Lookup {
             .collect();
         let neighbours =
             neighbours.into_iter().map(|n| Near { problem: n.problem, distance: n.distance }).collect();
-        Ok(Answer { problem, exact: false, configs, neighbours })
+        Ok(Found { problem, exact: false, configs, neighbours })
     }
 }
 
@@ -320,7 +320,7 @@ fn with_particulars(name: String, problem: &Problem) -> String {
     if particulars.is_empty() { name } else { format!("{name} ({})", particulars.join(", ")) }
 }
 
-fn in_words(answer: &Answer, table: &diode_core::Table) -> anyhow::Result<String> {
+fn in_words(answer: &Found, table: &diode_core::Table) -> anyhow::Result<String> {
     let problem = &answer.problem;
     let mut rows = Vec::new();
     for (place, listed) in (1..).zip(&answer.configs) {

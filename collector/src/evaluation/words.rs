@@ -1,9 +1,10 @@
 //! An evaluation as text.
 
 use diode_api::{EvaluationReport, TopK};
+use diode_compat::{Speedups, Validation, WorstPick, WorstPrediction};
+use diode_core::Problem;
 use diode_train::EvaluationGroup;
 
-use crate::evaluation::speedups::speedups_in_words;
 use crate::evaluation::{Contender, Document, Worst};
 use crate::output;
 
@@ -175,4 +176,109 @@ fn shares(top: Option<TopK>) -> [String; 2] {
 
 pub(crate) fn percent(share: f64) -> String {
     if share.is_finite() { format!("{:.1} %", share * 100.0) } else { "–".to_owned() }
+}
+/// A comparison with reference configs, as a table.
+pub(crate) fn speedups_in_words(speedups: &Speedups) -> String {
+    let mut groups: Vec<(String, _)> =
+        speedups.per_op.iter().map(|(op, by_picks)| (op.to_string(), by_picks)).collect();
+    if groups.len() > 1 {
+        groups.push(("all".to_owned(), &speedups.overall));
+    }
+    let mut rows = Vec::new();
+    for (op, by_picks) in groups {
+        for summary in &by_picks.0 {
+            let (breakdown, metrics) = (&summary.performance_breakdown, &summary.overall_metrics);
+            rows.push(vec![
+                op.clone(),
+                format!("top {}", summary.top_n),
+                summary.shapes_analyzed.to_string(),
+                format!("{:.3}x", metrics.median_speedup_ratio),
+                format!("{:.3}x", metrics.worst_case),
+                breakdown.model_better.count.to_string(),
+                breakdown.model_equal.count.to_string(),
+                breakdown.model_worse.count.to_string(),
+                format!("{:.1} %", metrics.total_time_saved_pct),
+            ]);
+        }
+    }
+    let header =
+        ["op", "picks", "problems", "median speedup", "worst", "faster", "equal", "slower", "time saved"];
+    output::table(&header, &rows, 2)
+}
+
+/// A validation as text.
+pub(crate) fn validation_in_words(found: &Validation) -> String {
+    let mut text = format!(
+        "{}, {}\nMSE {:.6}, RMSE {:.6} of ln(time); RMSE (exp) {:.4}: times are typically wrong by this factor\n\n{}",
+        output::count(found.problems, "problem"),
+        output::count(found.timings, "timing"),
+        found.mse,
+        found.rmse,
+        found.rmse_exp,
+        metrics(&found.picks),
+    );
+    if !found.worst_predictions.is_empty() {
+        let rows: Vec<Vec<String>> = found.worst_predictions.iter().map(prediction_cells).collect();
+        let header =
+            ["op", "dtype", "M×N×K", "config", "predicted", "measured", "predicted/measured", "ln error"];
+        text += &format!("\nWorst predictions\n{}", output::table(&header, &rows, 4));
+    }
+    if !found.worst_picks.is_empty() {
+        let rows: Vec<Vec<String>> = found.worst_picks.iter().map(pick_cells).collect();
+        let header = ["op", "dtype", "M×N×K", "first pick", "best config", "pick", "best", "of the best"];
+        text += &format!("\nWorst first picks\n{}", output::table(&header, &rows, 5));
+    }
+    text
+}
+
+fn prediction_cells(one: &WorstPrediction) -> Vec<String> {
+    let measured = [
+        one.config.label(),
+        output::duration(one.predicted_us),
+        output::duration(one.measured_us),
+        format!("{:.3}x", one.ratio),
+        format!("{:+.3}", one.log_error),
+    ];
+    about(&one.problem).into_iter().chain(measured).collect()
+}
+
+fn pick_cells(one: &WorstPick) -> Vec<String> {
+    let measured = [
+        one.picked.label(),
+        one.best.label(),
+        output::duration(one.picked_us),
+        output::duration(one.best_us),
+        format!("{:.1} %", one.share * 100.0),
+    ];
+    about(&one.problem).into_iter().chain(measured).collect()
+}
+
+fn about(problem: &Problem) -> [String; 3] {
+    [problem.op.to_string(), problem.a_dtype.to_string(), problem.dims()]
+}
+
+#[cfg(test)]
+mod tests {
+    use diode_core::{Config, DType, Op, ProblemFields, Tile};
+
+    use super::*;
+
+    #[test]
+    fn the_worst_are_shown_with_factors_times_and_shares() {
+        let problem = Problem::new(ProblemFields::plain(Op::Mm, 1, 64, 64, 64, DType::Float16)).unwrap();
+        let config = Config::Mm(Tile::new(16, 64, 32, 3, 4));
+        let prediction = WorstPrediction {
+            problem: problem.clone(),
+            config,
+            predicted_us: 8.0,
+            measured_us: 2.0,
+            log_error: 4_f64.ln(),
+            ratio: 4.0,
+        };
+        assert!(prediction_cells(&prediction).contains(&"4.000x".to_owned()));
+        assert!(prediction_cells(&prediction).contains(&"8.00 µs".to_owned()));
+        let pick =
+            WorstPick { problem, picked: config, picked_us: 4.0, best: config, best_us: 2.0, share: 0.5 };
+        assert!(pick_cells(&pick).contains(&"50.0 %".to_owned()));
+    }
 }

@@ -41,7 +41,7 @@ pub(crate) enum Compiled {
 /// One line from the compiler.
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Answer {
+enum Reply {
     Built(Launch),
     Failed(String),
     /// A problem that has nothing to do with the kernel, such as a full disk.
@@ -115,9 +115,9 @@ impl Compiler {
             return Ok(None);
         };
         match serde_json::from_str(&line) {
-            Ok(Answer::Built(launch)) => Ok(Some(Compiled::Built(launch))),
-            Ok(Answer::Failed(reason)) => Ok(Some(Compiled::Failed(reason))),
-            Ok(Answer::Trouble(what)) => {
+            Ok(Reply::Built(launch)) => Ok(Some(Compiled::Built(launch))),
+            Ok(Reply::Failed(reason)) => Ok(Some(Compiled::Failed(reason))),
+            Ok(Reply::Trouble(what)) => {
                 bail!("cannot compile: {what}; what is compiled is kept, the same command goes on with it")
             }
             Err(_) => Ok(None),

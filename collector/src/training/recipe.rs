@@ -11,13 +11,12 @@ use diode_formats::FileKind;
 use diode_model::Predictor as _;
 use diode_train::{FoldModel, TrainOptions, TrainingSet, curves};
 
+use crate::commands::predecessor::BatchSize;
 use crate::evaluation::words::{metrics, parse_folds_or_none};
 use crate::failure::Usage;
 use crate::input::arguments::{at_least_one, real};
 use crate::interrupt::Interrupt;
 use crate::output::{self, files};
-use crate::predecessor;
-use crate::predecessor::flags::BatchSize;
 use crate::training::Trained;
 
 /// How to train.
@@ -113,6 +112,21 @@ impl Recipe {
         self.model_type == ModelType::Ranking
     }
 
+    /// The recipe without torch-diode's flags that the ranking network does not know. Says which had no effect.
+    pub(crate) fn without_old_flags(mut self) -> Self {
+        if self.ranks() {
+            self.batch_size
+                .mention("a step sees whole problems, of each the fastest and a draw of the other configs");
+            if self.patience.is_some() {
+                say!(
+                    "note: --patience changes nothing: the schedule has a fixed length and ends where it is lowest"
+                );
+            }
+            (self.batch_size, self.patience) = (BatchSize::default(), None);
+        }
+        self
+    }
+
     /// Prints which flags have no effect here, and refuses settings that cannot be trained.
     pub(crate) fn check(&self) -> Result<(), Usage> {
         let note = |is_so: bool, words: &str| {
@@ -122,12 +136,14 @@ impl Recipe {
         };
         let several = self.seeds > 1;
         let Some(options) = self.predecessor_options(0) else {
-            self.batch_size
-                .mention("a step sees whole problems, of each the fastest and a draw of the other configs");
-            note(
-                self.patience.is_some(),
-                "--patience changes nothing: the schedule has a fixed length and ends where it is lowest",
-            );
+            for (flag, is_given) in
+                [("--batch-size", self.batch_size.get().is_some()), ("--patience", self.patience.is_some())]
+            {
+                let words = format_args!(
+                    "{flag}: got it with ranking, whose steps and length are fixed; leave it out, or add --model-type deep"
+                );
+                Usage::refuse_if(is_given, words)?;
+            }
             let too_many = format!("--seeds: got {}, expected at most {MOST_SEEDS}", self.seeds);
             Usage::refuse_if(self.seeds > MOST_SEEDS, too_many)?;
             Usage::refuse_if(
@@ -256,7 +272,7 @@ impl Recipe {
         }
         let Trained { model, folds, losses, stopped } = match self.predecessor_options(seed) {
             None => self.best_of_seeds(set, seed, path, interrupt)?,
-            Some(options) => predecessor::train(set, &options, interrupt)?,
+            Some(options) => super::train_predecessors(set, &options, interrupt)?,
         };
         let bytes = model.to_bytes()?;
         files::write(path, &bytes)?;

@@ -61,6 +61,8 @@ fn mistakes_say_what_to_do_instead() {
             "num_layers: got 65, expected at most 64",
         ),
         ("train --data x --model m --model-type base --batch-size 1", "batch size: got 1"),
+        ("train --data x --model m --batch-size 64", "leave it out, or add --model-type deep"),
+        ("train --data x --model m --patience 3", "leave it out, or add --model-type deep"),
         ("train --data x --model m --num-layers 10", "expected less than 8"),
         ("train --data x --model m --learning-rate 2", "learning rate: got 2"),
         ("train --data x --model m --epochs many", "expected a whole number, 1 or more"),

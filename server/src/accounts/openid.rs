@@ -69,7 +69,7 @@ pub(crate) async fn begin(app: &App, peer: &Peer, wish: Wish) -> ApiResult<(Stri
 
 /// The parameters that a browser brings back from the provider. Providers add others, which are ignored.
 #[derive(Deserialize)]
-pub(crate) struct Answer {
+pub(crate) struct Provided {
     state: Option<String>,
     code: Option<String>,
     error: Option<String>,
@@ -92,7 +92,7 @@ pub(crate) async fn finish(
     app: &App,
     headers: &HeaderMap,
     caller: Option<SignedIn>,
-    answer: Answer,
+    answer: Provided,
 ) -> ApiResult<Finished> {
     let provider = provider(app)?;
     let stale = || {
@@ -129,7 +129,7 @@ pub(crate) async fn finish(
 }
 
 /// The code in an answer. Fails if the answer is a refusal or comes from another provider.
-fn code(provider: &Provider, answer: Answer) -> ApiResult<String> {
+fn code(provider: &Provider, answer: Provided) -> ApiResult<String> {
     let label = provider.label();
     if answer.iss.is_some_and(|iss| iss != provider.issuer()) {
         return Err(ApiFault::forbidden(format!("another provider than {label} answered; begin again")));

@@ -21,7 +21,7 @@ use crate::agents::plan::{breadth_of, expected_seconds};
 use crate::agents::{coverage, map, next};
 use crate::app::App;
 use crate::http::{ApiFault, ApiResult, FromPath, Lookup, StrictQuery, json_body};
-use crate::page_cache::Question;
+use crate::page_cache::PageKey;
 use crate::store::{KnownAgent, NewWork, Now, Store, StoreResult};
 
 /// How many agents a page shows.
@@ -139,7 +139,7 @@ pub(crate) async fn coverage_of(
     let (store, slug) = (&app.backend.store, hardware.slug);
     let state = store.hardware_state(&slug).await?;
     let figures = store.work_figures(&slug).await?;
-    let question = Question::new(slug.clone(), &("coverage", state, figures));
+    let question = PageKey::new(slug.clone(), &("coverage", state, figures));
     let make = async {
         let measured = store.measured_problems(&slug).await?;
         Ok(tokio::task::spawn_blocking(move || coverage(slug, &measured, figures)).await?)
@@ -221,7 +221,7 @@ pub(crate) async fn coverage_map(
     let slug = hardware.slug.clone();
     let state = store.hardware_state(&slug).await?;
     let waiting = store.waiting_work(&slug, NEXT).await?;
-    let question = Question::new(slug.clone(), &("map", state, op, dtype, &waiting, hardware.facts));
+    let question = PageKey::new(slug.clone(), &("map", state, op, dtype, &waiting, hardware.facts));
     let make = async {
         let measured = store.measured_problems(&slug).await?;
         let count = move || {

@@ -117,7 +117,7 @@ pub enum MeasuredUpTo {
 
 /// Some of the known problems of a hardware.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct KnownProblems {
+pub struct ProblemsRead {
     pub problems: Vec<Problem>,
     pub read: ReadUpTo,
     /// Whether all known problems have been read for now.

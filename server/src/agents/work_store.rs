@@ -6,7 +6,7 @@ use diode_api::{Measuring, MeasuringState, Purpose};
 use diode_core::ids::{AccountId, HardwareSlug, ProblemId, UploadId};
 use diode_core::{KernelVariant, Problem};
 
-use crate::agents::agent_store::{ANONYMOUS, KnownProblems, MeasuredUpTo, NewWork, ReadUpTo, WorkFigures};
+use crate::agents::agent_store::{ANONYMOUS, MeasuredUpTo, NewWork, ProblemsRead, ReadUpTo, WorkFigures};
 use crate::agents::plan::{Kind, rank};
 use crate::store::Store;
 use crate::store::connection::Connection;
@@ -84,9 +84,9 @@ impl Store {
         &self,
         hardware: &HardwareSlug,
         after: &ReadUpTo,
-    ) -> StoreResult<KnownProblems> {
+    ) -> StoreResult<ProblemsRead> {
         let db = &mut self.read_transaction().await?;
-        let mut known = KnownProblems { problems: Vec::new(), read: after.clone(), is_all: false };
+        let mut known = ProblemsRead { problems: Vec::new(), read: after.clone(), is_all: false };
         let planned = db.read_planned(hardware, &mut known).await?;
         let measured = db.read_measured(hardware, &mut known).await?;
         known.is_all = planned && measured;
@@ -193,11 +193,7 @@ impl Store {
 
 impl Connection {
     /// Reads planned problems, measured or not. Returns whether these were the last.
-    async fn read_planned(
-        &mut self,
-        hardware: &HardwareSlug,
-        known: &mut KnownProblems,
-    ) -> StoreResult<bool> {
+    async fn read_planned(&mut self, hardware: &HardwareSlug, known: &mut ProblemsRead) -> StoreResult<bool> {
         let select = Statement::new(
             "SELECT position, fields FROM work WHERE hardware = $1 AND position > $2 ORDER BY position \
              LIMIT $3",
@@ -215,7 +211,7 @@ impl Connection {
     async fn read_measured(
         &mut self,
         hardware: &HardwareSlug,
-        known: &mut KnownProblems,
+        known: &mut ProblemsRead,
     ) -> StoreResult<bool> {
         let after = match &known.read.measured {
             MeasuredUpTo::Nothing => "",

@@ -18,7 +18,7 @@ use diode_core::{Invalid, Method};
 use crate::app::App;
 use crate::boards::size_map::size_map;
 use crate::http::{ApiFault, ApiResult, FromPath, Lookup, StrictQuery};
-use crate::page_cache::Question;
+use crate::page_cache::PageKey;
 use crate::store::{AGENT_LEASE, BoardQuery, Cursor, Now, Ranking, Store, StoreResult, UploadFilter};
 
 /// How many rows a page has: a little more than fills a screen.
@@ -57,7 +57,7 @@ pub(crate) async fn leaderboard(
     headers: HeaderMap,
 ) -> ApiResult<Response> {
     let asked = board_query(&query)?;
-    let question = Question::new(slug.clone(), &("board", revision, &query));
+    let question = PageKey::new(slug.clone(), &("board", revision, &query));
     let make = async { Ok(app.backend.store.leaderboard(&slug, &asked).await?) };
     Ok(app.pages.answer(&question, make).await?.reply(&headers))
 }
@@ -146,7 +146,7 @@ pub(crate) async fn problem_points(
     FromPath(Entries { slug, revision }): FromPath<Entries>,
     headers: HeaderMap,
 ) -> ApiResult<Response> {
-    let question = Question::new(slug.clone(), &("points", revision, &filter));
+    let question = PageKey::new(slug.clone(), &("points", revision, &filter));
     let make = async { Ok(app.backend.store.problem_points(&slug, &filter, MAX_POINTS).await?) };
     Ok(app.pages.answer(&question, make).await?.reply(&headers))
 }
@@ -173,7 +173,7 @@ pub(crate) async fn sizes(
     let method = shown_method(&summary, filter.method)?;
     let filter = ProblemFilter { method: Some(method), ..filter };
     let revision = app.backend.store.entries_revision(slug).await?;
-    let question = Question::new(slug.clone(), &("sizes", revision, &filter));
+    let question = PageKey::new(slug.clone(), &("sizes", revision, &filter));
     let make = async {
         let problems = app.backend.store.sized_problems(slug, &filter, MAX_PROBLEMS).await?;
         Ok(tokio::task::spawn_blocking(move || size_map(&problems, &filter, method)).await?)

@@ -62,20 +62,21 @@ pub struct StoredSolutions {
 
 /// The solutions that can be decoded, each with its row, and what is wrong with the others.
 #[derive(Default)]
-pub struct Decoded<'a> {
+pub struct DecodedSolutions<'a> {
     pub solutions: Vec<(&'a StoredSolution, DecodedSolution)>,
     pub damaged: Vec<Damaged>,
 }
 
 impl StoredSolutions {
     /// Decodes the solutions, in order. This takes long, so it must not run on an async thread.
-    pub fn decode(&self) -> Decoded<'_> {
+    pub fn decode(&self) -> DecodedSolutions<'_> {
         self.decode_with(&mut ConfigLists::default())
     }
 
     /// Decodes the solutions with config lists from earlier calls, which are not decoded again.
-    pub(crate) fn decode_with(&self, lists: &mut ConfigLists) -> Decoded<'_> {
-        let mut decoded = Decoded { damaged: lists.add(&self.config_lists), ..Decoded::default() };
+    pub(crate) fn decode_with(&self, lists: &mut ConfigLists) -> DecodedSolutions<'_> {
+        let mut decoded =
+            DecodedSolutions { damaged: lists.add(&self.config_lists), ..DecodedSolutions::default() };
         for solution in &self.solutions {
             match lists.decode(solution) {
                 Ok(columns) => decoded.solutions.push((solution, columns)),

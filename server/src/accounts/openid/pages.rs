@@ -9,7 +9,7 @@ use maud::{Markup, html};
 use serde::Deserialize;
 
 use crate::accounts::openid::{
-    Answer, Finished, Wish, begin, choose_name, finish, link_first, unlink, who_signs_up,
+    Finished, Provided, Wish, begin, choose_name, finish, link_first, unlink, who_signs_up,
 };
 use crate::accounts::terms::agreement;
 use crate::accounts::{Peer, SignedIn, pages as account};
@@ -56,7 +56,7 @@ pub(in crate::accounts) async fn callback(
     State(app): State<App>,
     headers: HeaderMap,
     caller: ApiResult<SignedIn>,
-    answer: Result<Query<Answer>, QueryRejection>,
+    answer: Result<Query<Provided>, QueryRejection>,
 ) -> Response {
     let finished = match answer {
         Ok(Query(answer)) => finish(&app, &headers, caller.ok(), answer).await,

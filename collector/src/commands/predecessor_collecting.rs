@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use clap::Args;
+use diode_compat::Validation;
 use diode_core::ids::ProblemId;
 use diode_core::space::SpaceName;
 use diode_core::{Op, Problem};
@@ -16,6 +17,8 @@ use diode_train::{Evaluation, TrainingSet};
 use crate::collect::bench::DeviceArgs;
 use crate::collect::output::Output;
 use crate::collect::{Collecting, ConfigArgs};
+use crate::commands::predecessor::{DatasetFormat, mention_losses};
+use crate::evaluation::words::validation_in_words;
 use crate::failure::Usage;
 use crate::input::arguments::{at_least_one, whole};
 use crate::input::datasets::{Selection, describe};
@@ -25,9 +28,6 @@ use crate::input::{arguments, datasets};
 use crate::interrupt::Interrupt;
 use crate::node::Node;
 use crate::output::files;
-use crate::predecessor::datasets::mention_losses;
-use crate::predecessor::flags::DatasetFormat;
-use crate::predecessor::judging::Validation;
 use crate::server::PackServerArgs;
 use crate::training::recipe::{Recipe, check_model_name};
 use crate::{evaluation, output};
@@ -35,7 +35,7 @@ use crate::{evaluation, output};
 /// How to measure and what to write.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Measuring", mut_arg("backend", |backend| backend.help("What to measure on")))]
-pub(super) struct CollectingArgs {
+struct CollectingArgs {
     /// Which configs to time: EXHAUSTIVE or DEFAULT as Inductor calls them, or full
     #[arg(long, alias = "space", default_value = "EXHAUSTIVE", value_name = "SPACE", value_parser = arguments::space)]
     search_space: SpaceName,
@@ -264,7 +264,8 @@ pub(crate) struct CollectAndTrain {
 }
 
 impl CollectAndTrain {
-    pub(crate) fn run(self) -> anyhow::Result<()> {
+    pub(crate) fn run(mut self) -> anyhow::Result<()> {
+        self.recipe = self.recipe.without_old_flags();
         let dataset = self.collecting.output(&self.dataset)?;
         let validation = self.collecting.output(&self.validation_dataset)?;
         self.check(&dataset, &validation)?;
@@ -309,7 +310,7 @@ impl CollectAndTrain {
         let set = evaluation::read_timings(&model, &validation, None, &Selection::default())?;
         let (evaluation, judged) = Evaluation::new(&model, &set)?;
         let validation = Validation::of(&judged, evaluation.report, self.top_n_worst);
-        output::text_out(&format!("\n{}", validation.in_words()))
+        output::text_out(&format!("\n{}", validation_in_words(&validation)))
     }
 
     /// Refuses at once what would otherwise end the run after hours.

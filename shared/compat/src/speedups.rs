@@ -2,35 +2,32 @@
 //! N picks is than the best reference config.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
-use anyhow::bail;
-use diode_compat::ReferenceConfigs;
 use diode_core::stats::{mean, quantile};
 use diode_core::{Config, Op, Problem, Tile};
 use diode_train::Judged;
 use serde::{Serialize, Serializer};
 
-use crate::output;
+use crate::reference_configs::ReferenceConfigs;
 
 /// The numbers of picks to compare.
 const PICKS: [usize; 7] = [1, 5, 10, 20, 50, 100, 500];
 
 /// A problem, and the best time of the reference configs on it.
-pub(crate) struct Compared<'a> {
-    pub(crate) judged: &'a Judged,
-    pub(crate) reference_us: f64,
+pub struct Compared<'a> {
+    pub judged: &'a Judged,
+    pub reference_us: f64,
 }
 
 /// The comparison for every number of picks, per op and over all ops.
 #[derive(Serialize)]
-pub(crate) struct Speedups {
-    pub(crate) per_op: BTreeMap<Op, ByPicks>,
-    pub(crate) overall: ByPicks,
+pub struct Speedups {
+    pub per_op: BTreeMap<Op, ByPicks>,
+    pub overall: ByPicks,
 }
 
 impl Speedups {
-    pub(crate) fn new(compared: &[Compared<'_>]) -> Self {
+    pub fn new(compared: &[Compared<'_>]) -> Self {
         let mut by_op: BTreeMap<Op, Vec<&Compared<'_>>> = BTreeMap::new();
         for one in compared {
             by_op.entry(one.judged.problem.op).or_default().push(one);
@@ -42,7 +39,7 @@ impl Speedups {
 }
 
 /// Serialized as a map with the keys `top_1`, `top_5` …, in this order.
-pub(crate) struct ByPicks(pub(crate) Vec<Summary>);
+pub struct ByPicks(pub Vec<Summary>);
 
 impl ByPicks {
     fn new(op: Option<Op>, compared: &[&Compared<'_>]) -> Self {
@@ -59,28 +56,28 @@ impl Serialize for ByPicks {
 /// The comparison for one number of picks. Ratios are the reference's time / the model's: above 1,
 /// the model is faster.
 #[derive(Serialize)]
-pub(crate) struct Summary {
+pub struct Summary {
     #[serde(skip_serializing_if = "Option::is_none")]
     op: Option<Op>,
-    pub(crate) top_n: usize,
-    pub(crate) shapes_analyzed: usize,
-    pub(crate) performance_breakdown: Breakdown,
-    pub(crate) overall_metrics: Metrics,
+    pub top_n: usize,
+    pub shapes_analyzed: usize,
+    pub performance_breakdown: Breakdown,
+    pub overall_metrics: Metrics,
     distribution: BTreeMap<&'static str, f64>,
     raw_times: RawTimes,
     shape_details: Vec<ShapeDetail>,
 }
 
 #[derive(Serialize)]
-pub(crate) struct Breakdown {
-    pub(crate) model_better: Better,
-    pub(crate) model_worse: Worse,
-    pub(crate) model_equal: Equal,
+pub struct Breakdown {
+    pub model_better: Better,
+    pub model_worse: Worse,
+    pub model_equal: Equal,
 }
 
 #[derive(Serialize)]
-pub(crate) struct Better {
-    pub(crate) count: usize,
+pub struct Better {
+    pub count: usize,
     percentage: f64,
     avg_speedup: f64,
     best_speedup: f64,
@@ -89,8 +86,8 @@ pub(crate) struct Better {
 /// The problems on which the model is slower. Their ratios are below 1, and the worst slowdown is
 /// the smallest ratio.
 #[derive(Serialize)]
-pub(crate) struct Worse {
-    pub(crate) count: usize,
+pub struct Worse {
+    pub count: usize,
     percentage: f64,
     avg_slowdown: f64,
     best_slowdown: f64,
@@ -98,19 +95,19 @@ pub(crate) struct Worse {
 }
 
 #[derive(Serialize)]
-pub(crate) struct Equal {
-    pub(crate) count: usize,
+pub struct Equal {
+    pub count: usize,
     percentage: f64,
 }
 
 #[derive(Serialize)]
-pub(crate) struct Metrics {
+pub struct Metrics {
     avg_speedup_ratio: f64,
-    pub(crate) median_speedup_ratio: f64,
+    pub median_speedup_ratio: f64,
     std_speedup_ratio: f64,
-    pub(crate) total_time_saved_pct: f64,
+    pub total_time_saved_pct: f64,
     best_case: f64,
-    pub(crate) worst_case: f64,
+    pub worst_case: f64,
 }
 
 #[derive(Serialize)]
@@ -236,27 +233,18 @@ fn percentile(ascending: &[f64], share: f64) -> f64 {
 }
 
 /// The result of a comparison.
-pub(crate) struct Comparison {
-    pub(crate) speedups: Speedups,
-    pub(crate) ops: Vec<Op>,
+pub struct Comparison {
+    pub speedups: Speedups,
+    pub ops: Vec<Op>,
     /// What readers of the numbers should know.
-    pub(crate) notes: Vec<String>,
+    pub notes: Vec<String>,
 }
 
-/// Compares on every problem on which a reference config was timed.
-pub(crate) fn compare(
-    judged: &[Judged],
-    reference: &ReferenceConfigs,
-    path: &Path,
-) -> anyhow::Result<Comparison> {
+/// Compares on every problem on which a reference config was timed. `None` if there is no such problem.
+pub fn compare(judged: &[Judged], reference: &ReferenceConfigs) -> Option<Comparison> {
     let compared: Vec<Compared<'_>> = judged.iter().filter_map(|judged| against(judged, reference)).collect();
     if compared.is_empty() {
-        bail!(
-            "{}: none of its {} is among the timings of any problem; the dataset must hold timings of the \
-             reference configs too",
-            path.display(),
-            output::count(reference.configs.len(), "config")
-        );
+        return None;
     }
     let ops: BTreeSet<Op> = judged.iter().map(|judged| judged.problem.op).collect();
     let mut notes = Vec::new();
@@ -269,7 +257,7 @@ pub(crate) fn compare(
                 .push(format!("{op}: {} of {all} problems have no timing of a reference config", all - with));
         }
     }
-    Ok(Comparison { speedups: Speedups::new(&compared), ops: ops.into_iter().collect(), notes })
+    Some(Comparison { speedups: Speedups::new(&compared), ops: ops.into_iter().collect(), notes })
 }
 
 /// `None` if no reference config was timed on the problem.
@@ -297,38 +285,9 @@ impl Key {
     }
 }
 
-/// The comparison as a table for people.
-pub(crate) fn speedups_in_words(speedups: &Speedups) -> String {
-    let mut groups: Vec<(String, _)> =
-        speedups.per_op.iter().map(|(op, by_picks)| (op.to_string(), by_picks)).collect();
-    if groups.len() > 1 {
-        groups.push(("all".to_owned(), &speedups.overall));
-    }
-    let mut rows = Vec::new();
-    for (op, by_picks) in groups {
-        for summary in &by_picks.0 {
-            let (breakdown, metrics) = (&summary.performance_breakdown, &summary.overall_metrics);
-            rows.push(vec![
-                op.clone(),
-                format!("top {}", summary.top_n),
-                summary.shapes_analyzed.to_string(),
-                format!("{:.3}x", metrics.median_speedup_ratio),
-                format!("{:.3}x", metrics.worst_case),
-                breakdown.model_better.count.to_string(),
-                breakdown.model_equal.count.to_string(),
-                breakdown.model_worse.count.to_string(),
-                format!("{:.1} %", metrics.total_time_saved_pct),
-            ]);
-        }
-    }
-    let header =
-        ["op", "picks", "problems", "median speedup", "worst", "faster", "equal", "slower", "time saved"];
-    output::table(&header, &rows, 2)
-}
-
 #[cfg(test)]
 mod tests {
-    use diode_compat::{ReferenceConfig, Scope};
+    use crate::reference_configs::{ReferenceConfig, Scope};
     use diode_core::{AccType, Config, DType, ProblemFields, Tile};
     use diode_train::JudgedRow;
     use serde_json::Value;
