@@ -121,7 +121,7 @@ impl Predict {
         }
     }
 
-    fn answer(&self, model: &AnyModel, problem: &Problem, alone: bool) -> anyhow::Result<Answer<'_>> {
+    fn answer(&self, model: &AnyModel, problem: &Problem, alone: bool) -> anyhow::Result<Answer> {
         let mut question =
             Question { space: self.space, tf32: self.tf32, epilogue: self.epilogue, ..Question::default() };
         question.picks = match self.confidence {
