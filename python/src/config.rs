@@ -58,6 +58,7 @@ impl PyConfig {
                     kpack: kpack.unwrap_or(2),
                 }),
                 k_split,
+                swap_ab: None,
             })
         };
         config().map(Self).map_err(refusal)

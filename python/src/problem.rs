@@ -1,7 +1,7 @@
 //! Problems for Python.
 
 use diode_core::hardware::{Hardware, find};
-use diode_core::{Bias, DType, Invalid, Layout, Op, Problem, ProblemFields, ProblemGroup};
+use diode_core::{Bias, DType, Invalid, Layout, Op, Problem, ProblemFields, ProblemGroup, Scaling};
 use pyo3::prelude::*;
 
 use crate::error::refusal;
@@ -52,6 +52,8 @@ impl PyProblem {
                 b_layout: b_layout.parse::<Layout>()?,
                 bias,
                 out_layout: None,
+                scaling: Scaling::None,
+                groups: None,
             })
         };
         fields().map(Self).map_err(refusal)

@@ -17,7 +17,7 @@ const MOST_SECONDS: f64 = 120.0;
 fn main() {
     let hardware = find("nvidia-h200").expect("the catalogue has it");
     let ability = Ability {
-        ops: Op::ALL.to_vec(),
+        ops: Op::PLAIN.to_vec(),
         dtypes: vec![DType::BFloat16, DType::Float16, DType::Float32],
         layouts: Layout::ALL.to_vec(),
         unaligned: true,

@@ -22,10 +22,10 @@ const GPU_BYTES: u64 = 8 << 30;
 /// The share of a CPU's free memory that operands may take. Other programs use the node, too.
 const CPU_SHARE: f64 = 0.25;
 
-/// What the server is told that a device can measure. Without `--ops` this is every operator, without `--dtypes` every
+/// What the server is told that a device can measure. Without `--ops` this is every plain operator, without `--dtypes` every
 /// usual type.
 pub(crate) fn ability(hardware: &Hardware, allowed: &Allowed) -> Ability {
-    let or_all = |given: &[Op]| if given.is_empty() { Op::ALL.to_vec() } else { given.to_vec() };
+    let or_all = |given: &[Op]| if given.is_empty() { Op::PLAIN.to_vec() } else { given.to_vec() };
     let usual = [DType::BFloat16, DType::Float16, DType::Float32];
     let memory_bytes = match hardware.vendor {
         Vendor::Cpu => available_memory().map_or(1 << 30, |bytes| (bytes as f64 * CPU_SHARE) as u64),

@@ -10,7 +10,7 @@ use std::str::FromStr;
 use anyhow::{Context as _, bail};
 use clap::Args;
 use diode_compat::ShapeSet;
-use diode_core::{Bias, DType, Invalid, Layout, Op, OutputLayout, Problem, ProblemFields, numbered};
+use diode_core::{Bias, DType, Invalid, Layout, Op, OutputLayout, Problem, ProblemFields, Scaling, numbered};
 use serde::de::{Error, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -307,6 +307,8 @@ impl ListedProblem {
                 b_layout,
                 bias,
                 out_layout,
+                scaling: Scaling::None,
+                groups: None,
             })?,
             _ => anyhow::bail!(
                 "expected {{op, b, m, n, k, dtype}} and b_layout where B is in columns, or \

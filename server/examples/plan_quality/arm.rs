@@ -39,7 +39,7 @@ impl Arm {
         let judged: HashSet<&Problem> = judges.iter().flat_map(Judge::problems).collect();
         let (known, order) = (KnownProblems::default(), Order::new(device.seed));
         let ability = Ability {
-            ops: Op::ALL.to_vec(),
+            ops: Op::PLAIN.to_vec(),
             dtypes: vec![DType::BFloat16, DType::Float16, DType::Float32],
             layouts: Layout::ALL.to_vec(),
             unaligned: true,

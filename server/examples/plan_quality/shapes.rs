@@ -35,7 +35,7 @@ pub(crate) fn anywhere(seed: u64) -> impl Iterator<Item = Problem> {
             (state >> 11) as f64 / (1_u64 << 53) as f64
         };
         let one_of = |place: f64, number: usize| (place * number as f64) as usize;
-        let op = Op::ALL[one_of(next(), Op::ALL.len())];
+        let op = Op::PLAIN[one_of(next(), Op::PLAIN.len())];
         let dtype = [DType::BFloat16, DType::Float16, DType::Float32][one_of(next(), 3)];
         let b_layout = Layout::ALL[one_of(next(), Layout::ALL.len())];
         let step = if next() < 0.5 { 16 / dtype.size() } else { 1 };
@@ -44,9 +44,9 @@ pub(crate) fn anywhere(seed: u64) -> impl Iterator<Item = Problem> {
         let m = size(next(), 1.0);
         let [n, k] = [size(next(), 4.0), size(next(), 4.0)].map(|side| (side / step * step).max(step));
         let bias = match op {
-            Op::Mm | Op::Bmm => Bias::None,
             Op::Addmm | Op::Baddbmm if b_layout == Layout::Column => Bias::Vector,
             Op::Addmm | Op::Baddbmm => Bias::Matrix,
+            _ => Bias::None,
         };
         let plain = ProblemFields::plain(op, b, m, n, k, dtype);
         Problem::new(ProblemFields { b_layout, bias, ..plain }).ok()

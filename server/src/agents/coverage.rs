@@ -75,7 +75,7 @@ pub(crate) fn next(
         return waiting.into_iter().map(|work| described(work.problem, work.purpose, work.seconds)).collect();
     }
     let everything = Ability {
-        ops: Op::ALL.to_vec(),
+        ops: Op::PLAIN.to_vec(),
         dtypes: DTYPES.to_vec(),
         layouts: Layout::ALL.to_vec(),
         unaligned: true,

@@ -309,7 +309,7 @@ pub(crate) async fn ask_where_weak(
 /// Plans for a device that can measure all kinds: the kinds come from measured problems, so such devices exist.
 fn more_of(hardware: &Hardware, known: &KnownProblems, kinds: &[Kind]) -> Vec<NewWork> {
     let ability = Ability {
-        ops: Op::ALL.to_vec(),
+        ops: Op::PLAIN.to_vec(),
         dtypes: DTYPES.to_vec(),
         layouts: Layout::ALL.to_vec(),
         unaligned: true,

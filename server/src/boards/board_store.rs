@@ -138,7 +138,7 @@ impl Store {
     ) -> StoreResult<Vec<NearestProblem>> {
         let wanted = problem;
         let db = &mut self.read_transaction().await?;
-        let ops = Op::ALL.iter().filter(|op| op.is_batched() == wanted.op.is_batched());
+        let ops = Op::ALL.iter().filter(|op| op.is_like(wanted.op));
         let select = Statement::new(
             "SELECT p.fields FROM entries e JOIN problems p ON p.id = e.problem WHERE e.hardware = ",
         )
@@ -232,7 +232,7 @@ impl Store {
         let wanted = problem;
         let db = &mut self.read_transaction().await?;
         let mut near: Vec<(f64, Problem)> = Vec::new();
-        for op in Op::ALL.iter().filter(|op| op.is_batched() == wanted.op.is_batched()) {
+        for op in Op::ALL.iter().filter(|op| op.is_like(wanted.op)) {
             for layout in Layout::ALL {
                 for onward in [true, false] {
                     let rows: Vec<(String,)> =

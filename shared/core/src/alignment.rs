@@ -83,7 +83,9 @@ impl Problem {
     /// kernel has to index with 64 bits.
     pub fn needs_64_bit_indexing(&self) -> bool {
         const MAX: u128 = i32::MAX as u128;
-        let (b, m, n, k) = (u128::from(self.b), u128::from(self.m), u128::from(self.n), u128::from(self.k));
+        // Kernels add the offset of a group's weights as a 64-bit number.
+        let (b, m, n, k) =
+            (u128::from(self.b), u128::from(self.rows()), u128::from(self.n), u128::from(self.k));
         let out = self.out_layout.as_ref().map_or(b * m * n, storage);
         b * m * k > MAX || b * k * n > MAX || out > MAX
     }

@@ -65,6 +65,9 @@ pub struct Tile {
     pub use_fast_accum: bool,
     pub acc_type: AccType,
     pub rocm: Option<RocmExtras>,
+    /// Whether the transposes are multiplied, so that few rows become the side of the instruction that may be
+    /// short on Hopper.
+    pub swap_ab: bool,
 }
 
 impl Tile {
@@ -82,6 +85,7 @@ impl Tile {
             use_fast_accum: false,
             acc_type: AccType::Float32,
             rocm: None,
+            swap_ab: false,
         }
     }
 
@@ -224,8 +228,9 @@ impl Config {
         let rocm = t.rocm.map_or_else(String::new, |r| {
             format!(";nonkdim={};waves={};kpack={}", r.matrix_instr_nonkdim, r.waves_per_eu, r.kpack)
         });
+        let swap = if t.swap_ab { ";swap=true" } else { "" };
         format!(
-            "{template};bm={};bn={};bk={};group={};stages={};warps={};even_k={};tf32={};fast={};acc={}{rocm}",
+            "{template};bm={};bn={};bk={};group={};stages={};warps={};even_k={};tf32={};fast={};acc={}{rocm}{swap}",
             t.block_m,
             t.block_n,
             t.block_k,
@@ -246,7 +251,9 @@ impl Config {
             Self::DecomposeK { k_split } => format!("split-K {k_split}"),
             Self::Mm(t) | Self::Bmm(t) | Self::PersistentTma(t) => {
                 let tma = if matches!(self, Self::PersistentTma(_)) { " tma" } else { "" };
-                format!("{}×{}×{} s{} w{}{tma}", t.block_m, t.block_n, t.block_k, t.num_stages, t.num_warps)
+                let swap = if t.swap_ab { " swap" } else { "" };
+                let Tile { block_m, block_n, block_k, num_stages, num_warps, .. } = t;
+                format!("{block_m}×{block_n}×{block_k} s{num_stages} w{num_warps}{tma}{swap}")
             }
         }
     }
@@ -275,6 +282,9 @@ pub struct ConfigFields {
     pub rocm: Option<RocmExtras>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub k_split: Option<u32>,
+    /// Written only where it is true.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub swap_ab: Option<bool>,
 }
 
 impl From<Config> for ConfigFields {
@@ -300,6 +310,7 @@ impl From<Config> for ConfigFields {
                 Config::DecomposeK { k_split } => Some(k_split),
                 _ => None,
             },
+            swap_ab: tile.filter(|t| t.swap_ab).map(|_| true),
         }
     }
 }
@@ -321,6 +332,7 @@ impl ConfigFields {
             (Field::AllowTf32, flag(self.allow_tf32).filter(|_| template != Template::Aten)),
             (Field::UseFastAccum, flag(self.use_fast_accum)),
             (Field::Rocm, self.rocm.map(|_| "parameters".to_owned())),
+            (Field::SwapAb, flag(self.swap_ab)),
         ];
         let foreign = of_tiles
             .into_iter()
@@ -359,6 +371,7 @@ impl TryFrom<ConfigFields> for Config {
                 use_fast_accum: fields.use_fast_accum.unwrap_or(false),
                 acc_type: fields.acc_type.unwrap_or(AccType::Float32),
                 rocm: fields.rocm,
+                swap_ab: fields.swap_ab.unwrap_or(false),
             })
         };
         let config = match fields.template {
@@ -394,12 +407,19 @@ mod config_fields_tests {
         for config in [
             Config::Mm(Tile::new(128, 64, 32, 3, 4)),
             Config::PersistentTma(Tile::new(128, 128, 64, 3, 8).for_k(128)),
+            Config::Mm(Tile { swap_ab: true, ..Tile::new(16, 128, 128, 4, 4) }),
             Config::DecomposeK { k_split: 4 },
             Config::Library,
             Config::RoundingLibrary,
         ] {
             let text = serde_json::to_string(&config).unwrap();
             assert_eq!(serde_json::from_str::<Config>(&text).unwrap(), config);
+            let swaps = config.tile().is_some_and(|tile| tile.swap_ab);
+            assert_eq!(
+                (text.contains("swap_ab"), config.canonical().ends_with(";swap=true")),
+                (swaps, swaps)
+            );
+            assert_eq!(config.label().ends_with(" swap"), swaps);
         }
     }
 
@@ -420,6 +440,9 @@ mod config_fields_tests {
         assert_eq!(error, "block_m: got 64, expected none, since the template is aten");
         assert!(
             refused(ConfigFields { even_k: Some(true), ..library.clone() }).starts_with("even_k: got true")
+        );
+        assert!(
+            refused(ConfigFields { swap_ab: Some(true), ..library.clone() }).starts_with("swap_ab: got true")
         );
         assert!(refused(ConfigFields { k_split: Some(4), ..library.clone() }).starts_with("k_split: got 4"));
         let split = ConfigFields::from(Config::DecomposeK { k_split: 4 });

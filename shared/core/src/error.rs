@@ -36,6 +36,16 @@ pub enum Field {
     K,
     Bias,
     OutSize,
+    ADtype,
+    BDtype,
+    OutDtype,
+    ALayout,
+    BLayout,
+    Scaling,
+    Groups,
+    TopK,
+    Stage,
+    Rows,
     BlockM,
     BlockN,
     BlockK,
@@ -47,6 +57,7 @@ pub enum Field {
     UseFastAccum,
     Rocm,
     KSplit,
+    SwapAb,
 }
 
 impl Field {
@@ -59,6 +70,16 @@ impl Field {
             Self::K => "K",
             Self::Bias => "bias",
             Self::OutSize => "out_size",
+            Self::ADtype => "a_dtype",
+            Self::BDtype => "b_dtype",
+            Self::OutDtype => "out_dtype",
+            Self::ALayout => "a_layout",
+            Self::BLayout => "b_layout",
+            Self::Scaling => "scaling",
+            Self::Groups => "groups",
+            Self::TopK => "top_k",
+            Self::Stage => "stage",
+            Self::Rows => "rows",
             Self::BlockM => "block_m",
             Self::BlockN => "block_n",
             Self::BlockK => "block_k",
@@ -70,6 +91,7 @@ impl Field {
             Self::UseFastAccum => "use_fast_accum",
             Self::Rocm => "rocm",
             Self::KSplit => "k_split",
+            Self::SwapAb => "swap_ab",
         }
     }
 }
@@ -144,6 +166,6 @@ mod tests {
             "entry 7: config 2: num_warps: got 3, expected a power of two up to 32"
         );
         assert_eq!(placed.field(), Some(Field::NumWarps));
-        assert_eq!(Invalid::new("top_k", 0, "at least 1").field(), None);
+        assert_eq!(Invalid::new("tops", 0, "at least 1").field(), None);
     }
 }

@@ -76,7 +76,7 @@ impl Facts {
             DType::Float32 if allow_tf32 => p.tf32.or(p.fp32),
             DType::Float32 => p.fp32,
             DType::Float64 => p.fp64,
-            DType::Float8E4M3 | DType::Float8E5M2 => p.fp8,
+            DType::Float8E4M3 | DType::Float8E4M3Fnuz | DType::Float8E5M2 => p.fp8,
             DType::Int8 | DType::Bool => p.int8,
             DType::Int16 | DType::Int32 | DType::Int64 => None,
         }
@@ -227,7 +227,7 @@ pub struct TooLarge {
 /// problem is accepted.
 pub fn fits(hardware: &Hardware, problem: &Problem) -> Result<(), TooLarge> {
     let Some(memory) = catalogue::memory(hardware) else { return Ok(()) };
-    let needed = problem.bytes();
+    let needed = problem.memory();
     if needed <= memory as f64 {
         return Ok(());
     }
@@ -262,7 +262,7 @@ pub fn roofline(facts: &Facts, problem: &Problem, allow_tf32: bool) -> Option<Mi
 /// The shortest time that the hardware allows. A shorter time is a mistake or a forgery.
 ///
 /// Unlike the roofline, it assumes the highest clock and counts no DRAM traffic for data that may
-/// have stayed in the last-level cache.
+/// have stayed in the last-level cache. Of grouped problems it counts the fewest groups.
 pub fn floor(facts: &Facts, problem: &Problem, method: Method, allow_tf32: bool) -> Option<Micros> {
     let peak = facts.peak(problem.a_dtype, allow_tf32)?;
     let boost = f64::from(facts.max_clock_mhz) / f64::from(facts.peak_clock_mhz);
@@ -274,12 +274,12 @@ pub fn floor(facts: &Facts, problem: &Problem, method: Method, allow_tf32: bool)
     } else {
         facts.l2_bytes as f64
     };
-    let memory = (problem.bytes() - resident).max(0.0) / (facts.dram_gbps * 1e3);
+    let memory = (problem.least_bytes() - resident).max(0.0) / (facts.dram_gbps * 1e3);
     Some(Micros(compute.max(memory)))
 }
 
 fn output_bytes(problem: &Problem) -> f64 {
-    problem.b as f64 * problem.m as f64 * problem.n as f64 * problem.out_dtype.size() as f64
+    problem.b as f64 * problem.rows() as f64 * problem.n as f64 * problem.out_dtype.size() as f64
 }
 
 #[cfg(test)]

@@ -26,6 +26,10 @@ impl KernelVariant {
 
     /// The variant that computes a problem, or the reason why there is none.
     pub fn for_problem(problem: &Problem) -> Result<Self, String> {
+        if !problem.op.is_plain() {
+            let known = Op::PLAIN.map(Op::as_str).join(", ");
+            return Err(format!("kernels exist for {known}, not for {}", problem.op));
+        }
         let dtype = problem.a_dtype;
         if problem.b_dtype != dtype || problem.out_dtype != dtype {
             let (b, out) = (problem.b_dtype, problem.out_dtype);
@@ -140,7 +144,7 @@ impl<'de> serde::Deserialize<'de> for KernelVariant {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ProblemFields;
+    use crate::{Groups, ProblemFields};
 
     #[test]
     fn names_are_read_back_and_others_are_refused() {
@@ -175,5 +179,9 @@ mod tests {
             KernelVariant::for_problem(&odd(DType::Float8E4M3)).unwrap_err().contains("kernels exist for")
         );
         assert!(KernelVariant::for_problem(&odd(DType::BFloat16)).is_ok());
+        let plain = ProblemFields::plain(Op::GroupedMm, 1, 64, 64, 64, DType::BFloat16);
+        let grouped = Problem::new(ProblemFields { groups: Some(Groups::routed(8, 2)), ..plain }).unwrap();
+        let said = KernelVariant::for_problem(&grouped).unwrap_err();
+        assert_eq!(said, "kernels exist for mm, addmm, bmm, baddbmm, not for grouped_mm");
     }
 }

@@ -35,7 +35,10 @@ pub use error::{Field, Invalid};
 pub use ids::Heuristic;
 pub use kept::{hash_of_size, is_kept};
 pub use kernel_variant::KernelVariant;
-pub use problem::{Bias, DType, Epilogue, Layout, Op, OutputLayout, Problem, ProblemFields, ProblemGroup};
+pub use problem::{
+    Bias, DType, Epilogue, Groups, Layout, Op, OutputLayout, Problem, ProblemFields, ProblemGroup, Rows,
+    Scaling, Stage,
+};
 pub use stats::Comparison;
 pub use table::Table;
 pub use timing::{Method, TimeColumn};

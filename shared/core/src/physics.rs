@@ -77,7 +77,7 @@ fn may_use_tf32(config: &Config, dtype: DType) -> bool {
 #[cfg(test)]
 mod tests {
     use crate::hardware::find;
-    use crate::{Method, Op, Problem, ProblemFields, Tile, TimeColumn};
+    use crate::{Groups, Method, Op, Problem, ProblemFields, Scaling, Stage, Tile, TimeColumn};
 
     use super::*;
 
@@ -132,6 +132,30 @@ mod tests {
         for (config, allowed) in [(exact, false), (tf32, true), (Config::Library, true)] {
             let (solution, configs) = solution(DType::Float32, config, 400_000);
             assert_eq!(faults(Some(&facts), &solution, &configs).is_empty(), allowed, "{config:?}");
+        }
+    }
+
+    /// Times of `lab/serving` on an H200 that lie least above the floor, or below that of the average routing.
+    #[test]
+    fn times_of_served_models_are_possible() {
+        let facts = find("nvidia-h200").and_then(|h| h.facts).unwrap();
+        let experts = |stage, count, m, n, k, dtype, scaling| {
+            let groups = Some(Groups { stage: Some(stage), ..Groups::routed(count, 2) });
+            ProblemFields { groups, scaling, ..ProblemFields::plain(Op::FusedMoe, 1, m, n, k, dtype) }
+        };
+        let row = ProblemFields {
+            scaling: Scaling::Row,
+            ..ProblemFields::plain(Op::ScaledMm, 1, 16, 67_584, 12_288, DType::Float8E4M3)
+        };
+        let (fp8, bf16) = (DType::Float8E4M3, DType::BFloat16);
+        for (fields, micros) in [
+            (row, 187.084),
+            (experts(Stage::GateUp, 8, 8, 28_672, 4096, fp8, Scaling::Block), 135.922),
+            (experts(Stage::GateUp, 16, 8, 14_336, 4096, bf16, Scaling::None), 211.826),
+        ] {
+            let problem = Problem::new(fields).unwrap();
+            let floor = floor(&facts, &problem, Method::MEDIAN_COLD_EVENT, false).unwrap();
+            assert!((0.5..1.0).contains(&(floor.0 / micros)), "{}: {floor:?}", problem.canonical());
         }
     }
 

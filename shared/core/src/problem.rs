@@ -1,5 +1,7 @@
 //! The problems that are to be computed.
 
+mod serving;
+
 use std::fmt::Write as _;
 use std::ops::Deref;
 
@@ -9,6 +11,8 @@ use crate::Alignment;
 use crate::error::{Field, Invalid};
 use crate::ids::ProblemId;
 use crate::named_enum::named_enum;
+
+pub use crate::problem::serving::{Groups, Rows, Scaling, Stage};
 
 named_enum! {
     /// The form of the bias of `addmm` and `baddbmm`.
@@ -40,11 +44,24 @@ pub struct ProblemFields {
     /// `None` for the dense row-major output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub out_layout: Option<OutputLayout>,
+    #[serde(default = "unscaled", skip_serializing_if = "Scaling::is_none")]
+    #[cfg_attr(feature = "openapi", schema(required = false))]
+    pub scaling: Scaling,
+    /// `None` for operators without groups.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub groups: Option<Groups>,
+}
+
+const fn unscaled() -> Scaling {
+    Scaling::None
 }
 
 impl ProblemFields {
-    /// A row-major problem with one type for all matrices, as torch-diode's shapes describe it.
+    /// A row-major problem with one type for all matrices, as torch-diode's shapes describe it. Operators of
+    /// served models have their weights in columns, and write bfloat16 if the inputs have one byte. Their
+    /// scales and groups must be added.
     pub fn plain(op: Op, b: u64, m: u64, n: u64, k: u64, dtype: DType) -> Self {
+        let narrow = dtype.is_fp8() || dtype == DType::Int8;
         Self {
             op,
             b,
@@ -53,11 +70,13 @@ impl ProblemFields {
             k,
             a_dtype: dtype,
             b_dtype: dtype,
-            out_dtype: dtype,
+            out_dtype: if narrow && !op.is_plain() { DType::BFloat16 } else { dtype },
             a_layout: Layout::Row,
-            b_layout: Layout::Row,
+            b_layout: op.usual_b_layout(),
             bias: if op.has_bias() { Bias::Matrix } else { Bias::None },
             out_layout: None,
+            scaling: Scaling::None,
+            groups: None,
         }
     }
 }
@@ -103,9 +122,10 @@ impl Problem {
                 format!("1, since {} has no batch; bmm has", fields.op),
             ));
         }
+        let groups = fields.groups.map_or(1, |groups| u128::from(groups.count));
         let (b, m, n, k) =
-            (u128::from(fields.b), u128::from(fields.m), u128::from(fields.n), u128::from(fields.k));
-        for (name, elements) in [("A", b * m * k), ("B matrix", b * k * n), ("output", b * m * n)] {
+            (u128::from(fields.b), u128::from(fields.rows()), u128::from(fields.n), u128::from(fields.k));
+        for (name, elements) in [("A", b * m * k), ("B matrix", b * k * n * groups), ("output", b * m * n)] {
             if elements > Self::MAX_ELEMENTS {
                 return Err(Invalid::new(
                     format!("elements of {name}"),
@@ -137,9 +157,10 @@ impl Problem {
             let expected = format!("sizes from 1 to {}", Self::MAX_DIM);
             return Err(Invalid::new(Field::OutSize, format_args!("{:?}", out.size), expected));
         }
-        if fields.out_layout == Some(OutputLayout::dense(fields.b, fields.m, fields.n)) {
+        if fields.out_layout == Some(OutputLayout::dense(fields.b, fields.rows(), fields.n)) {
             fields.out_layout = None;
         }
+        serving::check(&fields)?;
         Ok(Self(fields))
     }
 
@@ -154,6 +175,13 @@ impl Problem {
         if let Some(out) = &p.out_layout {
             // Writing to a String cannot fail.
             let _ = write!(text, ";out_size={:?};out_stride={:?}", out.size, out.stride);
+        }
+        if p.scaling != Scaling::None {
+            let _ = write!(text, ";scaling={}", p.scaling);
+        }
+        if let Some(Groups { count, top_k, stage, rows }) = p.groups {
+            let stage = stage.map_or_else(String::new, |stage| format!(";stage={stage}"));
+            let _ = write!(text, ";groups={count};top_k={top_k}{stage};rows={rows}");
         }
         text
     }
@@ -176,12 +204,20 @@ impl Problem {
     /// it does not.
     pub fn particulars(&self) -> Vec<String> {
         let p = &self.0;
+        let usual = ProblemFields::plain(p.op, p.b, p.m, p.n, p.k, p.a_dtype);
         let mut words = Vec::new();
+        words.extend((p.scaling != Scaling::None).then(|| format!("scales by {}", p.scaling)));
+        if let Some(Groups { count, top_k, stage, rows }) = p.groups {
+            words.push(format!("{count} groups"));
+            words.extend((rows == Rows::Routed).then(|| format!("top {top_k}")));
+            words.extend((rows == Rows::Even).then(|| "even rows".to_owned()));
+            words.extend(stage.map(|stage| stage.to_string()));
+        }
         words.extend((p.a_layout == Layout::Column).then(|| "A in columns".to_owned()));
-        words.extend((p.b_layout == Layout::Column).then(|| "B in columns".to_owned()));
+        words.extend((p.b_layout != usual.b_layout).then(|| format!("B in {}s", p.b_layout)));
         words.extend((p.bias == Bias::Vector).then(|| "vector bias".to_owned()));
         words.extend((p.b_dtype != p.a_dtype).then(|| format!("B of {}", p.b_dtype)));
-        words.extend((p.out_dtype != p.a_dtype).then(|| format!("output of {}", p.out_dtype)));
+        words.extend((p.out_dtype != usual.out_dtype).then(|| format!("output of {}", p.out_dtype)));
         words.extend(p.out_layout.map(|out| {
             let transposed = OutputLayout::dense(p.b, p.n, p.m);
             let by = |numbers: [u64; 3]| numbers.map(|number| number.to_string()).join("×");
@@ -196,16 +232,13 @@ impl Problem {
 
     /// The number of operations: multiplications and additions count as one each.
     pub fn flops(&self) -> f64 {
-        2.0 * self.0.b as f64 * self.0.m as f64 * self.0.n as f64 * self.0.k as f64
+        2.0 * self.0.b as f64 * self.0.rows() as f64 * self.0.n as f64 * self.0.k as f64
     }
 
-    /// The bytes that must move at least once: both inputs are read and the output is written.
+    /// The bytes that must move at least once: inputs with their scales are read and the output is written. Of
+    /// grouped problems, this is an average: only the weights of groups that have rows are read.
     pub fn bytes(&self) -> f64 {
-        let p = &self.0;
-        let (b, m, n, k) = (p.b as f64, p.m as f64, p.n as f64, p.k as f64);
-        b * (m * k * p.a_dtype.size() as f64
-            + k * n * p.b_dtype.size() as f64
-            + m * n * p.out_dtype.size() as f64)
+        self.bytes_of(self.distinct_groups())
     }
 
     /// The validated fields.
@@ -247,6 +280,14 @@ named_enum! {
         Bmm = "bmm",
         /// `bias + A @ B` for each matrix of a batch.
         Baddbmm = "baddbmm",
+        /// `A @ B` of scaled fp8 or int8, as `torch._scaled_mm` computes it.
+        ScaledMm = "scaled_mm",
+        /// `A @ B` where each group of A's rows has its own B. M is the rows of all groups.
+        GroupedMm = "grouped_mm",
+        /// The same with scaled operands.
+        ScaledGroupedMm = "scaled_grouped_mm",
+        /// One launch of vLLM's experts kernel. M is the number of tokens.
+        FusedMoe = "fused_moe",
     }
 }
 
@@ -305,6 +346,8 @@ named_enum! {
         Int32 = "int32",
         Int64 = "int64",
         Bool = "bool",
+        /// The fp8 of MI300X, without negative zero.
+        Float8E4M3Fnuz = "float8_e4m3fnuz",
     }
 }
 
@@ -315,8 +358,13 @@ impl DType {
             Self::Float64 | Self::Int64 => 8,
             Self::Float32 | Self::Int32 => 4,
             Self::Float16 | Self::BFloat16 | Self::Int16 => 2,
-            Self::Float8E4M3 | Self::Float8E5M2 | Self::Int8 | Self::Bool => 1,
+            Self::Float8E4M3 | Self::Float8E4M3Fnuz | Self::Float8E5M2 | Self::Int8 | Self::Bool => 1,
         }
+    }
+
+    /// Whether elements are floats of 8 bits.
+    pub const fn is_fp8(self) -> bool {
+        matches!(self, Self::Float8E4M3 | Self::Float8E4M3Fnuz | Self::Float8E5M2)
     }
 
     /// Reads torch's aliases as well as the canonical names.

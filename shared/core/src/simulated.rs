@@ -145,11 +145,12 @@ fn curve(thing: impl Hash, size: u64) -> f64 {
 /// The share of the roofline that a tile reaches. It is lower if blocks reach beyond the problem, if the
 /// last wave is incomplete, if operands are loaded often, and if there are few stages.
 fn efficiency(tile: &Tile, problem: &Problem, sms: f64) -> f64 {
-    let (m, n, k) = (problem.m as f64, problem.n as f64, problem.k as f64);
+    let groups = problem.distinct_groups();
+    let (m, n, k) = (problem.rows() as f64 / groups, problem.n as f64, problem.k as f64);
     let (bm, bn, bk) = (f64::from(tile.block_m), f64::from(tile.block_n), f64::from(tile.block_k));
     let (tiles_m, tiles_n, steps) = ((m / bm).ceil(), (n / bn).ceil(), (k / bk).ceil());
     let useful = m * n * k / (tiles_m * bm * tiles_n * bn * steps * bk);
-    let blocks = problem.b as f64 * tiles_m * tiles_n;
+    let blocks = problem.b as f64 * groups * tiles_m * tiles_n;
     let waves = blocks / sms;
     let busy = waves / waves.ceil();
     let reuse = bm * bn / (bm + bn) / 64.0;

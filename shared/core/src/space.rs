@@ -52,6 +52,7 @@ impl Space {
             Self::List(configs) => return Ok(configs.clone()),
             Self::Named(name) => *name,
         };
+        problem.op.check_plain().map_err(|invalid| invalid.within(format_args!("space {name}")))?;
         let tiles = match hardware.vendor {
             Vendor::Nvidia => cuda::tiles(name, hardware, problem)?,
             Vendor::Cpu => tiles(name, hardware, problem),

@@ -157,6 +157,7 @@ const EVEN_K: u32 = 1;
 const ALLOW_TF32: u32 = 2;
 const USE_FAST_ACCUM: u32 = 4;
 const ROCM: u32 = 8;
+const SWAP_AB: u32 = 16;
 
 /// A config as numbers. Fields that its template does not have are 0.
 pub(crate) fn to_numbers(config: &Config) -> [u32; FIELDS] {
@@ -175,7 +176,8 @@ pub(crate) fn to_numbers(config: &Config) -> [u32; FIELDS] {
     let flags = flag(t.even_k, EVEN_K)
         | flag(t.allow_tf32, ALLOW_TF32)
         | flag(t.use_fast_accum, USE_FAST_ACCUM)
-        | flag(t.rocm.is_some(), ROCM);
+        | flag(t.rocm.is_some(), ROCM)
+        | flag(t.swap_ab, SWAP_AB);
     let acc_type = match t.acc_type {
         AccType::Float32 => 0,
         AccType::Float16 => 1,
@@ -217,8 +219,8 @@ fn from_numbers(numbers: [u32; FIELDS]) -> Result<Config, String> {
         k_split,
     ] = numbers;
     let tile = || {
-        if flags > (EVEN_K | ALLOW_TF32 | USE_FAST_ACCUM | ROCM) {
-            return Err(format!("config flags {flags}, expected at most 15"));
+        if flags > (EVEN_K | ALLOW_TF32 | USE_FAST_ACCUM | ROCM | SWAP_AB) {
+            return Err(format!("config flags {flags}, expected at most 31"));
         }
         Ok(Tile {
             block_m,
@@ -237,6 +239,7 @@ fn from_numbers(numbers: [u32; FIELDS]) -> Result<Config, String> {
                 other => return Err(format!("ACC_TYPE code {other}, expected 0 to 2")),
             },
             rocm: (flags & ROCM != 0).then_some(RocmExtras { matrix_instr_nonkdim, waves_per_eu, kpack }),
+            swap_ab: flags & SWAP_AB != 0,
         })
     };
     let config = match template {
@@ -360,7 +363,7 @@ mod dictionary_tests {
     fn codes_outside_the_tables_are_refused() {
         let good = to_numbers(&Config::Mm(Tile::new(64, 64, 32, 3, 4)));
         assert!(from_numbers(good).is_ok());
-        for (field, bad) in [(0, 5), (1, 48), (6, 0), (7, 16), (8, 3)] {
+        for (field, bad) in [(0, 5), (1, 48), (6, 0), (7, 32), (8, 3)] {
             let mut numbers = good;
             numbers[field] = bad;
             assert!(from_numbers(numbers).is_err(), "field {field} = {bad}");

@@ -29,6 +29,7 @@ pub(crate) struct Inputs {
 
 /// Refuses problems that the CPU backend cannot compute, with the reason.
 pub(crate) fn supports(problem: &Problem) -> Result<(), String> {
+    problem.op.check_plain().map_err(|invalid| invalid.to_string())?;
     let dtypes = [problem.a_dtype, problem.b_dtype, problem.out_dtype];
     if let Some(dtype) =
         dtypes.iter().find(|d| !matches!(d, DType::Float32 | DType::Float16 | DType::BFloat16))

@@ -36,7 +36,8 @@ pub struct Kind {
 impl Kind {
     /// `None` for problems that the plan does not cover.
     pub fn of(problem: &Problem) -> Option<Self> {
-        let is_plain = problem.a_layout == Layout::Row
+        let is_plain = problem.op.is_plain()
+            && problem.a_layout == Layout::Row
             && problem.out_layout.is_none()
             && problem.b_dtype == problem.a_dtype
             && problem.out_dtype == problem.a_dtype;
@@ -86,7 +87,7 @@ impl Kind {
         let op = match self.op {
             Op::Mm | Op::Addmm => 4.0,
             Op::Bmm => 3.0,
-            Op::Baddbmm => 1.5,
+            _ => 1.5,
         };
         let dtype = match self.dtype {
             DType::BFloat16 => 4.0,
@@ -116,7 +117,7 @@ impl fmt::Display for Kind {
 /// Every kind that the plan covers, in a fixed order.
 pub fn kinds() -> Vec<Kind> {
     let mut kinds = Vec::new();
-    for &op in Op::ALL {
+    for op in Op::PLAIN {
         let batches = if op.is_batched() { BATCHES } else { &[SizeBin::ONE] };
         for dtype in DTYPES {
             for &b_layout in Layout::ALL {

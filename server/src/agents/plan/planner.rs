@@ -217,10 +217,10 @@ pub(super) fn draw(kind: Kind, number: u64, key: u64, cells: &AllCells) -> Optio
     let [m, n, k] = sides.map(&mut size);
     let b = batch.map_or(1, size);
     let bias = match kind.op {
-        Op::Mm | Op::Bmm => Bias::None,
         // The bias of a linear layer, whose weight lies in columns.
         Op::Addmm | Op::Baddbmm if kind.b_layout == Layout::Column => Bias::Vector,
         Op::Addmm | Op::Baddbmm => Bias::Matrix,
+        _ => Bias::None,
     };
     let plain = ProblemFields::plain(kind.op, b, m, n, k, kind.dtype);
     Problem::new(ProblemFields { b_layout: kind.b_layout, bias, ..plain }).ok()

@@ -72,7 +72,7 @@ const DEFAULT_TMA: [(u32, u32, u32, u32, u32); 8] = [
 /// The configs of `triton::mm_persistent_tma` that Inductor's default or exhaustive search would
 /// try. There are none for batches, nor where the accelerator cannot read the operands.
 pub fn persistent_tma(exhaustive: bool, problem: &Problem) -> Vec<Config> {
-    if problem.op.is_batched() || !tma_readable(problem) {
+    if problem.op.is_batched() || !problem.op.is_plain() || !tma_readable(problem) {
         return Vec::new();
     }
     let tiles = if exhaustive {

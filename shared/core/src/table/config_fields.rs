@@ -37,6 +37,8 @@ pub(super) struct TableConfigFields {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     k_split: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    swap_ab: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     time_us: Option<Micros>,
 }
 
@@ -57,6 +59,7 @@ impl From<TableConfig> for TableConfigFields {
             acc_type: fields.acc_type,
             rocm: fields.rocm,
             k_split: fields.k_split,
+            swap_ab: fields.swap_ab,
             time_us: time,
         }
     }
@@ -83,6 +86,7 @@ impl TableConfigFields {
             acc_type: self.acc_type,
             rocm: self.rocm,
             k_split: self.k_split,
+            swap_ab: self.swap_ab,
         })?;
         Ok(TableConfig { config, time: self.time_us })
     }

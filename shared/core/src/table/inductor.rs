@@ -69,7 +69,8 @@ impl Table {
         }
         let device = if options.device_agnostic { None } else { Some(device_name(&self.hardware)?) };
         let mut table = IndexMap::with_capacity(self.len());
-        for (problem, configs) in self.iter() {
+        for (number, (problem, configs)) in (1..).zip(self.iter()) {
+            problem.op.check_plain().map_err(|invalid| invalid.within(format_args!("entry {number}")))?;
             let key = key(problem, device.as_ref(), &options.scalars);
             if table.contains_key(&key) {
                 continue;
@@ -256,6 +257,10 @@ const fn library_id(op: Op) -> &'static str {
         Op::Addmm => "aten::addmm",
         Op::Bmm => "aten::bmm",
         Op::Baddbmm => "aten::baddbmm",
+        Op::ScaledMm => "aten::_scaled_mm",
+        Op::GroupedMm => "aten::_grouped_mm",
+        Op::ScaledGroupedMm => "aten::_scaled_grouped_mm",
+        Op::FusedMoe => "vllm::fused_moe",
     }
 }
 

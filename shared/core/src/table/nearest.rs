@@ -20,7 +20,7 @@ use crate::error::Invalid;
 use crate::hardware::Facts;
 use crate::space::{Feasibility, config_for, decompose_k_splits, feasibility, tma_readable};
 use crate::table::{Table, TableConfig};
-use crate::{Config, DType, OutputLayout, Problem, Tile};
+use crate::{Config, DType, Groups, OutputLayout, Problem, Tile};
 
 /// How many problems vote. Between five and twenty, the number makes little difference.
 const NEIGHBOURS: usize = 8;
@@ -70,7 +70,9 @@ pub fn distance(a: &Problem, b: &Problem) -> Option<f64> {
     const OTHER_LAYOUT: f64 = 1.0;
     /// Enough to prefer the same op if all else is equal. Reasoned: the data has one op only.
     const OTHER_OP: f64 = 0.25;
-    if a.op.is_batched() != b.op.is_batched()
+    let kind = |p: &Problem| (p.scaling, p.groups.map(|groups| (groups.stage, groups.rows)));
+    if !a.op.is_like(b.op)
+        || kind(a) != kind(b)
         || !same_arithmetic(a.a_dtype, b.a_dtype)
         || !same_arithmetic(a.b_dtype, b.b_dtype)
         || !same_arithmetic(a.out_dtype, b.out_dtype)
@@ -80,7 +82,11 @@ pub fn distance(a: &Problem, b: &Problem) -> Option<f64> {
     let octaves = |a: u64, b: u64| libm::log2(a as f64 / b as f64);
     let differs = |differ: bool, penalty: f64| if differ { penalty } else { 0.0 };
     let (wide_a, wide_b) = (a.alignment(), b.alignment());
+    let groups = |p: &Problem| p.groups.map_or((1, 1), |groups| (groups.count.into(), groups.top_k.into()));
+    let ((groups_a, top_a), (groups_b, top_b)) = (groups(a), groups(b));
     let squares = octaves(a.b, b.b).powi(2)
+        + octaves(groups_a, groups_b).powi(2)
+        + octaves(top_a, top_b).powi(2)
         + octaves(a.m, b.m).powi(2)
         + octaves(a.n, b.n).powi(2)
         + (K * octaves(a.k, b.k)).powi(2)
@@ -239,7 +245,8 @@ fn fitted(config: &Config, problem: &Problem, facts: Option<&Facts>) -> Option<C
             (tma_readable(problem) && fits(&tile)).then(|| Config::PersistentTma(tile.for_k(problem.k)))
         }
         Config::DecomposeK { k_split } => {
-            decompose_k_splits(problem.m, problem.n, problem.k).contains(&k_split).then_some(*config)
+            let splits = decompose_k_splits(problem.m, problem.n, problem.k);
+            (problem.op.is_plain() && splits.contains(&k_split)).then_some(*config)
         }
         Config::Library | Config::RoundingLibrary => Some(*config),
     }
@@ -252,9 +259,12 @@ fn fitted(config: &Config, problem: &Problem, facts: Option<&Facts>) -> Option<C
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Index {
     problems: HashSet<IndexedProblem, DrawnPairs>,
-    /// The output layouts that are not dense. They are rare.
-    layouts: IndexSet<OutputLayout>,
+    /// The output layouts that are not dense, and the groups. There are few of them.
+    rare: IndexSet<Rare>,
 }
+
+/// What most problems do not have.
+type Rare = (Option<OutputLayout>, Option<Groups>);
 
 /// A problem and where its configs lie. It is aligned to its size, so that it never spans two cache
 /// lines.
@@ -281,9 +291,9 @@ impl Hash for IndexedProblem {
 }
 
 impl IndexedProblem {
-    /// `layout` is 0 for the dense output. Otherwise it is the layout's place in the list, plus
+    /// `rare` is 0 for the dense output without groups. Otherwise it is the place in the list, plus
     /// one.
-    fn new(problem: &Problem, layout: u32, range: (u32, u32)) -> Self {
+    fn new(problem: &Problem, rare: u32, range: (u32, u32)) -> Self {
         // Each of these enums fits into four bits and each size into 32, by the limits of their
         // types.
         let kinds = [
@@ -294,20 +304,21 @@ impl IndexedProblem {
             problem.a_layout as u64,
             problem.b_layout as u64,
             problem.bias as u64,
+            problem.scaling as u64,
         ];
         let kind = kinds.into_iter().fold(0, |packed, kind| packed << 4 | kind);
         let sizes = [problem.b << 32 | problem.m, problem.n << 32 | problem.k];
-        Self { problem: [sizes[0], sizes[1], u64::from(layout) << 32 | kind], range }
+        Self { problem: [sizes[0], sizes[1], u64::from(rare) << 32 | kind], range }
     }
 }
 
 impl Index {
     pub(super) fn get(&self, problem: &Problem) -> Option<Range<usize>> {
-        let layout = match &problem.out_layout {
-            None => 0,
-            Some(layout) => self.layouts.get_index_of(layout)? as u32 + 1,
+        let rare = match (problem.out_layout, problem.groups) {
+            (None, None) => 0,
+            rare => self.rare.get_index_of(&rare)? as u32 + 1,
         };
-        let (start, end) = self.problems.get(&IndexedProblem::new(problem, layout, (0, 0)))?.range;
+        let (start, end) = self.problems.get(&IndexedProblem::new(problem, rare, (0, 0)))?.range;
         Some(start as usize..end as usize)
     }
 
@@ -317,12 +328,12 @@ impl Index {
             u32::try_from(at).map_err(|_| Invalid::new("configs of the table", at, "fewer than 2^32"))
         };
         let range = (narrow(range.start)?, narrow(range.end)?);
-        let layout = match &problem.out_layout {
-            None => 0,
-            Some(layout) => narrow(self.layouts.insert_full(*layout).0)? + 1,
+        let rare = match (problem.out_layout, problem.groups) {
+            (None, None) => 0,
+            rare => narrow(self.rare.insert_full(rare).0)? + 1,
         };
         // A problem that is already there keeps its configs.
-        Ok(self.problems.insert(IndexedProblem::new(problem, layout, range)))
+        Ok(self.problems.insert(IndexedProblem::new(problem, rare, range)))
     }
 }
 
@@ -392,13 +403,21 @@ impl Hasher for PairHash {
 #[cfg(test)]
 mod index_tests {
     use super::*;
-    use crate::{Bias, DType, Layout, Op, ProblemFields};
+    use crate::{Bias, DType, Layout, Op, ProblemFields, Scaling};
 
     #[test]
     fn every_part_of_a_problem_counts() {
         let max = Problem::MAX_DIM;
         let plain = ProblemFields::plain(Op::Baddbmm, 2, 3, 5, 7, DType::Float16);
         let layout = |stride| Some(OutputLayout { size: [2, 3, 5], stride });
+        let scaled = |scaling| {
+            let plain = ProblemFields::plain(Op::ScaledMm, 1, 3, 5, 7, DType::Float8E4M3);
+            ProblemFields { scaling, ..plain }
+        };
+        let grouped = |count, top_k| {
+            let plain = ProblemFields::plain(Op::GroupedMm, 1, 8, 5, 7, DType::BFloat16);
+            ProblemFields { groups: Some(Groups::routed(count, top_k)), ..plain }
+        };
         let variants = [
             plain.clone(),
             ProblemFields { op: Op::Bmm, bias: Bias::None, ..plain.clone() },
@@ -414,6 +433,11 @@ mod index_tests {
             ProblemFields { bias: Bias::Vector, ..plain.clone() },
             ProblemFields { out_layout: layout([30, 10, 2]), ..plain.clone() },
             ProblemFields { out_layout: layout([60, 20, 4]), ..plain },
+            scaled(Scaling::Row),
+            scaled(Scaling::Block),
+            grouped(8, 2),
+            grouped(8, 4),
+            grouped(16, 2),
         ]
         .map(|fields| Problem::new(fields).unwrap());
         let mut index = Index::default();

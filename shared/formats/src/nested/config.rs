@@ -48,6 +48,9 @@ pub struct PredecessorConfig {
     use_fast_accum: bool,
     #[serde(rename = "ACC_TYPE", default = "float32")]
     acc_type: AccType,
+    /// Diode's own field.
+    #[serde(default)]
+    swap_ab: bool,
     #[serde(rename = "version", default)]
     _version: Version,
 }
@@ -71,6 +74,7 @@ impl PredecessorConfig {
             use_fast_accum: self.use_fast_accum,
             acc_type: self.acc_type,
             rocm: None,
+            swap_ab: self.swap_ab,
         };
         Config::Mm(tile).validate()?;
         Ok(tile)
@@ -119,7 +123,7 @@ pub(super) struct ConfigMap<'a> {
 impl Serialize for ConfigMap<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let t = self.tile;
-        let mut map = serializer.serialize_map(Some(13))?;
+        let mut map = serializer.serialize_map(Some(13 + usize::from(t.swap_ab)))?;
         map.serialize_entry("ACC_TYPE", t.acc_type.as_str())?;
         map.serialize_entry("ALLOW_TF32", &t.allow_tf32)?;
         map.serialize_entry("EVEN_K", &t.even_k)?;
@@ -132,6 +136,9 @@ impl Serialize for ConfigMap<'_> {
         map.serialize_entry("name", config_name(self.op))?;
         map.serialize_entry("num_stages", &t.num_stages)?;
         map.serialize_entry("num_warps", &t.num_warps)?;
+        if t.swap_ab {
+            map.serialize_entry("swap_ab", &true)?;
+        }
         map.serialize_entry("version", &Version)?;
         map.end()
     }
@@ -143,5 +150,9 @@ fn config_name(op: Op) -> &'static str {
         Op::Addmm => "addmm_config",
         Op::Bmm => "bmm_config",
         Op::Baddbmm => "baddbmm_config",
+        Op::ScaledMm => "scaled_mm_config",
+        Op::GroupedMm => "grouped_mm_config",
+        Op::ScaledGroupedMm => "scaled_grouped_mm_config",
+        Op::FusedMoe => "fused_moe_config",
     }
 }

@@ -1,8 +1,8 @@
 //! torch-diode's MMShape, the key of a problem: one line of JSON with its keys in a fixed order.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
-use diode_core::{DType, Layout, Op, OutputLayout, Problem, ProblemFields};
+use diode_core::{DType, Groups, Layout, Op, OutputLayout, Problem, ProblemFields, Rows, Scaling, Stage};
 use serde::Deserialize;
 use serde::de::{self, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 
@@ -29,6 +29,17 @@ pub struct Shape {
     out_size: Extents,
     #[serde(rename = "out_stride")]
     out_stride: Extents,
+    /// This and what follows are Diode's own fields.
+    #[serde(rename = "scaling", default)]
+    scaling: Option<Scaling>,
+    #[serde(rename = "groups", default)]
+    groups: Option<u32>,
+    #[serde(rename = "top_k", default)]
+    top_k: Option<u32>,
+    #[serde(rename = "stage", default)]
+    stage: Option<Stage>,
+    #[serde(rename = "rows", default)]
+    rows: Option<Rows>,
 }
 
 impl Shape {
@@ -37,7 +48,7 @@ impl Shape {
     }
 
     /// The problem that the shape describes. torch-diode does not say how inputs lie in memory, but
-    /// it measured row-major inputs only.
+    /// it measured row-major inputs only. Operators that it does not know have their usual layouts.
     pub fn problem(&self, op: Op) -> Result<Problem, String> {
         let out_layout = output_layout(op, self.out_size.as_slice(), self.out_stride.as_slice())?;
         let plain = ProblemFields::plain(op, self.b, self.m, self.n, self.k, self.m_dtype);
@@ -45,6 +56,9 @@ impl Shape {
             b_dtype: self.k_dtype,
             out_dtype: self.out_dtype,
             out_layout: Some(out_layout),
+            scaling: self.scaling.unwrap_or(Scaling::None),
+            groups: Groups::from_parts(self.groups, self.top_k, self.stage, self.rows)
+                .map_err(|invalid| invalid.to_string())?,
             ..plain
         })
         .map_err(|invalid| invalid.to_string())
@@ -146,20 +160,29 @@ fn output_layout(op: Op, size: &[u64], stride: &[u64]) -> Result<OutputLayout, S
     }
 }
 
-/// The key of a problem, byte for byte as torch-diode writes it.
+/// The key of a problem, byte for byte as torch-diode writes it. Scales and groups follow, if there are any.
 pub(super) fn key(problem: &Problem) -> String {
     let p = &**problem;
-    let out = p.out_layout.unwrap_or(OutputLayout::dense(p.b, p.m, p.n));
+    let out = p.out_layout.unwrap_or(OutputLayout::dense(p.b, p.rows(), p.n));
+    let mut own = String::new();
+    // Writing to a String cannot fail.
+    if p.scaling != Scaling::None {
+        let _ = write!(own, r#", "scaling": "{}""#, p.scaling);
+    }
+    if let Some(Groups { count, top_k, stage, rows }) = p.groups {
+        let stage = stage.map_or_else(String::new, |stage| format!(r#", "stage": "{stage}""#));
+        let _ = write!(own, r#", "groups": {count}, "top_k": {top_k}{stage}, "rows": "{rows}""#);
+    }
     format!(
-        r#"{{"version": 1, "B": {}, "M": {}, "M_dtype": "{}", "N": {}, "K": {}, "K_dtype": "{}", "out_dtype": "{}", "out_size": {:?}, "out_stride": {:?}}}"#,
+        r#"{{"version": 1, "B": {}, "M": {}, "M_dtype": "{}", "N": {}, "K": {}, "K_dtype": "{}", "out_dtype": "{}", "out_size": {:?}, "out_stride": {:?}{own}}}"#,
         p.b, p.m, p.a_dtype, p.n, p.k, p.b_dtype, p.out_dtype, out.size, out.stride
     )
 }
 
-/// Whether a key can describe a problem. Keys have no place for layouts, so the inputs must be
-/// row-major.
+/// Whether a key can describe a problem. Keys have no place for layouts, so the inputs must have the usual
+/// ones.
 pub(super) fn holds_layouts(problem: &Problem) -> bool {
-    problem.a_layout == Layout::Row && problem.b_layout == Layout::Row
+    problem.a_layout == Layout::Row && problem.b_layout == problem.op.usual_b_layout()
 }
 
 #[cfg(test)]

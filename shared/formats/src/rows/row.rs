@@ -155,6 +155,7 @@ impl<'a> Row<'a> {
             acc_type: self.parse::<AccType>(at!("acc_type"))?,
             rocm,
             k_split: self.small(at!("k_split"))?,
+            swap_ab: None,
         };
         Config::try_from(fields).map_err(in_words)
     }
