@@ -1,6 +1,6 @@
 //! Numbers as people read them: three significant digits and a unit that fits.
 
-use diode_core::{Config, Method, Problem};
+use diode_core::{Bias, Config, DType, Layout, Method, Problem};
 
 /// Rounds to three significant digits: `1.04`, `12.3`, `987`.
 pub(crate) fn three_digits(value: f64) -> String {
@@ -97,6 +97,37 @@ pub(crate) fn day(rfc3339: &str) -> String {
 pub(crate) fn config(config: &Config, problem: &Problem) -> String {
     format!("{}{}", config.label(), if config.rounds(problem) { " TF32" } else { "" })
 }
+
+/// What kind of multiplication a problem is, in the fewest words: `mm bf16 nt`, `addmm fp16 nn, vector bias`. The letters
+/// are the layouts of A and B: `n` row-major, `t` column-major.
+pub(crate) fn kind(problem: &Problem) -> String {
+    let p = problem;
+    let letter = |layout| if layout == Layout::Row { 'n' } else { 't' };
+    let bias = if p.bias == Bias::Vector { ", vector bias" } else { "" };
+    format!("{} {} {}{}{bias}", p.op, short(p.a_dtype), letter(p.a_layout), letter(p.b_layout))
+}
+
+/// The name of a type that people type.
+pub(crate) fn short(dtype: DType) -> &'static str {
+    match dtype {
+        DType::BFloat16 => "bf16",
+        DType::Float16 => "fp16",
+        DType::Float32 => "fp32",
+        other => other.as_str(),
+    }
+}
+
+/// The explanation of [`kind`].
+pub(crate) const KIND: &str =
+    "Op, type, and the layouts of A and B: n is row-major, t column-major, so nn.Linear is nt";
+
+/// How far the repeats lie apart, given their interquartile range / time.
+pub(crate) fn spread(range: f64) -> String {
+    format!("±{}", percent(range / 2.0))
+}
+
+/// The explanation of [`spread`].
+pub(crate) const SPREAD: &str = "Half the interquartile range of the repeats / time";
 
 /// How times were taken: `median-cold-event`. Files of torch-diode do not say it.
 pub(crate) fn method(method: Method) -> String {

@@ -77,6 +77,8 @@ struct PointRow {
     library_ns: Option<f64>,
     library_roofline_share: Option<f64>,
     triton_over_library: Option<f64>,
+    /// The whole entry of a problem in float32, whose config may round.
+    entry: Option<String>,
 }
 
 from_row!(PointRow {
@@ -89,17 +91,21 @@ from_row!(PointRow {
     triton_roofline_share,
     library_ns,
     library_roofline_share,
-    triton_over_library
+    triton_over_library,
+    entry
 });
 
 impl PointRow {
     fn point(self) -> Result<ProblemPoint, Damaged> {
         let problem = problem_of(&self.fields)?;
+        let entry = self.entry.as_deref().map(read_entry).transpose()?;
+        let triton = entry.and_then(|entry| entry.triton);
         Ok(ProblemPoint {
             problem_id: problem.id(),
             method: parse("method", self.method)?,
             dims: problem.dims(),
             intensity: problem.flops() / problem.bytes(),
+            triton_rounds: triton.is_some_and(|triton| triton.config.rounds(&problem)),
             problem,
             tflops: self.tflops,
             roofline_share: self.roofline_share,
@@ -205,7 +211,7 @@ impl Store {
         let select = Statement::new(
             "SELECT p.fields, e.* FROM (SELECT problem, method, tflops, roofline_share, best_ns, triton_ns, \
              triton_roofline_share, library_ns, library_roofline_share, triton_over_library, \
-             ROW_NUMBER() OVER (PARTITION BY problem ORDER BY timings DESC, method) AS place FROM entries e",
+             CASE WHEN a_dtype = 'float32' THEN entry END AS entry, ROW_NUMBER() OVER (PARTITION BY problem ORDER BY timings DESC, method) AS place FROM entries e",
         );
         let select = push_filter(select, slug, filter).push(
             " AND +e.tflops >= 0 AND e.problem <= (SELECT MAX(problem) FROM (SELECT DISTINCT problem FROM \

@@ -27,6 +27,9 @@ pub struct ProblemPoint {
     /// Time and roofline share of the best Triton config.
     pub triton_us: Option<f64>,
     pub triton_roofline_share: Option<f64>,
+    /// Whether that config rounds float32 to TF32.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub triton_rounds: bool,
     /// The same of the library kernel.
     pub library_us: Option<f64>,
     pub library_roofline_share: Option<f64>,

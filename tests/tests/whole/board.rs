@@ -23,7 +23,7 @@ async fn press(browser: &Browser, chip: &str, first_config: &str) -> anyhow::Res
     );
     browser.press(&press).await?;
     let arrived = format!(
-        "const cell = document.querySelector('{BOARD} tbody td:nth-child(4)');
+        "const cell = document.querySelector('{BOARD} tbody td:nth-child(3)');
         return !!cell && cell.innerText.includes('{first_config}')"
     );
     browser.until(&arrived).await
@@ -53,7 +53,7 @@ async fn the_board_shows_triton_first_and_how_often_it_wins() -> anyhow::Result<
     ] {
         browser.look(viewport, theme).await?;
         browser.open(&format!("{}/hardware/nvidia-h100", server.url()), &format!("{BOARD} tbody tr")).await?;
-        let configs: Vec<String> = browser.script(&column(3)).await?;
+        let configs: Vec<String> = browser.script(&column(2)).await?;
         ensure!(configs.len() == 50 && configs.iter().all(|config| config.contains('×')), "{configs:?}");
         let verdict: String =
             browser.script("return document.querySelector('[data-testid=verdict]').innerText").await?;
@@ -109,7 +109,7 @@ async fn the_switch_and_the_order_are_in_the_address() -> anyhow::Result<()> {
     // rows are there.
     browser
         .until(&format!(
-            "const cells = [...document.querySelectorAll('{BOARD} tbody td:nth-child(4)')];
+            "const cells = [...document.querySelectorAll('{BOARD} tbody td:nth-child(3)')];
             return cells.length === 50 && cells.every((cell) => cell.innerText.trim() === 'library')"
         ))
         .await?;
@@ -140,5 +140,82 @@ async fn the_switch_and_the_order_are_in_the_address() -> anyhow::Result<()> {
     assert_eq!(browser.complaints().await?, Vec::<String>::new());
     browser.sound("board-by-ratio").await?;
     browser.picture("board-by-ratio").await?;
+    Ok(())
+}
+
+/// Every column is in sight on desktops, also where configs have longer names. On phones the kind stands below the sizes.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_column_is_cut_off_and_every_row_says_its_kind() -> anyhow::Result<()> {
+    let folder = seeded()?;
+    let server = Server::start(folder.path())?;
+    let browser = Browser::start().await?;
+    for filter in ["", "?dtype=float32", "?op=baddbmm", "?kernels=everything"] {
+        browser.look(Viewport::DESKTOP, Theme::Light).await?;
+        let page = format!("{}/hardware/nvidia-h200{filter}", server.url());
+        browser.open(&page, &format!("{BOARD} tbody tr")).await?;
+        for width in [1280, 1360, 1440] {
+            browser.look(Viewport { width, height: 900 }, Theme::Light).await?;
+            let over = "const box = document.querySelector('.board');
+                return Math.round(box.querySelector('table').getBoundingClientRect().right - box.getBoundingClientRect().right)";
+            let over: i64 = browser.script(over).await?;
+            ensure!(over <= 0, "{filter} at {width}: {over} px are cut off");
+        }
+    }
+    // Rows of one size differ by their kinds, so no two rows look alike.
+    let page = format!("{}/hardware/nvidia-h200", server.url());
+    for (viewport, cell) in
+        [(Viewport::DESKTOP, "cells[1]"), (Viewport::PHONE, "cells[0].querySelector('small')")]
+    {
+        browser.look(viewport, Theme::Light).await?;
+        browser.open(&page, &format!("{BOARD} tbody tr")).await?;
+        let kinds: Vec<String> = browser
+            .script(&format!(
+                "return [...document.querySelectorAll('{BOARD} tbody tr')].map((row) => row.{cell}.innerText)"
+            ))
+            .await?;
+        let answer =
+            server.get("/api/v1/hardware/nvidia-h200/leaderboard?method=median-cold-event&kernels=triton")?;
+        for (kind, row) in kinds.iter().zip(answer["items"].as_array().context("items")?) {
+            let problem = &row["problem"];
+            let letters = ["a_layout", "b_layout"]
+                .map(|layout| if problem[layout] == "row" { "n" } else { "t" })
+                .concat();
+            let op = problem["op"].as_str().context("an op")?;
+            ensure!(kind.starts_with(op) && kind.contains(&format!(" {letters}")), "{kind}: {problem}");
+        }
+        browser.quiet("kinds").await?;
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_link_to_a_board_lands_on_it_and_a_wrong_filter_is_answered() -> anyhow::Result<()> {
+    let folder = seeded()?;
+    let server = Server::start(folder.path())?;
+    let browser = Browser::start().await?;
+    for viewport in [Viewport::DESKTOP, Viewport::PHONE] {
+        browser.look(viewport, Theme::Light).await?;
+        let page = format!("{}/hardware/nvidia-h200", server.url());
+        browser.open(&format!("{page}?board=coverage"), "[data-testid=map] td").await?;
+        browser.until_still().await;
+        let top: f64 =
+            browser.script("return document.querySelector('#boards').getBoundingClientRect().top").await?;
+        ensure!((0.0..200.0).contains(&top), "the board's choice is {top} px from the top");
+        // Neither the chart nor a board waits for what is not requested.
+        for board in ["", "sizes", "configs"] {
+            browser
+                .open(&format!("{page}?min_m=x&board={board}"), "[aria-labelledby=board-title] .empty")
+                .await?;
+            browser.wait_for("[aria-label='Chart of the problems'] .empty").await?;
+            ensure!(
+                !browser.script::<bool>("return !!document.querySelector('.skeleton')").await?,
+                "{board} waits"
+            );
+        }
+        // The server refuses a type that does not exist, and the page says so.
+        browser
+            .open(&format!("{page}?dtype=no-such"), "[aria-label='Chart of the problems'] .failure")
+            .await?;
+    }
     Ok(())
 }

@@ -313,3 +313,27 @@ async fn two_library_versions_are_compared_like_two_uploads() -> anyhow::Result<
     browser.wait_for("[aria-labelledby=configs-title] tbody tr").await?;
     Ok(())
 }
+
+/// A link to one upload shows this upload, and compares it with no other until the reader chooses one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_link_to_one_upload_is_about_this_upload() -> anyhow::Result<()> {
+    let folder = seeded()?;
+    let server = Server::start(folder.path())?;
+    let browser = Browser::start().await?;
+    let activity = server.get("/api/v1/activity")?;
+    let upload = &activity["uploads"][0];
+    let id = upload["id"].as_str().context("an upload")?;
+    for (viewport, theme, look) in LOOKS {
+        browser.look(viewport, theme).await?;
+        browser
+            .open(&format!("{}/compare?what=uploads&a={id}", server.url()), "[data-testid=upload]")
+            .await?;
+        let said: String =
+            browser.script("return document.querySelector('[data-testid=upload]').innerText").await?;
+        let name = upload["hardware"][0]["name"].as_str().context("a name")?;
+        ensure!(said.contains(id) && said.contains(name) && said.contains("counts"), "{look}: {said}");
+        ensure!(browser.script::<bool>("return !document.querySelector('[aria-label=Comparison]')").await?);
+        browser.looked_at(&format!("compare-one-upload-{look}")).await?;
+    }
+    Ok(())
+}

@@ -97,3 +97,53 @@ async fn a_shape_is_found_on_its_hardware_or_what_is_nearest() -> anyhow::Result
     assert_eq!(browser.complaints().await?, Vec::<String>::new());
     Ok(())
 }
+
+/// A name such as "Llama 8B, MLP up" is only given to the sizes that people know by it, and a shape that was measured in
+/// another layout is not called unmeasured.
+#[tokio::test(flavor = "multi_thread")]
+async fn names_belong_to_their_sizes_and_other_layouts_are_told() -> anyhow::Result<()> {
+    let folder = seeded()?;
+    let server = Server::start(folder.path())?;
+    let browser = Browser::start().await?;
+    browser.look(Viewport::DESKTOP, Theme::Light).await?;
+    browser.open(&format!("{}/predict?hardware=nvidia-h200", server.url()), "[data-shape]").await?;
+    browser.until("return document.querySelectorAll('[data-shape]').length === 5").await?;
+    let chips: Vec<String> = browser
+        .script("return [...document.querySelectorAll('[data-shape]')].map((chip) => chip.innerText)")
+        .await?;
+    let names = [
+        ("square", "4096×4096×4096"),
+        ("Llama 8B, MLP up", "2048×14336×4096"),
+        ("Llama 8B, MLP down", "2048×4096×14336"),
+        ("decode, 16 tokens", "16×4096×4096"),
+        ("small", "256×512×256"),
+    ];
+    for (chip, (name, dims)) in chips.iter().zip(names) {
+        ensure!(chip.starts_with(name) == chip.ends_with(dims), "{chip} is called {name}");
+    }
+    // A size that was measured as mm with B in columns, and not in rows.
+    let board = server
+        .get("/api/v1/hardware/nvidia-h200/leaderboard?op=mm&dtype=bfloat16&b_layout=column&limit=200")?;
+    let rows = board["items"].as_array().context("items")?;
+    let path = |problem: &serde_json::Value| {
+        let size = |key: &str| problem[key].to_string();
+        format!(
+            "op=mm&m={}&n={}&k={}&dtype=bfloat16&a_layout=row&b_layout=row",
+            size("m"),
+            size("n"),
+            size("k")
+        )
+    };
+    let is_only_column = |row: &&serde_json::Value| {
+        let near = server
+            .get(&format!("/api/v1/hardware/nvidia-h200/nearest?b=1&{}&limit=5", path(&row["problem"])));
+        let near = near.ok().and_then(|near| near.as_array().cloned()).unwrap_or_default();
+        near.iter().all(|one| one["distance"] != 0.0)
+            && near.iter().any(|one| one["problem"] == row["problem"])
+    };
+    let row = rows.iter().find(is_only_column).context("a size that was measured with B in columns only")?;
+    let page = format!("{}/predict?hardware=nvidia-h200&{}", server.url(), path(&row["problem"]));
+    browser.open(&page, FIRST).await?;
+    browser.until("return document.querySelector('[data-testid=measure]').innerText.includes('were measured here as mm bf16 ')").await?;
+    browser.quiet("other layouts").await
+}

@@ -64,6 +64,9 @@ pub(crate) fn MeasureThis(
     /// Why no device can hold the problem. The server refuses it in the same words.
     #[prop(into)]
     too_large: Signal<Option<TooLarge>>,
+    /// The kind of a measured problem with the same sizes, if the page knows one.
+    #[prop(into, default = Signal::stored(None))]
+    otherwise: Signal<Option<String>>,
 ) -> impl IntoView {
     // A signal may notify without a change. The memo ignores that.
     let wanted = Memo::new(move |_| wanted.get());
@@ -115,7 +118,7 @@ pub(crate) fn MeasureThis(
     let shown = move || match (too_large.get(), told.get(), state().zip(wanted.get())) {
         (Some(error), ..) => format!("It cannot be measured: {error}.").into_any(),
         (_, Load::Failed(failure), _) => refused(&failure),
-        (.., Some((told, (slug, problem)))) => said(&told, slug, &problem),
+        (.., Some((told, (slug, problem)))) => said(&told, slug, &problem, otherwise.get()),
         _ => ().into_any(),
     };
     let can_ask =
@@ -142,11 +145,16 @@ fn may_be_asked_for(told: &Measuring) -> bool {
 }
 
 /// The state of the problem, and what happens next.
-fn said(told: &Measuring, slug: String, problem: &Problem) -> AnyView {
+fn said(told: &Measuring, slug: String, problem: &Problem, otherwise: Option<String>) -> AnyView {
     match (told.state, told.purpose) {
-        (MeasuringState::Unasked, _) => {
-            "Nobody has measured this shape here. Agents that serve this server can.".into_any()
-        }
+        (MeasuringState::Unasked, _) => match otherwise {
+            Some(kind) => format!(
+                "These sizes were measured here as {kind}, not as {}. Agents that serve this server can.",
+                format::kind(problem)
+            )
+            .into_any(),
+            None => "Nobody has measured this shape here. Agents that serve this server can.".into_any(),
+        },
         (MeasuringState::Waiting, Some(Purpose::Wanted)) => {
             view! { "It is asked for. " <WhoMeasures slug /> }.into_any()
         }

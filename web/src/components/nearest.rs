@@ -60,6 +60,12 @@ pub(crate) fn NearestProblems(
         settled
             .with(|wanted| wanted.as_ref().map(|(hardware, problem)| nearest_path(hardware, problem, SHOWN)))
     });
+    let otherwise = Signal::derive(move || {
+        let (found, wanted) = (found.value()?, settled.get()?.1);
+        let other =
+            found.iter().map(|near| &near.problem).find(|problem| has_same_sizes(problem, &wanted))?;
+        Some(format::kind(other))
+    });
     let table = move |found: Arc<Vec<NearestProblem>>| {
         let hardware = settled.get_untracked().map(|(hardware, _)| hardware).unwrap_or_default();
         rows(&found, &hardware, measured_note)
@@ -73,7 +79,7 @@ pub(crate) fn NearestProblems(
             data-testid="nearest"
         >
             <h2>"Nearest measured problems"</h2>
-            <MeasureThis wanted=settled current=Signal::derive(move || wanted.get() == settled.get()) too_large />
+            <MeasureThis wanted=settled current=Signal::derive(move || wanted.get() == settled.get()) too_large otherwise />
             <Loaded remote=found height="13rem" children=table />
         </section>
     }
@@ -88,7 +94,7 @@ fn rows(found: &[NearestProblem], hardware: &str, measured_note: Option<&'static
     }
     view! {
         {table([
-            head("M×N×K"), head("Op").roomy(), head("B").roomy(), head("Best Triton config"),
+            head("M×N×K"), head("Kind").why(format::KIND).roomy(), head("Best Triton config"),
             num("Time").why("Time of the best Triton config"),
             num("Library").why("Time of the library kernel"),
             num("Triton ÷ library").why("Library time / time of the best Triton config"),
@@ -98,6 +104,12 @@ fn rows(found: &[NearestProblem], hardware: &str, measured_note: Option<&'static
     .into_any()
 }
 
+/// Whether a problem has the sizes of another, but not its op, layouts or bias.
+fn has_same_sizes(problem: &Problem, wanted: &Problem) -> bool {
+    let sizes = |p: &Problem| [p.b, p.m, p.n, p.k];
+    sizes(problem) == sizes(wanted) && problem != wanted
+}
+
 /// Whether the shape itself was measured.
 fn is_same(near: &NearestProblem) -> bool {
     near.distance == 0.0
@@ -105,13 +117,15 @@ fn is_same(near: &NearestProblem) -> bool {
 
 fn row(near: &NearestProblem, hardware: &str) -> impl IntoView + use<> {
     let href = problem_page(&near.problem_id, hardware, near.method);
-    let is_it = is_same(near);
+    let (is_it, kind) = (is_same(near), format::kind(&near.problem));
     let (triton, library) = (near.triton.as_ref(), near.library.as_ref());
     view! {
         <tr class:is-best=is_it>
-            <td><a href=href>{near.problem.dims()}</a>{is_it.then(|| view! { <span class="own">" this one"</span> })}</td>
-            <td class="roomy">{near.problem.op.to_string()}</td>
-            <td class="roomy">{near.problem.b_layout.to_string()}</td>
+            <td>
+                <a href=href>{near.problem.dims()}</a>{is_it.then(|| view! { <span class="own">" this one"</span> })}
+                <small class="tight hint">{kind.clone()}</small>
+            </td>
+            <td class="roomy">{kind}</td>
             <td class="mono">{format::or_dash(triton.map(|triton| format::config(&triton.config, &near.problem)))}</td>
             <td class="num">{format::or_dash(triton.map(|triton| format::time(triton.us)))}</td>
             <td class="num">{format::or_dash(library.map(|library| format::time(library.us)))}</td>

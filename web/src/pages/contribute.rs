@@ -241,10 +241,14 @@ fn ReceiptCard(
     /// The name and size of the file that was sent.
     name: String,
 ) -> impl IntoView {
-    let heading = if receipt.already_stored {
-        "Already stored: these very bytes had been sent before"
-    } else {
-        "Stored. Thank you!"
+    let refused: u64 =
+        receipt.hardware.iter().flat_map(|hardware| &hardware.set_apart).map(|part| part.timings).sum();
+    let heading = match (receipt.already_stored, refused) {
+        (true, _) => "Already stored: these very bytes had been sent before".to_owned(),
+        (false, 0) => "Stored. Thank you!".to_owned(),
+        (false, refused) => {
+            format!("Stored, but for {} that cannot be true", format::counted(refused, "timing"))
+        }
     };
     let hardware = receipt.hardware.iter().map(|hardware| {
         let contents = counted(hardware.problems, hardware.timings, hardware.failures);
@@ -273,7 +277,7 @@ fn ReceiptCard(
     let rows = file.into_iter().chain(solutions).chain(proof);
     view! {
         <section class="card" role="status" data-testid="receipt">
-            <h2 class="good-text">{heading}</h2>
+            <h2 class:good-text=refused == 0>{heading}</h2>
             <dl class="facts">
                 {hardware.collect_view()}
                 {rows.map(|(name, value)| view! { <dt>{name}</dt><dd>{value}</dd> }).collect_view()}

@@ -179,11 +179,12 @@ fn files(summary: &HardwareSummary) -> impl IntoView + use<> {
     let rows = forms_of(summary).map(|form| {
         let name = format!("{slug}.{}", form.ending);
         let href = api::url(&format!("/datasets/{name}"));
-        let size = format::bytes(form.bytes(timings));
+        let [least, most] = form.bytes_per_timing.map(|bytes| format::bytes(bytes * timings));
+        let size = if least == most { format!("about {most}") } else { format!("{least} to {most}") };
         view! {
             <li>
                 <Download href=Signal::stored(href) name=name.clone() text=name />
-                <span class="hint">{format!("about {size}: {}", form.what)}</span>
+                <span class="hint">{format!("{size}: {}", form.what)}</span>
             </li>
         }
     });
@@ -278,9 +279,8 @@ pub(crate) struct Form {
     is_torch_diodes: bool,
     /// The most timings of one file. More would need several files, which the page does not offer.
     most: u64,
-    /// About how many bytes a timing takes. In three datasets of an H100 and an H200, columnar files took 3 to 5, Parquet
-    /// files 6 to 11.
-    bytes_per_timing: u64,
+    /// The least and the most bytes that a timing took in three datasets of an H100 and an H200.
+    bytes_per_timing: [u64; 2],
 }
 
 const FORMS: [Form; 5] = [
@@ -289,44 +289,37 @@ const FORMS: [Form; 5] = [
         what: "columnar MessagePack under zstd; holds everything",
         is_torch_diodes: false,
         most: u64::MAX,
-        bytes_per_timing: 4,
+        bytes_per_timing: [3, 5],
     },
     Form {
         ending: "parquet",
         what: "a row for each timing, for DuckDB, pandas and Polars",
         is_torch_diodes: false,
         most: MAX_IN_PARQUET,
-        bytes_per_timing: 10,
+        bytes_per_timing: [6, 12],
     },
     Form {
         ending: "csv",
         what: "the same rows as text",
         is_torch_diodes: false,
         most: MAX_IN_OTHERS,
-        bytes_per_timing: 200,
+        bytes_per_timing: [200, 200],
     },
     Form {
         ending: "msgpack",
         what: "torch-diode's MessagePack",
         is_torch_diodes: true,
         most: MAX_IN_OTHERS,
-        bytes_per_timing: 180,
+        bytes_per_timing: [180, 180],
     },
     Form {
         ending: "json",
         what: "torch-diode's JSON",
         is_torch_diodes: true,
         most: MAX_IN_OTHERS,
-        bytes_per_timing: 640,
+        bytes_per_timing: [640, 640],
     },
 ];
-
-impl Form {
-    /// The size of a file with so many timings, about.
-    pub(crate) fn bytes(&self, timings: u64) -> u64 {
-        self.bytes_per_timing * timings
-    }
-}
 
 /// The files that the server can write for a hardware.
 pub(crate) fn forms_of(summary: &HardwareSummary) -> impl Iterator<Item = Form> + use<> {

@@ -19,8 +19,8 @@ use leptos_router::hooks::use_query_map;
 
 use crate::charts::{Point, Shape, Tone};
 use crate::components::{
-    Deferred, Loaded, Missing, NearestProblems, SHAPE, Skeleton, Stat, Stats, due, empty, facts, shape_field,
-    use_title,
+    Deferred, Explained, Loaded, Missing, NearestProblems, SHAPE, Skeleton, Stat, Stats, due, empty, facts,
+    shape_field, use_title,
 };
 use crate::pages::datasets::forms_of;
 use crate::pages::hardware::boards::Boards;
@@ -32,7 +32,7 @@ use crate::remote::{Load, Remote, remote, remote_list};
 use crate::{api, charts, format};
 
 pub(crate) use crate::pages::hardware::configs::config_line;
-pub(crate) use crate::pages::hardware::filters::{Filter, KernelSwitch, Ranges, any_fault, any_of};
+pub(crate) use crate::pages::hardware::filters::{Filter, Filtered, KernelSwitch, Ranges, any_fault, any_of};
 
 #[component]
 pub(crate) fn HardwarePage() -> impl IntoView {
@@ -65,7 +65,9 @@ fn Measured(summary: Arc<HardwareSummary>) -> impl IntoView {
     let slug = summary.hardware.slug.to_string();
     let models = link("/models", [("hardware", slug.clone())]);
     let models_text = format::counted(summary.models, "model");
-    let next = if summary.models > 0 {
+    let next = if summary.timings == 0 {
+        view! { <a class="button primary" href="/contribute">"Contribute measurements"</a> }.into_any()
+    } else if summary.models > 0 {
         let predict = link("/predict", [("hardware", slug)]);
         view! {
             <a class="button" href=models>{models_text}</a>
@@ -89,7 +91,7 @@ fn Measured(summary: Arc<HardwareSummary>) -> impl IntoView {
     view! {
         <div class="page-head">
             <div>
-                <h1>{summary.hardware.name.clone()}</h1>
+                <h1>{summary.hardware.name.clone()} {unconfirmed(&summary)}</h1>
                 <p class="lede">{contents(&summary)}</p>
             </div>
             <div class="row">{next}</div>
@@ -143,6 +145,14 @@ fn later(
     view! { <Deferred height>{part(Arc::clone(&summary))}</Deferred> }
 }
 
+/// A mark on hardware whose facts are only what its first upload said.
+pub(crate) fn unconfirmed(summary: &HardwareSummary) -> Option<AnyView> {
+    let why =
+        "Its facts are what the first upload said; nobody has confirmed them, so no time is refused for them";
+    (!summary.confirmed)
+        .then(|| view! { <span class="tag"><Explained text="unconfirmed" why /></span> }.into_any())
+}
+
 fn contents(summary: &HardwareSummary) -> String {
     let updated = summary.updated_at.as_deref().map(|time| format!(", updated {}", format::day(time)));
     format!(
@@ -157,7 +167,9 @@ fn headline(summary: &HardwareSummary) -> [Stat; 6] {
     let (rate, unit) = summary.best_tflops.map(format::rate).unzip();
     let [wins, ratio, triton, all] = gains(summary);
     [
-        Stat::maybe("highest rate", rate).unit(unit.unwrap_or_default()),
+        Stat::maybe("highest rate", rate)
+            .unit(unit.unwrap_or_default())
+            .explained("Of all problems, by Triton or the library"),
         Stat::maybe("of roofline, median", summary.median_roofline_share.map(format::percent))
             .explained("Median over problems of roofline time / best time, the library kernel included"),
         wins,
@@ -235,7 +247,7 @@ fn ProblemChart(summary: Arc<HardwareSummary>, points: Points) -> impl IntoView 
                 <h2>"Share of the roofline"</h2>
                 <span class="hint">{move || subject(kernels.get())}</span>
             </div>
-            <Loaded remote=points height="24rem" children=chart />
+            <Filtered remote=points height="24rem" children=chart />
         </section>
     }
 }

@@ -13,7 +13,7 @@ use crate::components::{
     use_title,
 };
 use crate::format;
-use crate::pages::hardware::gains;
+use crate::pages::hardware::{gains, unconfirmed};
 use crate::pages::list::keep_pasted;
 use crate::pages::predict::{DTYPES, Parameters, SizeField};
 use crate::query::{address, link, server_address};
@@ -59,10 +59,11 @@ pub(crate) fn HomePage() -> impl IntoView {
 }
 
 fn hardware_cards(all: &[HardwareSummary], models: &[ModelSummary]) -> AnyView {
-    if all.is_empty() {
+    let measured: Vec<_> = all.iter().filter(|one| one.timings > 0).map(|one| card(one, models)).collect();
+    if measured.is_empty() {
         return be_the_first("Nothing has been measured yet");
     }
-    view! { <div class="cards">{all.iter().map(|one| card(one, models)).collect_view()}</div> }.into_any()
+    view! { <div class="cards">{measured}</div> }.into_any()
 }
 
 fn card(summary: &HardwareSummary, models: &[ModelSummary]) -> impl IntoView + use<> {
@@ -87,7 +88,7 @@ fn card(summary: &HardwareSummary, models: &[ModelSummary]) -> impl IntoView + u
     view! {
         <div class="card linked">
             <div class="card-head">
-                <h3><a class="card-link" href=href>{summary.hardware.name.clone()}</a></h3>
+                <h3><a class="card-link" href=href>{summary.hardware.name.clone()}</a> {unconfirmed(summary)}</h3>
                 <span class="hint">{updated}</span>
             </div>
             <Stats inner=true stats=headline />

@@ -6,7 +6,7 @@ mod table;
 
 use std::sync::Arc;
 
-use diode_api::{FailedConfig, ModelSummary, ProblemDetail, ProblemView};
+use diode_api::{FailedConfig, KernelResult, ModelSummary, ProblemDetail, ProblemView};
 use diode_core::hardware::{find, fits};
 use diode_core::ids::ProblemId;
 use diode_core::{FailureReason, Layout, Micros, Problem, Tflops};
@@ -266,15 +266,25 @@ fn views(detail: &ProblemDetail) -> Option<impl IntoView + use<>> {
         .then(|| view! { <nav class="chips" aria-label="Views">{chips.collect_view()}</nav> })
 }
 
-/// Shown if the best Triton config rounds to TF32 and the library does not.
-const ROUNDS: &str = "TF32: this config rounds float32 to 10 bits of mantissa. The library computes in full, so the two \
-    are not compared.";
+/// Which of the two kernels round float32 to TF32, if any, and whether they are compared.
+fn rounding(triton: bool, library: Option<bool>) -> Option<&'static str> {
+    match (triton, library) {
+        (true, Some(true)) => Some("TF32: both round float32 to 10 bits of mantissa."),
+        (true, None) => Some("TF32: this config rounds float32 to 10 bits of mantissa."),
+        (true, Some(false)) => Some(
+            "TF32: this config rounds float32 to 10 bits of mantissa. The library computes in full, so the two are not compared.",
+        ),
+        (false, Some(true)) => Some(
+            "TF32: the library rounds float32 to 10 bits of mantissa. The best Triton config computes in full, so the two are not compared.",
+        ),
+        (false, _) => None,
+    }
+}
 
 /// The headline numbers: the best Triton config first, then the library.
 fn numbers(detail: &ProblemDetail) -> impl IntoView + use<> {
     let triton = detail.triton.as_ref();
-    let rate =
-        detail.configs.first().map(|best| Tflops::from_work(detail.problem.flops(), Micros(best.us)).0);
+    let rate = triton.map(|triton| Tflops::from_work(detail.problem.flops(), Micros(triton.us)).0);
     let (rate, unit) = rate.map(format::rate).unzip();
     let ties = format!(
         "{} as fast to 1 %",
@@ -284,7 +294,8 @@ fn numbers(detail: &ProblemDetail) -> impl IntoView + use<> {
             ties => format!("{} other Triton configs are", format::count(ties)),
         }
     );
-    let rounds = triton.is_some_and(|triton| triton.config.rounds(&detail.problem));
+    let rounds = |kernel: &KernelResult| kernel.config.rounds(&detail.problem);
+    let rounding = rounding(triton.is_some_and(rounds), detail.library.as_ref().map(rounds));
     let stats = [
         Stat::maybe(
             "best Triton config",
@@ -292,19 +303,19 @@ fn numbers(detail: &ProblemDetail) -> impl IntoView + use<> {
         )
         .config(),
         Stat::maybe("its time", triton.map(|triton| format::time(triton.us))),
+        Stat::maybe("its rate", rate).unit(unit.unwrap_or_default()),
+        Stat::maybe("of roofline", triton.and_then(|triton| triton.roofline_share).map(format::percent))
+            .explained("Roofline time / time of the best Triton config"),
         Stat::maybe("library", detail.library.as_ref().map(|library| format::time(library.us)))
             .explained("Time of the library kernel"),
         Stat::maybe("Triton ÷ library, speed", detail.triton_over_library.map(format::factor))
             .explained("Library time / time of the best Triton config: above 1 where Triton is faster"),
-        Stat::maybe("highest rate", rate).unit(unit.unwrap_or_default()),
-        Stat::maybe("of roofline", triton.and_then(|triton| triton.roofline_share).map(format::percent))
-            .explained("Roofline time / time of the best Triton config"),
         Stat::new("configs timed", format::count(detail.configs.len() as u64 + detail.more_configs)),
     ];
     view! {
         <Stats stats />
         {triton.map(|_| view! { <p class="hint">{ties} "."</p> })}
-        {rounds.then(|| view! { <p class="hint">{ROUNDS}</p> })}
+        {rounding.map(|said| view! { <p class="hint">{said}</p> })}
     }
 }
 

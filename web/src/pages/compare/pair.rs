@@ -11,7 +11,7 @@ use leptos_router::hooks::use_query_map;
 use crate::charts::{Column, Columns};
 use crate::components::{Choice, Loaded, RatioCell, Select, empty, head, named, num, table};
 use crate::format;
-use crate::pages::hardware::{Filter, KernelSwitch, Ranges, any_fault, any_of};
+use crate::pages::hardware::{Filter, Filtered, KernelSwitch, Ranges, any_fault, any_of};
 use crate::pages::predict::DTYPES;
 use crate::query::{History, link, parameter_or, use_set_parameters};
 use crate::remote::remote;
@@ -81,26 +81,18 @@ pub(super) fn Compared(
     });
     let noise = named(&[("1", "1 %"), ("2", "2 %"), ("5", "5 %"), ("10", "10 %")]);
     let order = named(&[("", "slower first"), ("desc", "faster first")]);
-    let answer = move || {
-        if any_fault.get() {
-            return empty("No problems to show", "Correct the sizes above first.");
-        }
-        let of_models = of_models.clone();
-        let shown = move |ratios: Arc<Ratios>| {
-            let names = [a, b].map(|side| name.run(side.get_untracked()));
-            // The name of a library version begins with its hardware.
-            let slug =
-                |side: Memo<String>| side.with_untracked(|side| side.split('@').next().map(str::to_owned));
-            let slugs = match of_models.clone() {
-                Some(hardware) => Some([hardware.clone(), hardware]),
-                None => (what != "uploads").then(|| [a, b].map(|side| slug(side).unwrap_or_default())),
-            };
-            view! {
-                <Verdict ratios=Arc::clone(&ratios) names=names.clone() />
-                <Rows ratios names slugs />
-            }
+    let answer = move |ratios: Arc<Ratios>| {
+        let names = [a, b].map(|side| name.run(side.get_untracked()));
+        // The name of a library version begins with its hardware.
+        let slug = |side: Memo<String>| side.with_untracked(|side| side.split('@').next().map(str::to_owned));
+        let slugs = match of_models.clone() {
+            Some(hardware) => Some([hardware.clone(), hardware]),
+            None => (what != "uploads").then(|| [a, b].map(|side| slug(side).unwrap_or_default())),
         };
-        view! { <Loaded remote=ratios height="40rem" children=shown /> }.into_any()
+        view! {
+            <Verdict ratios=Arc::clone(&ratios) names=names.clone() />
+            <Rows ratios names slugs />
+        }
     };
     view! {
         <section class="section" aria-label="What to compare">
@@ -116,7 +108,9 @@ pub(super) fn Compared(
                 <Filter label="Order" key="order" choices=order />
             </div>
         </section>
-        <section class="section" class:busy=move || ratios.busy() aria-label="Comparison">{answer}</section>
+        <section class="section" class:busy=move || ratios.busy() aria-label="Comparison">
+            <Filtered remote=ratios height="40rem" children=answer />
+        </section>
     }
 }
 
@@ -231,7 +225,7 @@ pub(super) fn Rows(
     let rows = ratios.items.iter().map(|item| row(item, slugs.as_ref(), ratios.method)).collect_view();
     view! {
         {table([
-            head("M×N×K"), head("Op").roomy(), head("Dtype").roomy(), head("B").roomy(),
+            head("M×N×K"), head("Kind").why(format::KIND).roomy(),
             head(format!("Config, {a}")).roomy(), num(format!("Time, {a}")),
             head(format!("Config, {b}")).roomy(), num(format!("Time, {b}")), num("Speed ratio").why(title),
         ]).testid("compared").boxed("table-box board").rows(rows)}
@@ -248,13 +242,11 @@ fn row(item: &ComparedProblem, slugs: Option<&[String; 2]>, method: Option<Metho
     let method = method.map(|method| method.to_string()).unwrap_or_default();
     let hardware = slugs.map(|[_, b]| b.clone()).unwrap_or_default();
     let href = link(&path, [("hardware", hardware), ("method", method)]);
-    let p = &item.problem;
+    let (p, kind) = (&item.problem, format::kind(&item.problem));
     view! {
         <tr>
-            <td><a href=href>{p.dims()}</a></td>
-            <td class="roomy">{p.op.to_string()}</td>
-            <td class="roomy">{p.a_dtype.to_string()}</td>
-            <td class="roomy">{p.b_layout.to_string()}</td>
+            <td><a href=href>{p.dims()}</a><small class="tight hint">{kind.clone()}</small></td>
+            <td class="roomy">{kind}</td>
             <td class="mono roomy">{format::config(&item.a.config, p)}</td>
             <td class="num">{format::time(item.a.us)}</td>
             <td class="mono roomy">{format::config(&item.b.config, p)}</td>

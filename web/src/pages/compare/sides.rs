@@ -3,15 +3,15 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use diode_api::{HardwareSummary, Kernels, LibraryOn, LibraryUse, MethodOn, Receipt, WhoAsks};
+use diode_api::{HardwareSummary, Kernels, LibraryOn, LibraryUse, MethodOn, Receipt, Standing, WhoAsks};
 use diode_core::ids::AccountName;
 use leptos::prelude::*;
 
 use crate::components::{Choice, Loaded, Skeleton, be_the_first, empty};
-use crate::format;
 use crate::pages::compare::pair::{Compared, chosen_pair};
 use crate::query::{History, parameter, use_set_parameters};
 use crate::remote::{Load, remote};
+use crate::{api, format};
 
 /// The most uploads in the list, so that it is easy to choose from. Older uploads are named by their ids.
 const OFFERED: usize = 100;
@@ -43,20 +43,51 @@ fn offered<'a>(all: &'a [Receipt], own: Option<&AccountName>) -> Vec<&'a Receipt
     first
 }
 
-/// The pair for an address that names only the first upload or none. The pair has one hardware: the named upload
-/// and the list's first other one, or the first two of the list.
+/// The pair for an address that names only the first upload or none: the named upload alone, or the first two of the list
+/// that are of one hardware. A link that names one upload is about this upload, so no other is chosen for the reader.
 fn usual_uploads(offered: &[&Receipt], named: &str) -> [String; 2] {
-    let hardware = |receipt: &Receipt| receipt.hardware.first().map(|one| one.slug.clone());
-    let same = |one: &Receipt, other: &Receipt| one.id != other.id && hardware(one) == hardware(other);
-    let id = |receipt: Option<&&Receipt>| receipt.map(|one| one.id.to_string()).unwrap_or_default();
-    let partner = |of: &Receipt| id(offered.iter().find(|other| same(of, other)));
-    match offered.iter().find(|one| one.id.as_str() == named) {
-        Some(a) => [named.to_owned(), partner(a)],
-        None => {
-            let b = offered.iter().find(|one| !partner(one).is_empty());
-            [b.map(|b| partner(b)).unwrap_or_default(), id(b)]
-        }
+    if !named.is_empty() {
+        return [named.to_owned(), String::new()];
     }
+    let hardware = |receipt: &Receipt| receipt.hardware.first().map(|one| one.slug.clone());
+    let partner =
+        |one: &Receipt| offered.iter().find(|other| one.id != other.id && hardware(one) == hardware(other));
+    let pair = offered.iter().find_map(|one| Some([partner(one)?.id.to_string(), one.id.to_string()]));
+    pair.unwrap_or_default()
+}
+
+/// What is in one upload.
+fn contents(receipt: &Receipt) -> AnyView {
+    let rows = receipt.hardware.iter().map(|one| {
+        let counted = [
+            format::counted(one.problems, "problem"),
+            format::counted(one.timings, "timing"),
+            format::counted(one.failures, "failed config"),
+        ];
+        view! { <dt><a href=format!("/hardware/{}", one.slug)>{one.name.clone()}</a></dt><dd>{counted.join(", ")}</dd> }
+    });
+    let by =
+        receipt.contributor.as_ref().map_or_else(|| "without an account".to_owned(), ToString::to_string);
+    let standing = match (receipt.standing, &receipt.reason) {
+        (Standing::Counts, _) => "counts".to_owned(),
+        (standing, None) => standing.to_string(),
+        (standing, Some(why)) => format!("{standing}: {why}"),
+    };
+    let file = api::url(&format!("/uploads/{}/download", receipt.id));
+    view! {
+        <section class="card" data-testid="upload">
+            <h2>"Upload " <code>{receipt.id.to_string()}</code></h2>
+            <dl class="facts">
+                {rows.collect_view()}
+                <dt>"By"</dt><dd>{by}</dd>
+                <dt>"Received"</dt><dd>{format::minute(&receipt.received_at)}</dd>
+                <dt>"Standing"</dt><dd>{standing}</dd>
+                <dt>"File"</dt><dd><a href=file rel="external" download>{format::bytes(receipt.bytes)}</a></dd>
+            </dl>
+        </section>
+        <p class="hint">"Choose another upload above to compare the two."</p>
+    }
+    .into_any()
 }
 
 fn upload_choice(receipt: &Receipt) -> Choice {
@@ -98,7 +129,16 @@ fn pair(offered: &[&Receipt], older: Vec<String>, named: &str) -> AnyView {
     let mut choices: Vec<Choice> = offered.iter().map(|receipt| upload_choice(receipt)).collect();
     choices.extend(older.into_iter().map(|id| (id.clone(), format!("upload {id}"))));
     let (a, b, fields) = chosen_pair("Upload", choices, usual_uploads(offered, named));
+    let one = remote::<Receipt>(move || {
+        Some(a.get())
+            .filter(|id| !id.is_empty() && b.with(String::is_empty))
+            .map(|id| format!("/uploads/{id}"))
+    });
     let shown = move || {
+        if a.with(|id| !id.is_empty()) && b.with(String::is_empty) {
+            return view! { <Loaded remote=one height="16rem" children=|receipt| contents(&receipt) /> }
+                .into_any();
+        }
         if a.with(String::is_empty) || b.with(String::is_empty) {
             return empty(
                 "Which uploads?",

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use diode_api::{
-    HardwareSummary, KernelResult, Kernels, Leaderboard, LeaderboardRow, LeaderboardSort, MAX_PICKED, Pick,
-    Picks, SortOrder,
+    HardwareSummary, Kernels, Leaderboard, LeaderboardRow, LeaderboardSort, MAX_PICKED, Pick, Picks,
+    SortOrder,
 };
 use diode_core::Comparison;
 use diode_core::ids::ProblemId;
@@ -13,9 +13,9 @@ use leptos::prelude::*;
 use leptos::task::spawn_local;
 use leptos_router::hooks::use_query_map;
 
-use crate::components::{Explained, Loaded, RatioCell, due, empty};
+use crate::components::{Explained, RatioCell, due, empty};
 use crate::pages::hardware::filters::{
-    KERNELS, any_fault, asked_for, chosen, filter_parameters, other, shown, subject,
+    Filtered, KERNELS, any_fault, asked_for, chosen, filter_parameters, other, shown, subject,
 };
 use crate::query::{History, link, parameter, problem_page, use_set_parameters};
 use crate::remote::remote;
@@ -39,21 +39,16 @@ pub(super) fn Board(summary: Arc<HardwareSummary>) -> impl IntoView {
     };
     let any_fault = any_fault();
     let first = remote::<Leaderboard>(move || (!any_fault.get()).then(|| path.get()));
-    let table = move || {
-        if any_fault.get() {
-            return empty("No problems to show", "Correct the sizes above first.");
-        }
-        let slug = slug.clone();
-        let rows = move |first: Arc<Leaderboard>| {
-            let (path, slug, kernels) = (path.get_untracked(), slug.clone(), kernels.get_untracked());
-            view! { {verdict(&first.comparison)} <Rows first path slug kernels with_picks /> }
-        };
-        view! { <Loaded remote=first height="40rem" children=rows /> }.into_any()
+    let rows = move |first: Arc<Leaderboard>| {
+        let (path, slug, kernels) = (path.get_untracked(), slug.clone(), kernels.get_untracked());
+        view! { {verdict(&first.comparison)} <Rows first path slug kernels with_picks /> }
     };
     view! {
         <section class="section" aria-labelledby="board-title">
             <h2 id="board-title">"Leaderboard"</h2>
-            <div class="section" class:busy=move || first.busy()>{table}</div>
+            <div class="section" class:busy=move || first.busy()>
+                <Filtered remote=first height="40rem" children=rows />
+            </div>
         </section>
     }
 }
@@ -174,25 +169,24 @@ pub(super) fn row(
     picks: Option<PicksByProblem>,
 ) -> impl IntoView + use<> {
     let href = problem_page(&row.problem_id, slug, row.method);
-    let dtype = row.problem.a_dtype.to_string();
+    let kind = format::kind(&row.problem);
     let shown = shown(row, kernels);
     // If the problem has a single contributor, there is no mark. Hardware with one contributor
     // would have it in every row.
     let is_alone =
         row.unconfirmed && row.contributors > 1 && shown.is_some_and(|shown| shown.config == row.best);
     let mark = is_alone.then(
-        || view! { " " <Explained text="unconfirmed" why="One contributor alone has timed this config" /> },
+        || view! { <small class="hint"><Explained text="unconfirmed" why="One contributor alone has timed this config" /></small> },
     );
     let ties = shown.filter(|shown| !shown.config.is_library()).map(|_| format::count(row.triton_ties));
     let pick = picks.map(|picks| cell(row.problem_id.clone(), picks));
     view! {
         <tr>
-            <td><a href=href>{row.problem.dims()}</a></td>
-            <td class="roomy">{row.problem.op.to_string()}</td>
-            <td class="roomy">{dtype}</td>
+            <td><a href=href>{row.problem.dims()}</a><small class="tight hint">{kind.clone()}</small></td>
+            <td class="roomy">{kind}</td>
             <td class="mono">{format::or_dash(shown.map(|shown| format::config(&shown.config, &row.problem)))}{mark}</td>
             <td class="num">{format::or_dash(shown.map(|shown| format::time(shown.us)))}</td>
-            <td class="num dim roomy">{format::or_dash(shown.and_then(spread))}</td>
+            <td class="num dim roomy">{format::or_dash(shown.and_then(|shown| shown.spread).map(format::spread))}</td>
             <td class="num dim roomy">{format::or_dash(ties)}</td>
             <td class="num">{format::or_dash(shown.and_then(|shown| shown.tflops).map(format::three_digits))}</td>
             <td class="num">{format::or_dash(shown.and_then(|shown| shown.roofline_share).map(format::percent))}</td>
@@ -202,10 +196,6 @@ pub(super) fn row(
             {pick}
         </tr>
     }
-}
-
-fn spread(shown: &KernelResult) -> Option<String> {
-    Some(format!("±{}", format::percent(shown.spread? / 2.0)))
 }
 
 /// The column by which the server sorts if a request names none.
@@ -227,11 +217,10 @@ pub(super) fn Columns(kernels: Kernels, with_picks: bool) -> impl IntoView {
     view! {
         <tr>
             <Sortable text="M×N×K" by=LeaderboardSort::Flops why="Sorted by the number of operations".to_owned() />
-            <th class="roomy">"Op"</th>
-            <th class="roomy">"Dtype"</th>
+            <th class="roomy"><Explained text="Kind" why=format::KIND /></th>
             <th>{config}</th>
             <Sortable text="Time" by=LeaderboardSort::Time why=format!("Time of the {of}") number=true />
-            <th class="num roomy"><Explained text="Spread" why="Half the interquartile range of the repeats / time" /></th>
+            <th class="num roomy"><Explained text="Spread" why=format::SPREAD /></th>
             <th class="num roomy"><Explained text="Ties" why="Other Triton configs that are as fast to 1 %" /></th>
             <Sortable text="TFLOP/s" by=LeaderboardSort::Tflops why=format!("Rate of the {of}") number=true />
             <Sortable text="Roofline" by=LeaderboardSort::Roofline why=format!("Roofline time / time of the {of}") number=true />

@@ -7,6 +7,7 @@ use leptos::prelude::*;
 
 use crate::components::{Loaded, be_the_first, empty, head, named, num, table};
 use crate::format;
+use crate::history::went_back;
 use crate::pages::hardware::board::Board;
 use crate::pages::hardware::configs::ConfigBoard;
 use crate::pages::hardware::coverage::CoverageBoard;
@@ -17,6 +18,9 @@ use crate::query::{link, parameter};
 use crate::remote::remote;
 
 const KEY: &str = "board";
+
+/// The id of the choice among the boards.
+const PLACE: &str = "boards";
 
 /// Each board's value in the address, and its name. The first board is shown if the address names none.
 const BOARDS: [(&str, &str); 6] = [
@@ -31,6 +35,14 @@ const BOARDS: [(&str, &str); 6] = [
 #[component]
 pub(super) fn Boards(summary: Arc<HardwareSummary>) -> impl IntoView {
     let board = parameter(KEY);
+    // A link to a board leads to it, not to the head of the page. A reader who went back is led by the history.
+    if !board.with_untracked(String::is_empty) && !went_back() {
+        request_animation_frame(|| {
+            if let Some(place) = document().get_element_by_id(PLACE) {
+                place.scroll_into_view();
+            }
+        });
+    }
     let shown = move || {
         let summary = Arc::clone(&summary);
         match board.get().as_str() {
@@ -43,7 +55,7 @@ pub(super) fn Boards(summary: Arc<HardwareSummary>) -> impl IntoView {
         }
     };
     view! {
-        <Filter label="Board" key=KEY choices=named(&BOARDS) />
+        <div id=PLACE><Filter label="Board" key=KEY choices=named(&BOARDS) /></div>
         {shown}
     }
 }

@@ -9,9 +9,9 @@ use leptos_router::hooks::use_query_map;
 
 use super::filters::{Filter, any_of, filter_parameters};
 use crate::charts::{Column, Columns};
-use crate::components::{BarCell, Chips, Loaded, Snippet, empty, head, num, table, unnamed};
+use crate::components::{BarCell, Chips, Snippet, empty, head, num, table, unnamed};
 use crate::format;
-use crate::pages::hardware::filters::any_fault;
+use crate::pages::hardware::filters::{Filtered, any_fault};
 use crate::query::{History, link, parameter, parameter_or, use_set_parameters};
 use crate::remote::remote;
 
@@ -48,10 +48,7 @@ pub(super) fn ConfigBoard(summary: Arc<HardwareSummary>) -> impl IntoView {
         if !is_measured {
             return empty("Nothing has been measured yet", "There is nothing to choose configs by.");
         }
-        if any_fault.get() {
-            return empty("No configs to show", "Correct the sizes above first.");
-        }
-        view! { <Loaded remote=cover height="40rem" children=move |cover| view! { <List cover op=op.get_untracked() /> } /> }
+        view! { <Filtered remote=cover height="40rem" children=move |cover| view! { <List cover op=op.get_untracked() /> } /> }
             .into_any()
     };
     view! {

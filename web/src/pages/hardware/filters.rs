@@ -9,10 +9,11 @@ use diode_core::{Field, Invalid, Layout, Method};
 use leptos::prelude::*;
 use leptos_router::params::ParamsMap;
 
-use crate::components::{Chips, Choice, unnamed};
+use crate::components::{Chips, Choice, Loaded, empty, unnamed};
 use crate::format;
 use crate::pages::predict::{plain, size};
 use crate::query::{History, parameter, parameter_or, use_set_parameters};
+use crate::remote::Remote;
 
 /// The parameters of the filters, as the API names them.
 const KEYS: [&str; 10] =
@@ -160,6 +161,26 @@ pub(crate) fn any_fault() -> Memo<bool> {
     Memo::new(move |_| {
         ranges.iter().any(|&(field, low, high)| fault(field, &low.get(), &high.get()).is_some())
     })
+}
+
+/// Shows what the filters leave, once it has arrived. Nothing is requested while a bound is invalid, and then this says so.
+#[component]
+pub(crate) fn Filtered<T, V>(
+    remote: Remote<T>,
+    height: &'static str,
+    children: impl Fn(Arc<T>) -> V + Clone + Send + Sync + 'static,
+) -> impl IntoView
+where
+    T: Send + Sync + 'static,
+    V: IntoView + 'static,
+{
+    let any_fault = any_fault();
+    move || {
+        if any_fault.get() {
+            return empty("Nothing to show", "Correct the sizes above first.");
+        }
+        view! { <Loaded remote height children=children.clone() /> }.into_any()
+    }
 }
 
 /// Fields for all bounds.

@@ -8,9 +8,9 @@ use leptos::prelude::*;
 use leptos_router::hooks::use_query_map;
 
 use crate::charts::Tone;
-use crate::components::{Chips, Choice, Explained, Loaded, empty, named};
+use crate::components::{Chips, Choice, Explained, empty, named};
 use crate::format;
-use crate::pages::hardware::filters::{Filter, any_fault, filter_parameters};
+use crate::pages::hardware::filters::{Filter, Filtered, any_fault, filter_parameters};
 use crate::query::{History, link, parameter, use_set_parameters};
 use crate::remote::remote;
 
@@ -48,7 +48,7 @@ pub(super) fn SizeBoard(summary: Arc<HardwareSummary>) -> impl IntoView {
             </p>
             <Filter label="Cells" key=KEY choices />
             <div class="section" class:busy=move || sizes.busy()>
-                <Loaded
+                <Filtered
                     remote=sizes
                     height="34rem"
                     children=move |sizes| view! { <Sizes sizes shown problems_of=Arc::clone(&problems_of) /> }

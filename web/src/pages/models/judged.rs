@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use diode_api::{ModelSummary, ProblemPoint};
-use diode_core::{DType, Epilogue, ProblemGroup};
+use diode_core::{Epilogue, ProblemGroup};
 use diode_model::Model;
 use diode_worker::{Line, Row};
 use leptos::prelude::*;
@@ -51,13 +51,6 @@ pub(super) fn Judged(summary: ModelSummary) -> impl IntoView {
     }
 }
 
-/// Whether the predicted and the measured time are comparable. A model predicts full float32, but the
-/// measured config may round to TF32. For such a config the server gives no comparison with the library.
-fn is_comparable(point: &ProblemPoint) -> bool {
-    let may_round = point.problem.a_dtype == DType::Float32 && point.triton_over_library.is_none();
-    point.triton_us.is_some() && !may_round
-}
-
 /// An even sample of `most` elements, in order.
 fn sample<T>(all: Vec<T>, most: usize) -> Vec<T> {
     let (count, most) = (all.len(), most.max(1));
@@ -68,7 +61,7 @@ fn sample<T>(all: Vec<T>, most: usize) -> Vec<T> {
 
 #[component]
 fn Predicted(model: Arc<Model>, points: Arc<Vec<ProblemPoint>>, slug: String) -> impl IntoView {
-    let comparable: Vec<&ProblemPoint> = points.iter().filter(|point| is_comparable(point)).collect();
+    let comparable: Vec<&ProblemPoint> = points.iter().filter(|point| point.triton_us.is_some()).collect();
     let known = comparable.len();
     let without = without_a_model(&points);
     // Only the sample is copied.
@@ -80,7 +73,13 @@ fn Predicted(model: Arc<Model>, points: Arc<Vec<ProblemPoint>>, slug: String) ->
         );
     }
     let lines = (1..).zip(chosen.iter());
-    let lines = lines.map(|(number, point)| Line::new(number, Ok(point.problem.clone()))).collect();
+    // A config that rounds to TF32 is set beside the prediction for configs that do.
+    let line = |(number, point): (usize, &ProblemPoint)| Line {
+        number,
+        problem: Ok(point.problem.clone()),
+        tf32: point.triton_rounds,
+    };
+    let lines = lines.map(line).collect();
     let rows = RwSignal::new(Vec::<Row>::new());
     rank_in_slices(model, lines, false, Epilogue::None, move |more| {
         rows.try_update(|rows| rows.extend(more)).is_some()
@@ -157,7 +156,12 @@ fn judged(rows: &[Row], points: &[ProblemPoint], slug: &str) -> Vec<Judgement> {
         let size = SIZES.iter().find(|(bound, _)| problem.flops() < *bound).map_or("", |(_, name)| name);
         Some(Judgement {
             shown: Agreement {
-                name: format!("{} {} {}", point.dims, problem.op, problem.a_dtype),
+                name: format!(
+                    "{} {}{}",
+                    point.dims,
+                    format::kind(problem),
+                    if point.triton_rounds { " TF32" } else { "" }
+                ),
                 measured: point.triton_us?,
                 predicted,
                 href: problem_page(&point.problem_id, slug, point.method),

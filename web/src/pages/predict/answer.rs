@@ -19,6 +19,10 @@ use crate::scheduler::defer;
 /// The number of candidates that are shown.
 const TOP: usize = 10;
 
+/// The explanation of a pick's place.
+const RANK: &str = "The order in which to try them. It is that of the predicted times, but for the library: \
+    its time counts for a little more or less, by how often it was picked wrongly on problems that the model had not learnt";
+
 /// The settings besides the shape.
 #[derive(Clone, Copy, PartialEq)]
 struct Asked {
@@ -135,7 +139,7 @@ fn ranking_view(
                 <thead>
                     <tr>
                         <th>"Config"</th>
-                        <th class="num">"Rank"</th>
+                        <th class="num"><Explained text="Rank" why=RANK /></th>
                         <th class="num"><Explained text="Predicted" why="The bar is speed relative to the first" /></th>
                         <th class="num">"TFLOP/s"</th>
                         {shown.last_head()}

@@ -180,8 +180,9 @@ fn Examples(
 ) -> impl IntoView {
     let names_a_shape =
         use_query_map().with_untracked(|map| SHAPE.iter().any(|key| map.get(key.name).is_some()));
-    let found = COMMON.map(|(name, sizes)| (name, measured(hardware, sizes)));
-    let default = found[0].1;
+    let found = COMMON
+        .map(|(name, sizes)| (name, sizes.map(|size| size.to_string()).join("×"), measured(hardware, sizes)));
+    let default = found[0].2;
     let chosen = move || {
         let Fields { op, b, m, n, k, dtype, a_layout, b_layout, .. } = fields;
         [op, b, m, n, k, dtype, a_layout, b_layout].map(|signal| signal.get_untracked())
@@ -196,13 +197,15 @@ fn Examples(
         }
         true
     });
-    let chips = found.map(|(name, problem)| {
+    let chips = found.map(|(name, own, problem)| {
         move || {
             problem.get().map(|problem| {
                 let dims = problem.dims();
+                // A name that people know is only given to the sizes that they know by it.
+                let text = if dims == own { format!("{name} {dims}") } else { dims.clone() };
                 view! {
                     <button type="button" class="chip" data-shape=dims.clone() on:click=move |_| fill(fields, &problem)>
-                        {format!("{name} {dims}")}
+                        {text}
                     </button>
                 }
             })

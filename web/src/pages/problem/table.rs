@@ -119,7 +119,7 @@ fn head(with_predictions: bool) -> impl IntoView {
                 <th class="num steady">"Predicted"</th>
                 <th class="num steady"><Explained text="÷ measured" why="Predicted time / measured time" /></th>
             })}
-            <th class="num roomy"><Explained text="Spread" why="Interquartile range of the repeats / time" /></th>
+            <th class="num roomy"><Explained text="Spread" why=format::SPREAD /></th>
             <th class="num roomy"><Explained text="Repeats" why="How often it was run" /></th>
             <th class="num"><Explained text="Timings" why="Timings behind the median" /></th>
         </tr>
@@ -144,7 +144,7 @@ fn row(rank: usize, detail: &ProblemDetail, best: f64, predictions: &Predictions
             <BarCell text=format::time(result.us) share=best / result.us />
             <td class="num">{format::factor(result.us / best)}</td>
             {predicted}
-            <td class="num dim roomy">{format::or_dash(result.spread.map(format::percent))}</td>
+            <td class="num dim roomy">{format::or_dash(result.spread.map(format::spread))}</td>
             <td class="num dim roomy">{format::or_dash(result.repeats.map(format::count))}</td>
             <td class="num dim">{result.timings}</td>
         </tr>
