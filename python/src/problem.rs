@@ -1,7 +1,7 @@
 //! Problems for Python.
 
 use diode_core::hardware::{Hardware, find};
-use diode_core::{Bias, DType, Invalid, Layout, Op, Problem, ProblemFields, ProblemGroup, Scaling};
+use diode_core::{Bias, DType, Groups, Invalid, Layout, Op, Problem, ProblemFields, ProblemGroup, Scaling};
 use pyo3::prelude::*;
 
 use crate::error::refusal;
@@ -14,7 +14,7 @@ pub(crate) struct PyProblem(pub(crate) Problem);
 #[pymethods]
 impl PyProblem {
     #[new]
-    #[pyo3(signature = (op, m, n, k, dtype, *, b=1, b_dtype=None, out_dtype=None, a_layout="row", b_layout="row", bias=None))]
+    #[pyo3(signature = (op, m, n, k, dtype, *, b=1, b_dtype=None, out_dtype=None, a_layout="row", b_layout="row", bias=None, scaling="none", groups=None, top_k=None, rows=None))]
     #[expect(clippy::too_many_arguments, reason = "Python passes them by name")]
     fn new(
         op: &str,
@@ -28,6 +28,10 @@ impl PyProblem {
         a_layout: &str,
         b_layout: &str,
         bias: Option<&str>,
+        scaling: &str,
+        groups: Option<u32>,
+        top_k: Option<u32>,
+        rows: Option<&str>,
     ) -> PyResult<Self> {
         let fields = || -> Result<Problem, Invalid> {
             let op: Op = op.parse()?;
@@ -52,8 +56,8 @@ impl PyProblem {
                 b_layout: b_layout.parse::<Layout>()?,
                 bias,
                 out_layout: None,
-                scaling: Scaling::None,
-                groups: None,
+                scaling: scaling.parse()?,
+                groups: Groups::from_parts(groups, top_k, None, rows.map(str::parse).transpose()?)?,
             })
         };
         fields().map(Self).map_err(refusal)
@@ -115,6 +119,29 @@ impl PyProblem {
         self.0.bias.as_str()
     }
 
+    /// Which elements share a scale: `none`, `tensor`, `row` or `block`.
+    #[getter]
+    fn scaling(&self) -> &'static str {
+        self.0.scaling.as_str()
+    }
+
+    /// How many groups with weights of their own its rows belong to.
+    #[getter]
+    fn groups(&self) -> Option<u32> {
+        self.0.groups.map(|groups| groups.count)
+    }
+
+    /// How many groups each token goes to.
+    #[getter]
+    fn top_k(&self) -> Option<u32> {
+        self.0.groups.map(|groups| groups.top_k)
+    }
+
+    /// The fields of the problem as `diode collect --problems` reads them, in JSON.
+    fn to_json(&self) -> PyResult<String> {
+        serde_json::to_string(&self.0).map_err(refusal)
+    }
+
     /// The problem group. Confidence is stated per group.
     #[getter]
     fn group(&self) -> &'static str {
@@ -132,13 +159,27 @@ impl PyProblem {
     fn label(&self) -> String {
         let letter = |layout| if layout == Layout::Row { 'n' } else { 't' };
         let (a, b) = (letter(self.0.a_layout), letter(self.0.b_layout));
-        format!("{} {} {} {a}{b}", self.0.op, self.0.dims(), self.0.a_dtype)
+        let scaling = match self.0.scaling {
+            Scaling::None => String::new(),
+            scaling => format!(" {scaling}"),
+        };
+        let groups = self
+            .0
+            .groups
+            .map(|groups| format!(" groups {} top{}", groups.count, groups.top_k))
+            .unwrap_or_default();
+        format!("{} {} {} {a}{b}{scaling}{groups}", self.0.op, self.0.dims(), self.0.a_dtype)
     }
 
     fn __repr__(&self) -> String {
         let p = &self.0;
+        let scaling = (p.scaling != Scaling::None).then(|| format!(", scaling={:?}", p.scaling.as_str()));
+        let groups = p
+            .groups
+            .map(|it| format!(", groups={}, top_k={}, rows={:?}", it.count, it.top_k, it.rows.as_str()));
+        let more = scaling.unwrap_or_default() + &groups.unwrap_or_default();
         format!(
-            "Problem({:?}, m={}, n={}, k={}, dtype={:?}, b={}, b_dtype={:?}, out_dtype={:?}, a_layout={:?}, b_layout={:?}, bias={:?})",
+            "Problem({:?}, m={}, n={}, k={}, dtype={:?}, b={}, b_dtype={:?}, out_dtype={:?}, a_layout={:?}, b_layout={:?}, bias={:?}{more})",
             p.op.as_str(),
             p.m,
             p.n,

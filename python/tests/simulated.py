@@ -76,11 +76,35 @@ def gpu(**properties: Any) -> Iterator[None]:
     _forget_devices()
 
 
+@contextlib.contextmanager
+def served_gpu(**properties: Any) -> Iterator[None]:
+    """The same for scaled and grouped multiplications, for which torch looks at more of the device."""
+    from torch._subclasses import fake_tensor
+    from torch.utils import _triton
+
+    cached = [one for one in vars(_triton).values() if hasattr(one, "cache_clear")]
+    stated = {**H200, **properties}
+    memory = {"max_shared_mem": stated["shared_memory_per_block_optin"], "multiprocessor_count": stated["multi_processor_count"]}
+    with gpu(**properties), contextlib.ExitStack() as stack:
+        from triton.runtime.driver import driver
+
+        driver._active.utils = types.SimpleNamespace(get_device_properties=lambda device: memory)
+        driver._active.get_current_device = lambda: 0
+        stack.enter_context(mock.patch.object(torch.cuda, "is_available", lambda: True))
+        if hasattr(fake_tensor, "init_gpu_context"):  # It would make a real tensor, because CUDA seems to be available.
+            stack.enter_context(mock.patch.object(fake_tensor, "init_gpu_context", lambda device: None))
+        for one in cached:
+            one.cache_clear()
+        yield
+    for one in cached:
+        one.cache_clear()
+
+
 def _forget_devices() -> None:
     """Clears what torch and the plug-in have cached about devices."""
     DeviceProperties.create.cache_clear()
     device_interface.caching_worker_device_properties.clear()
-    problems._described.cache_clear()
+    problems.described_device.cache_clear()
     from torch._inductor.lookup_table import LookupTableChoices
     from torch._inductor.utils import is_big_gpu
 
@@ -125,6 +149,7 @@ def code_of(function: Callable[..., Any], *inputs: tuple[Any, ...], cpp: bool = 
     with mode:
         tensors = [_fake(environment, sizes, *one) for one in inputs]
         graph_module = make_fx(function, decomposition_table=select_decomp_table())(*tensors)
+        graph_module.graph.eliminate_dead_code()
     graph = GraphLowering(graph_module, example_inputs=tensors, shape_env=environment, is_inference=True, cpp_wrapper=cpp)
     with (
         V.set_graph_handler(graph),

@@ -1,7 +1,7 @@
 """Puts the plug-in into Inductor, and takes it out again without a trace.
 
 ``uninstall`` restores everything that is changed: the method of Inductor's handler class that finalizes choices, the
-lowerings of the four operators, the test for a backend's name, the keys of the graph caches, the functions that Inductor
+lowerings of multiplications, the options of FlexAttention, the test for a backend's name, the keys of the graph caches, the functions that Inductor
 calls on choices before it benchmarks, what it sends to processes of its own, what older schedulers regard as shared memory,
 and the plug-in's settings. While something is recorded, the hooks stay until the recording ends.
 """
@@ -19,6 +19,7 @@ import torch
 from . import messages, models, settings
 from ._core import DiodeError, Hardware, __version__
 from .heuristics import Heuristic
+from .heuristics.attention import AttentionTable
 from .heuristics.function import as_heuristic
 from .heuristics.model import ModelHeuristic
 from .heuristics.table import table_heuristic
@@ -98,8 +99,7 @@ def _heuristics(model: Any, table: Any, heuristic: Any, nearest: bool, asked_for
         found = [models.load(one) for one in (model if isinstance(model, (list, tuple)) else [model])]
     else:
         found = [listed.model for listed in models.available()]
-    chain.append(ModelHeuristic(found, asked_for))
-    return chain
+    return [*chain, ModelHeuristic(found, asked_for), AttentionTable()]
 
 
 def _activate(chain: Sequence[Heuristic], hardware: Hardware | None, values: dict[str, Any]) -> None:
@@ -121,7 +121,7 @@ def keep_hooks() -> None:
 
 def _put_hooks() -> None:
     from . import lowering
-    from .inductor import config, hooks, views
+    from .inductor import attention, config, hooks, served, views
 
     with _lock:
         if _hooks:
@@ -129,6 +129,10 @@ def _put_hooks() -> None:
         puts = [
             lambda: hooks.wrap_finalizing(lowering.finalize),
             lambda: hooks.wrap_lowerings(lowering.lower),
+            lambda: served.wrap_lowerings(lowering.lower),
+            lambda: served.wrap_grouped_tiles(lowering.grouped_tile),
+            lambda: served.wrap_rewrites(lowering.is_rewritten),
+            lambda: attention.wrap_options(lowering.attention),
             lambda: hooks.add_last_word(lowering.last_word),
             lambda: hooks.salt_graph_keys(_salt),
             views.fuse_through_views,

@@ -54,6 +54,8 @@ class Offer:
             return self.library()
         if template == DECOMPOSE_K:
             return self._first_choice(DECOMPOSE_K, lambda params: params.get("k_split") == candidate.config.k_split)
+        if self._op in ("scaled_mm", "int_mm"):
+            return self._served_choice(template, candidate)
         if template in _TILED:
             template = "triton::bmm" if self._op in ("bmm", "baddbmm") else "triton::mm"
         source = self._template(template)
@@ -70,6 +72,18 @@ class Offer:
         if hides_steps and template == "triton::mm":
             source = hiding.steps(source, self._inputs)
         return kernels.build(source, self._inputs, self._op, {**base, **params, **self._overrides.get(template, {})})
+
+    def _served_choice(self, template: str, candidate: Candidate) -> Any:
+        """The choice of a scaled multiplication. Inductor's first one holds what its tile needs besides: recipes, accumulation."""
+        uid = kernels.SCALED_TMA if template == TMA else "triton::mm"
+        usual = next(self._choices(uid), None) if uid in self._templates else None
+        if usual is None or not _was_made_for(candidate, self._templates[uid]):
+            return None
+        own = _params(candidate.config) if candidate.params is None else dict(candidate.params)
+        own.pop("USE_FAST_ACCUM", None)
+        params = {**usual.params.to_kwargs(), **own}
+        params["EVEN_K"] = kernels.divides(self._inputs.mnk_symbolic()[2], params["BLOCK_K"])
+        return kernels.changed(usual, params)
 
     def library(self) -> Any:
         """The library's choice. It is the kernel that also adds a vector bias, if that is offered and can be called."""
@@ -120,6 +134,18 @@ def _was_made_for(candidate: Candidate, template: Any) -> bool:
     """Whether a table's entry was made for this torch's version of the template. True if the entry does not say."""
     digest = getattr(template, "src_hash", None)
     return candidate.template_hash is None or digest is None or candidate.template_hash == digest
+
+
+def grouped_params(config: Config) -> dict[str, Any]:
+    """What the tile of a grouped multiplication is made with. The TMA form loads its operands by TMA."""
+    return {
+        "BLOCK_M": config.block_m,
+        "BLOCK_N": config.block_n,
+        "BLOCK_K": config.block_k,
+        "num_stages": config.num_stages,
+        "num_warps": config.num_warps,
+        **({} if config.template == TMA else {"USE_TMA_LOAD": False}),
+    }
 
 
 def _params(config: Config) -> dict[str, Any]:

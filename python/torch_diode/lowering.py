@@ -13,8 +13,9 @@ from typing import Any
 
 from . import choices, recording
 from ._core import DiodeError
-from .inductor import OPS, config, foreseen, hooks, kernels, views
-from .kernels import Offer
+from .inductor import OPS, config, foreseen, hooks, kernels, served, views
+from .inductor.kernels import TMA
+from .kernels import Offer, grouped_params
 from .selection import Question
 
 _thread = threading.local()
@@ -43,6 +44,10 @@ class _Lowering:
         self.plan: Sequence[Any] | None = None
         """Inductor's choices that may stay, the likeliest last."""
         self.libraries: list[Any] = []
+        self.served: Any = None
+        """The operands, if it is one of those that models are served with."""
+        self.params: dict[str, Any] | None = None
+        """What a grouped multiplication's tile is made with. Empty as soon as it was made."""
 
 
 def _current() -> _Lowering | None:
@@ -59,7 +64,7 @@ def _lowering(lowering: _Lowering) -> Iterator[None]:
         _thread.lowering = before
 
 
-def lower(op: str, original: Callable[..., Any], arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
+def lower(op: str, original: Callable[..., Any], arguments: Sequence[Any], named: Mapping[str, Any], target: Any = None) -> Any:
     """Lowers a multiplication with the kernel that is picked for it."""
     by_user = config.autotunes()
     handler = hooks.handler()
@@ -68,10 +73,12 @@ def lower(op: str, original: Callable[..., Any], arguments: Sequence[Any], named
     decider = None if inside else choices.decider_for(handler)
     by_library = False
     if recording.is_on() and not inside:
-        recording.note(op, lambda: foreseen.inputs_of(op, arguments, named))
+        recording.note(op, lambda: _seen(op, arguments, named, target))
     if decider is not None and (by_user or decider.asked_for):
         selector, settings = decider.selector, decider.settings
-        inputs = selector.unfailing(lambda: _tileable(op, arguments, named), op)
+        inputs = selector.unfailing(lambda: _tileable(op, arguments, named, target), op)
+        if inputs is None and arguments[0].get_device().type == "cuda":
+            selector.record_untiled(op)
         decision = selector.decide(inputs, op, settings) if inputs is not None else None
         if decision is None:
             _refuse_to_leave(decider, op, inputs is not None)
@@ -82,10 +89,16 @@ def lower(op: str, original: Callable[..., Any], arguments: Sequence[Any], named
             by_library = True
         else:
             lowering = _Lowering(op, decider, decision.question, by_user=by_user)
+            lowering.served = inputs if target is not None else None
+            if op in served.GROUPED:
+                lowering.params = grouped_params(decision.picks[0].config)
             try:
-                with _lowering(lowering), contextlib.nullcontext() if by_user else config.autotuning(True):
+                with _lowering(lowering), _tuning(lowering, decision):
                     lowered = original(*arguments, **named)
-                if lowering.plan is None:
+                if lowering.params == {}:
+                    selector.record(decision)
+                    views.mark_picked(lowered)
+                elif lowering.plan is None:
                     selector.record_left("fallback_empty_result", "Inductor has no templates for it", op)
                 else:
                     views.mark_picked(lowered)
@@ -96,8 +109,24 @@ def lower(op: str, original: Callable[..., Any], arguments: Sequence[Any], named
         return original(*arguments, **named)
 
 
-def _tileable(op: str, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
-    inputs = foreseen.inputs_of(op, arguments, named)
+def _seen(op: str, arguments: Sequence[Any], named: Mapping[str, Any], target: Any) -> Any:
+    if target is None:
+        return foreseen.inputs_of(op, arguments, named)
+    operands = served.Served(op, target, arguments, named)
+    return operands if operands.device().type == "cuda" else None
+
+
+def _tuning(lowering: _Lowering, decision: Any) -> contextlib.AbstractContextManager[Any]:
+    """A context in which Inductor offers the template of the pick."""
+    if lowering.served is not None:
+        return served.tuning(tma=decision.picks[0].config.template == TMA and lowering.op not in served.GROUPED)
+    return contextlib.nullcontext() if lowering.by_user else config.autotuning(True)
+
+
+def _tileable(op: str, arguments: Sequence[Any], named: Mapping[str, Any], target: Any) -> Any:
+    inputs = _seen(op, arguments, named, target)
+    if target is not None:
+        return inputs if not config.must_not_vary() else None
     return inputs if inputs is not None and foreseen.may_be_tiled(inputs) else None
 
 
@@ -134,7 +163,7 @@ def finalize(
 def _planned(lowering: _Lowering, offer: Offer, inputs: Any, users_handler: bool) -> list[Any]:
     assert lowering.decider is not None
     selector, settings = lowering.decider.selector, lowering.decider.settings
-    decision = selector.decide(inputs, lowering.op, settings, offer, lowering.question)
+    decision = selector.decide(lowering.served or inputs, lowering.op, settings, offer, lowering.question)
     if decision is None:
         _refuse_to_leave(lowering.decider, lowering.op)
         raise _LeftToInductor(by_library=not settings.fallback_to_autotune and offer.library() is not None)
@@ -165,9 +194,36 @@ def _refuse_to_leave(decider: choices.Decider, op: str, decided: bool = True) ->
 def last_word(found: list[Any]) -> list[Any]:
     """Keeps, of the choices from all calls, the picked ones, likeliest last, and those of backends that the user named."""
     lowering = _current()
+    if lowering is not None and lowering.params == {}:  # A grouped tile was made, for which there is no template choice.
+        return [choice for choice in found if served.is_tile(choice)] or found
     if lowering is None or lowering.plan is None:
         return found
     by_ktc = {id(kernels.ktc_of(choice)): choice for choice in found}
     kept = [by_ktc[id(ktc)] for ktc in lowering.plan if id(ktc) in by_ktc]
     added = [choice for choice in found if kernels.ktc_of(choice) is None] if lowering.by_user else []
     return kept + added if kept else found
+
+
+def grouped_tile() -> dict[str, Any] | None:
+    """What the next tile of a grouped multiplication is made with. Empty if there shall be no other."""
+    lowering = _current()
+    if lowering is None or lowering.params is None:
+        return None
+    params, lowering.params = lowering.params, {}
+    return params
+
+
+def is_rewritten(what: str, why: str) -> bool:
+    """Whether something is lowered in the other way that was measured to be faster. If so, it is recorded."""
+    decider = choices.decider_for(hooks.handler())
+    if decider is None or not (config.autotunes() or decider.asked_for) or config.must_not_vary():
+        return False
+    return decider.selector.record_rule(what, why)
+
+
+def attention(kind: str, found: Sequence[Any]) -> Any:
+    """The options for a kernel of FlexAttention in place of torch's. ``None`` leaves it to torch."""
+    decider = choices.decider_for(hooks.handler())
+    if decider is None or not (config.autotunes() or decider.asked_for):
+        return None
+    return decider.selector.unfailing(lambda: decider.selector.attention(kind, found), f"flex_attention {kind}")

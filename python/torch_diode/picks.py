@@ -23,7 +23,7 @@ class Pick:
     problem: Problem | None
     label: str
     source: str
-    """``model``, ``table`` or ``function``. ``inductor`` if the decision was left to Inductor."""
+    """``model``, ``table`` or ``function``. ``rule`` if it is always lowered so. ``inductor`` if the decision was left to Inductor."""
     why: str
     picks: tuple[Candidate, ...] = ()
     near: tuple[Candidate, ...] = ()
@@ -37,6 +37,8 @@ class Pick:
 
     def lines(self) -> list[str]:
         """The decision as lines of text."""
+        if self.source == "rule":
+            return [f"{self.label}: {self.why}"]
         if not self.picks:
             return [f"{self.label}: left to Inductor, since {self.why}", *self._notes()]
         chosen = ", ".join(_shown(pick) for pick in self.picks)

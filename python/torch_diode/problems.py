@@ -9,8 +9,8 @@ from typing import Any
 import sympy
 import torch
 
-from ._core import Hardware, Problem
-from .inductor import kernels
+from ._core import DiodeError, Hardware, Problem
+from .inductor import epilogues, kernels, served
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 
@@ -21,6 +21,11 @@ class Unsupported(Exception):
 
 def problem_of(kernel_inputs: Any, op_name: str) -> Problem:
     """The problem of a kernel. Sizes that are not known are replaced by their hints."""
+    if isinstance(kernel_inputs, served.Served):
+        try:
+            return kernel_inputs.problem(epilogues.scaled_to(op_name) if op_name == "int_mm" else None)
+        except (served.Left, DiodeError) as left:
+            raise Unsupported(str(left)) from None
     dtypes, shapes, strides = kernel_inputs.dtypes(), kernel_inputs.shapes_symbolic(), kernel_inputs.strides_symbolic()
     a_dtype, b_dtype, out_dtype = dtypes[-2], dtypes[-1], kernel_inputs.out_dtype()
     for dtype in (a_dtype, b_dtype, out_dtype):
@@ -89,11 +94,12 @@ def device_of(kernel_inputs: Any) -> Device:
     device = kernel_inputs.device()
     if device.type != "cuda":
         raise Unsupported(f"it runs on {device.type}; NVIDIA's and AMD's GPUs are supported")
-    return _described(device.index if device.index is not None else torch.cuda.current_device())
+    return described_device(device.index if device.index is not None else torch.cuda.current_device())
 
 
 @functools.lru_cache(maxsize=64)
-def _described(index: int) -> Device:
+def described_device(index: int) -> Device:
+    """The GPU with this number."""
     properties = torch.cuda.get_device_properties(index)
     shared_memory = getattr(properties, "shared_memory_per_block_optin", 0) or None
     if torch.version.hip is not None:

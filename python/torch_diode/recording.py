@@ -55,7 +55,7 @@ class Recording:
 
     def save_problems(self, path: str | os.PathLike[str]) -> None:
         """Writes the list that ``diode collect --problems`` measures."""
-        _write(path, [_fields(problem) for problem in self.problems])
+        _write(path, [json.loads(problem.to_json()) for problem in self.problems])
 
     def save_table(self, path: str | os.PathLike[str]) -> None:
         """Writes the table, for ``torch_diode.install(table=…)`` or ``torch._inductor.config.lookup_table.table``."""
@@ -128,11 +128,6 @@ def _each(add: Callable[[Recording], None]) -> None:
                 add(recording)
             except Exception as error:  # A compile must not fail because of it.
                 messages.log_once(f"recording {error}", logging.WARNING, "a multiplication was not recorded: %s", error)
-
-
-def _fields(problem: Problem) -> dict[str, Any]:
-    names = ("op", "b", "m", "n", "k", "b_dtype", "out_dtype", "a_layout", "b_layout", "bias")
-    return {"a_dtype": problem.dtype, **{name: getattr(problem, name) for name in names}}
 
 
 def _write(path: str | os.PathLike[str], content: Any) -> None:

@@ -8,13 +8,16 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
+import torch
+
 from . import messages
 from ._core import Costs, Hardware, hides_steps, obstacle
 from .heuristics import Answer, Candidate, Heuristic, Request
-from .inductor import config, epilogues, kernels
+from .heuristics.attention import AttentionRequest
+from .inductor import OPS, attention, config, epilogues, kernels
 from .kernels import Offer
 from .picks import Pick, Records
-from .problems import Device, Unsupported, device_of, problem_of
+from .problems import Device, Unsupported, described_device, device_of, problem_of
 from .settings import Settings
 from .statistics import Statistics
 
@@ -84,6 +87,8 @@ class Selector:
 
     def __init__(self, heuristics: Sequence[Heuristic], *, hardware: Hardware | None = None) -> None:
         self.heuristics = tuple(heuristics)
+        of = lambda kind: tuple(one for one in heuristics if getattr(one, "kind", "multiplication") == kind)
+        self._multiplications, self._attentions = of("multiplication"), of("attention")
         self.statistics = Statistics()
         self.records = Records()
         self._hardware = hardware
@@ -129,6 +134,39 @@ class Selector:
         label = problem.label if problem is not None else op
         self.records.add(Pick(kernels.compile_id(), kernels.compile_number(), problem, label, "inductor", reason))
 
+    def record_untiled(self, op: str) -> None:
+        """Records a multiplication for which Inductor has no tiles, so that there is nothing to decide."""
+        reason = "Inductor has no tiles for it (its type, a size of 0, an output of another type, or a beta of 0)"
+        self.records.add(Pick(kernels.compile_id(), kernels.compile_number(), None, op, "inductor", reason))
+
+    def record_rule(self, what: str, why: str) -> bool:
+        """Records that something is lowered in another way, on hardware like that on which this was measured."""
+        device = described_device(torch.cuda.current_device())
+        if device.hardware is None or Costs.of(device.hardware) is None:
+            return False
+        self.records.add(Pick(kernels.compile_id(), kernels.compile_number(), None, what, "rule", why))
+        return True
+
+    def attention(self, kind: str, found: Sequence[Any]) -> Any:
+        """The options for a kernel of FlexAttention. ``None`` leaves it to torch."""
+        device = described_device(torch.cuda.current_device())
+        asked = attention.asked(kind)
+        hardware = device.hardware or self._hardware
+        request = AttentionRequest(asked, hardware)
+        answers = (one.answer(request) for one in self._attentions) if asked.why_not is None else iter(())
+        answer = next((answer for answer in answers if answer is not None), None)
+        options = None if answer is None else attention.changed(found[0], answer.candidates[0], asked)
+        if options is None:
+            why = asked.why_not or "no table knows options that are faster than torch's"
+            self.records.add(Pick(kernels.compile_id(), kernels.compile_number(), None, asked.label, "inductor", why))
+            return None
+        assert answer is not None
+        pick = Pick(
+            kernels.compile_id(), kernels.compile_number(), None, asked.label, answer.source, answer.why, tuple(answer.candidates)
+        )
+        self.records.add(pick)
+        return options
+
     def record(self, decision: Decision) -> None:
         """Records what is to run."""
         answer = decision.answer
@@ -148,12 +186,12 @@ class Selector:
             problem = problem_of(inputs, op)
         except Unsupported as unsupported:
             raise NoAnswer("fallback_non_mm_op", str(unsupported)) from None
-        return Question(self._request(problem, device, inputs, op, settings), self.heuristics, self.statistics)
+        return Question(self._request(problem, device, inputs, op, settings), self._multiplications, self.statistics)
 
     def _request(self, problem: Any, device: Device, inputs: Any, op: str, settings: Settings) -> Request:
         hardware = device.hardware or self._hardware
         shared_memory = device.shared_memory or (hardware.shared_memory if hardware else None)
-        tf32 = problem.dtype == "float32" and kernels.library_uses_tf32()
+        tf32 = problem.dtype == "float32" and op in OPS and kernels.library_uses_tf32()
         return Request(
             problem=problem,
             hardware=hardware,

@@ -83,6 +83,7 @@ def groups(cases: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[Mapping[s
         ("of these, what it cannot (norms)", unfused),
         ("with what comes before", [case for case in cases if case["part"] == "prologues"]),
         ("with unaligned rows", [case for case in cases if case["part"] == "unaligned"]),
+        ("served", [case for case in cases if case["part"] == "served"]),
     ]
     return [(name, some) for name, some in found if some]
 

@@ -25,6 +25,7 @@ os.environ.setdefault("TORCHINDUCTOR_QUIESCE_ASYNC_COMPILE_POOL", "0")
 import cases
 import compared
 import networks
+import served
 import torch
 import unaligned
 from cases import Case
@@ -41,7 +42,7 @@ SHOWN = ", strides shown"
 TILES = 8
 PARTS: dict[str, Callable[[], Sequence[Case]]] = {
     "alone": cases.alone, "batched": cases.batched, "layers": cases.in_a_row, "epilogues": cases.epilogues,
-    "prologues": cases.prologues, "unaligned": unaligned.unaligned, "networks": networks.networks,
+    "prologues": cases.prologues, "unaligned": unaligned.unaligned, "served": served.served, "networks": networks.networks,
 }  # fmt: skip
 
 
@@ -86,7 +87,7 @@ def prepare(case: Case, method: str) -> dict[str, Any]:
 
 
 def methods(part: str, tiles: int) -> list[str]:
-    several = [] if part == "networks" else [f"tile {rank}" for rank in range(tiles)]
+    several = [] if part in ("networks", "served") else [f"tile {rank}" for rank in range(tiles)]
     shown = [f"{tile}{SHOWN}" for tile in several] if part == "unaligned" else []
     return [NONE, OURS, *several, *shown]
 

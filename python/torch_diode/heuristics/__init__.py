@@ -59,11 +59,11 @@ class Answer:
 
 
 class Heuristic(Protocol):
-    """One way to decide."""
+    """One way to decide. It is asked about multiplications, or about what its ``kind`` names."""
 
     source: str
 
-    def answer(self, request: Request) -> Answer | None:
+    def answer(self, request: Any) -> Answer | None:
         """Candidates for a request. ``None`` leaves it to the next heuristic."""
 
     def digest(self) -> str:

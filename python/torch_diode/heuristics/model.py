@@ -6,6 +6,7 @@ import threading
 from collections.abc import Sequence
 
 from .._core import Choice, Config, Costs, Hardware, Model
+from ..inductor import OPS
 from . import Answer, Candidate, Request
 
 _WORTH_TIMING = 1.25
@@ -44,7 +45,7 @@ class ModelHeuristic:
 
     def answer(self, request: Request) -> Answer | None:
         model = self.model_for(request.hardware)
-        if model is None:
+        if model is None or (request.problem.op not in OPS and request.problem.op not in model.ops):
             return None
         threshold = request.performance_threshold
         # A confidence holds for picks without a threshold. So no threshold is set where a confidence is asked for.

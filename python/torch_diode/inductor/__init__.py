@@ -13,6 +13,7 @@ Undo: TypeAlias = Callable[[], None]
 """Undoes one change."""
 
 OPS = ("mm", "addmm", "bmm", "baddbmm")
+"""The plain multiplications. Those that models are served with are in `served`."""
 
 TORCH_TRIED = ("2.10.0", "2.11.0", "2.12.1", "2.13.0", "2.14.1", "2.15.0")
 """The versions of torch with which the tests were run."""

@@ -72,6 +72,11 @@ def is_deterministic() -> bool:
     return bool(config.deterministic)
 
 
+def must_not_vary() -> bool:
+    """Whether the user wants results that do not depend on the batch, or Triton's own products."""
+    return bool(getattr(config, "batch_invariant", False) or config.triton.native_matmul)
+
+
 def names_backend(backend: str) -> bool:
     """Whether ``max_autotune_gemm_backends`` names this backend."""
     return backend in (token.strip() for token in config.max_autotune_gemm_backends.upper().split(","))

@@ -22,7 +22,8 @@ from .kernels import hints
 _VIEWS = ("view", "reshape", "_unsafe_view", "unsqueeze", "squeeze", "permute", "transpose", "t", "expand", "slice", "select")
 _RESHAPES = ("view", "reshape", "_unsafe_view", "unsqueeze", "squeeze")
 # Kernels of a library. They read their inputs from memory.
-_LIBRARIES = (*OPS, "convolution")
+_SERVED = ("_scaled_mm", "_scaled_mm_v2", "_int_mm", "_grouped_mm", "_scaled_grouped_mm")
+_LIBRARIES = (*OPS, *_SERVED, "convolution")
 _ATTENTION = "_scaled_dot_product"
 
 
@@ -33,12 +34,24 @@ class _Unfused(Exception):
 def epilogue_of(op: str) -> Epilogue | None:
     """The epilogue that would be fused with the tile of the multiplication that is being lowered. ``None`` if nothing would."""
     product = V.graph.current_node
-    if name_of(product) != op or not config.epilogue_fusion or not _is_tensor(product):
+    names = (op, f"_{op}", f"_{op}_v2")
+    if name_of(product) not in names or not config.epilogue_fusion or not _is_tensor(product):
         return None
     try:
         return _Reading(product).epilogue()
     except _Unfused:
         return None
+
+
+def scaled_to(op: str) -> torch.dtype | None:
+    """The type that a tile of integers is scaled to in its own kernel. ``None`` if that is another kernel's work."""
+    last = V.graph.current_node
+    if epilogue_of(op) is None:
+        return None
+    while len(last.users) == 1 and (_is_pointwise(user := next(iter(last.users))) or name_of(user) in _RESHAPES):
+        last = user
+    found: torch.dtype = last.meta["val"].dtype
+    return found if found.is_floating_point else None
 
 
 class _Reading:

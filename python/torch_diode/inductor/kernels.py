@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch._inductor import config, utils
+from torch._inductor.kernel_inputs import MMKernelInputs
 from torch._inductor.kernel_template_choice import KernelTemplateChoice
 from torch._inductor.lookup_table import LookupTableChoices
 from torch._inductor.virtualized import V
@@ -24,6 +25,7 @@ except ImportError:
 LIBRARY = "aten::"
 DECOMPOSE_K = "decompose_k"
 TMA = "triton::mm_persistent_tma"
+SCALED_TMA = "triton::scaled_mm_device_tma_epilogue_scaling"
 LIBRARY_WITHOUT_CPP = "aten::bias_addmm"
 """A Python function of Inductor. Compiled C++ code cannot call it."""
 
@@ -60,6 +62,17 @@ def build(template: Any, inputs: Any, op: str, params: Mapping[str, Any]) -> Any
         extra_kwargs=heuristic.get_extra_kwargs(inputs, op),
         layout=inputs.output_layout(),
         inputs=heuristic.adjust_kernel_inputs(inputs, op),
+    )
+
+
+def changed(choice: Any, params: Mapping[str, Any]) -> Any:
+    """A choice like another one, with other parameters."""
+    return KernelTemplateChoice(
+        template=choice.template,
+        params=DictKernelTemplateParams(params),
+        extra_kwargs=choice.extra_kwargs,
+        layout=choice.layout,
+        inputs=choice.inputs,
     )
 
 
@@ -103,6 +116,8 @@ def writes_cpp() -> bool:
 
 def lookup_keys(inputs: Any, op: str) -> list[str]:
     """The keys of Inductor's lookup table. The key with the device's name comes first."""
+    if not isinstance(inputs, MMKernelInputs):
+        return []
     keys = LookupTableChoices().make_lookup_key_variants(inputs, op)
     return [key for key in keys if key is not None]
 

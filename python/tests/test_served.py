@@ -1,0 +1,214 @@
+"""Multiplications that models are served with: one pick, or the very code that torch writes without the plug-in."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch._inductor import config
+from torch._inductor.kernel import mm as inductor_mm
+from torch.nn import functional as F
+
+import torch_diode
+from simulated import code_of, compile, served_gpu, tensor
+
+f8, bf, f32, i8, i32 = torch.float8_e4m3fn, torch.bfloat16, torch.float32, torch.int8, torch.int32
+M, K, N, T, G = 512, 4096, 1024, 4096, 64
+a, b = tensor((M, K), f8), tensor((K, N), f8, stride=(1, K))
+rows = (tensor((M, 1), f32), tensor((1, N), f32))
+experts = (tensor((T, K)), tensor((G, K, N), stride=(K * N, 1, K)), tensor((G,), i32))
+TILE = {"block_m": 128, "block_n": 128, "block_k": 128, "num_stages": 3, "num_warps": 8}
+SMALL = {"block_m": 64, "block_n": 128, "block_k": 64, "num_stages": 3, "num_warps": 4}
+TMA = "triton::mm_persistent_tma"
+
+
+@pytest.fixture(autouse=True)
+def gpu() -> Iterator[None]:
+    with served_gpu():
+        yield
+
+
+def scaled(a: Any, b: Any, sa: Any, sb: Any, *bias: Any) -> Any:
+    return torch._scaled_mm(a, b, sa, sb, *bias, out_dtype=bf, use_fast_accum=not bias)
+
+
+def quantised(y: Any, scale: Any) -> Any:
+    return (y.float() * scale).clamp(-448, 448).to(f8)
+
+
+def dynamic(x: Any, b: Any, sb: Any) -> Any:
+    scale = (x.abs().amax(-1, keepdim=True) / 448).float()
+    return scaled((x.float() / scale).clamp(-448, 448).to(f8), b, scale, sb)
+
+
+def by_channel(a: Any, b: Any, sa: Any, sb: Any, one: Any) -> Any:
+    """As vLLM does with ``--linear-backend torch``: scales of one, and an output in fp32 that is scaled afterwards."""
+    return (torch._scaled_mm(a, b, one, one, out_dtype=f32) * sa * sb).to(bf)
+
+
+def grouped(x: Any, w: Any, offs: Any) -> Any:
+    return torch._grouped_mm(x, w, offs=offs)
+
+
+Graph = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
+GRAPHS: dict[str, Graph] = {
+    "rows": (scaled, (a, b, *rows), TILE),
+    "rows, TMA": (scaled, (a, b, *rows), {**TILE, "template": TMA}),
+    "rows, bias": (scaled, (a, b, *rows, tensor((N,))), TILE),
+    "rows that may change": (scaled, (tensor(("m=512", K), f8), b, tensor(("m=512", 1), f32), rows[1]), TILE),
+    "tensor": (scaled, (a, b, tensor((), f32), tensor((), f32)), TILE),
+    "dynamically quantised": (dynamic, (tensor((M, K)), b, rows[1]), TILE),
+    "by channel": (by_channel, (a, b, *rows, tensor((), f32)), TILE),
+    "silu, up, statically quantised": (
+        lambda a, b, sa, sb, up, s: quantised(F.silu(scaled(a, b, sa, sb)) * up, s),
+        (a, b, *rows, tensor((M, N)), tensor((), f32)), TILE,
+    ),
+    "integers, then scales": (
+        lambda a, b, sa, sb: torch._int_mm(a, b) * sa * sb,
+        (tensor((M, K), i8), tensor((K, N), i8, stride=(1, K)), tensor((M, 1)), tensor((N,))), TILE,
+    ),
+    "experts": (grouped, experts, SMALL),
+    "experts, TMA": (grouped, experts, {**SMALL, "template": TMA}),
+    "experts, routing weights": (lambda x, w, o, r: grouped(x, w, o) * r, (*experts, tensor((T, 1))), SMALL),
+    "experts in fp8": (
+        lambda x, w, sa, sb, o: torch._scaled_grouped_mm(x, w, sa, sb, offs=o, out_dtype=bf, use_fast_accum=True),
+        (tensor((T, K), f8), tensor((G, K, N), f8, stride=(K * N, 1, K)), tensor((T,), f32), tensor((G, N), f32), experts[2]), SMALL,
+    ),
+}  # fmt: skip
+LEFT: dict[str, tuple[Callable[..., Any], tuple[Any, ...], str]] = {
+    "blocks": (
+        scaled, (a, b, tensor((M, K // 128), f32, stride=(1, M)), tensor((K // 128, N // 128), f32, stride=(1, K // 128))),
+        "only the library multiplies in fp8",
+    ),
+    "integers alone": (torch._int_mm, (tensor((M, K), i8), tensor((K, N), i8)), "not scaled in the same kernel"),
+    "gradients of experts' weights": (
+        grouped, (tensor((M, T), stride=(1, M)), tensor((T, N)), experts[2]), "not gradients of weights"
+    ),
+}  # fmt: skip
+
+
+def alone(function: Callable[..., Any], inputs: tuple[Any, ...]) -> str:
+    torch_diode.uninstall()
+    return code_of(function, *inputs)
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_a_pick_is_compiled_alone_and_the_librarys_code_is_torchs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    function, inputs, tile = GRAPHS[name]
+    without = alone(function, inputs)
+    torch_diode.install(heuristic=lambda problem: tile)
+    picked = compile(function, *inputs)
+    blocks = [picked.constants(one) for one in ("BLOCK_M", "BLOCK_N", "BLOCK_K")]
+    assert blocks == [[str(tile[one])] for one in ("block_m", "block_n", "block_k")], torch_diode.explain()
+    pick = torch_diode.explain()[-1]
+    assert pick.source == "function" and pick.problem.op in pick.label
+    torch_diode.install(heuristic=lambda problem: "aten")
+    assert code_of(function, *inputs) == without
+    torch_diode.install(model=[])
+    assert code_of(function, *inputs) == without
+    assert "no table, model or function knows it on nvidia-h200" in torch_diode.explain()[-1].why
+    torch_diode.uninstall()
+    assert code_of(function, *inputs) == without, "nothing is left behind"
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_what_is_left_to_torch_is_told_with_the_reason(name: str) -> None:
+    function, inputs, why = LEFT[name]
+    without = alone(function, inputs)
+    torch_diode.install(heuristic=lambda problem: TILE)
+    assert code_of(function, *inputs) == without
+    [pick] = torch_diode.explain()
+    assert pick.source == "inductor" and why in pick.why
+
+
+def test_scales_of_one_dimension_get_a_tile_where_torch_has_one() -> None:
+    graph = (scaled, (a, b, tensor((1,), f32), tensor((1,), f32)))
+    without = alone(*graph)
+    torch_diode.install(heuristic=lambda problem: TILE)
+    works = hasattr(torch._inductor.choices.InductorChoices, "append_flex_attention_choices")
+    assert (code_of(graph[0], *graph[1]) != without) == works
+    assert works or "scales of one dimension" in torch_diode.explain()[0].why
+
+
+@pytest.mark.skipif(not hasattr(inductor_mm, "tuned_scaled_mm_v2"), reason="this torch does not lower it")
+def test_the_second_version_is_picked_where_it_is_lowered() -> None:
+    recipe = F.ScalingType.RowWise
+    function = lambda a, b, sa, sb: F.scaled_mm(a, b, sa, recipe, sb, recipe, output_dtype=bf)
+    torch_diode.install(heuristic=lambda problem: TILE)
+    assert compile(function, a, b, *rows).constants("BLOCK_M") == ["128"]
+    assert torch_diode.explain()[0].problem.scaling == "row"
+
+
+def test_both_accumulations_are_the_users() -> None:
+    slow = lambda a, b, sa, sb: torch._scaled_mm(a, b, sa, sb, out_dtype=bf, use_fast_accum=False)
+    torch_diode.install(heuristic=lambda problem: TILE)
+    assert compile(scaled, a, b, *rows).constants("USE_FAST_ACCUM") == ["True"]
+    assert compile(slow, a, b, *rows).constants("USE_FAST_ACCUM") == ["False"]
+
+
+def test_epilogues_are_part_of_a_tile() -> None:
+    torch_diode.install(heuristic=lambda problem: TILE)
+    for name in ("silu, up, statically quantised", "integers, then scales", "by channel", "experts, routing weights"):
+        function, inputs, _ = GRAPHS[name]
+        launches = [line for line in code_of(function, *inputs).splitlines() if ".run(" in line]
+        assert len(launches) == 1, name
+
+
+@pytest.mark.parametrize("name", ["rows", "experts"])
+def test_records_name_scaling_and_groups(name: str, tmp_path: Path) -> None:
+    function, inputs, _ = GRAPHS[name]
+    with torch_diode.record() as recording:
+        compile(function, *inputs)
+    recording.save_problems(tmp_path / "problems.json")
+    [problem] = json.loads((tmp_path / "problems.json").read_text())
+    if name == "rows":
+        assert (problem["op"], problem["a_dtype"], problem["scaling"]) == ("scaled_mm", "float8_e4m3fn", "row")
+    else:
+        assert (problem["op"], problem["groups"]["count"], problem["m"]) == ("grouped_mm", G, T)
+
+
+def test_int8_weights_are_converted_and_multiplied() -> None:
+    function = torch.ops.aten._weight_int8pack_mm.default
+    inputs = (tensor((16, K)), tensor((N, K), i8), tensor((N,)))
+    without = alone(function, inputs)
+    assert "_weight_int8pack_mm" in without
+    torch_diode.install(model=[])
+    code = code_of(function, *inputs)
+    assert "aten._weight_int8pack_mm" not in code.split("async_compile.wait")[1] and "extern_kernels.mm(" in code
+    assert any(pick.source == "rule" and "not one thread an output" in pick.lines()[0] for pick in torch_diode.explain())
+    torch_diode.uninstall()
+    assert code_of(function, *inputs) == without
+
+
+def experts_of_a_token(weights: Any, ids: Any, x: Any) -> Any:
+    """As Hugging Face does with ``batched_mm`` when it decodes."""
+    return torch.bmm(weights[ids], x.unsqueeze(-1)).squeeze(-1)
+
+
+@pytest.mark.parametrize("tokens", [1, 4, 16])
+def test_experts_are_multiplied_without_a_copy_of_their_weights_when_decoding(tokens: int) -> None:
+    inputs = (tensor((128, 1536, 2048)), tensor((tokens * 8,), torch.int64), tensor((tokens * 8, 2048)))
+    without = alone(experts_of_a_token, inputs)
+    assert "extern_kernels.bmm" in without
+    torch_diode.install()
+    code = code_of(experts_of_a_token, *inputs)
+    assert "extern_kernels" not in code.split("async_compile.wait")[1]
+    assert len([line for line in code.splitlines() if ".run(" in line]) == 1, "the gather is part of the sum"
+    assert "as the weights are gathered" in str(torch_diode.explain())
+    torch_diode.install(model=[])
+    ungathered = (torch.bmm, (tensor((8, 1536, 2048)), tensor((8, 2048, 1))))
+    assert code_of(ungathered[0], *ungathered[1]) == alone(*ungathered), "weights that are not gathered stay with bmm"
+    assert code_of(experts_of_a_token, *inputs) == without
+
+
+def test_a_deterministic_compile_picks_the_same_and_times_nothing() -> None:
+    function, inputs, tile = GRAPHS["rows"]
+    torch_diode.install(heuristic=lambda problem: [tile, "aten"], top_k=2)
+    with config.patch(deterministic=True):
+        codes = {code_of(function, *inputs) for _ in range(2)}
+        picks = [pick.picks for pick in torch_diode.history()]
+    assert len(codes) == 1 and picks[0] == picks[1] and len(picks[0]) == 1

@@ -1,0 +1,259 @@
+"""Multiplications that models are served with: scaled, of 8-bit integers, and grouped. Torch lowers them in other ways than the
+plain four, so their operands are read here, and their tiles are put in place here."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import sympy
+import torch
+from torch._inductor import config
+from torch._inductor.choices import InductorChoices
+from torch._inductor.kernel import mm, mm_grouped
+from torch._inductor.lowering import lowerings
+from torch._inductor.select_algorithm import TritonTemplateCaller
+from torch._inductor.virtualized import V
+
+from .._core import Problem
+from . import Undo
+from .kernels import hints
+
+aten = torch.ops.aten
+
+TARGETS: dict[Any, str] = {
+    aten._scaled_mm.default: "scaled_mm",
+    aten._int_mm.default: "int_mm",
+    aten._grouped_mm.default: "grouped_mm",
+    aten._scaled_grouped_mm.default: "scaled_grouped_mm",
+    # Older versions have no lowering for it. A fallback appears under its name when it is first used.
+    **({aten._scaled_mm_v2.default: "scaled_mm"} if hasattr(mm, "tuned_scaled_mm_v2") else {}),
+}
+GROUPED = ("grouped_mm", "scaled_grouped_mm")
+
+_RECIPES = {0: "tensor", 1: "row", 4: "block", 5: "block"}
+_TEMPLATES = (mm_grouped.triton_grouped_mm_template, mm_grouped.triton_scaled_grouped_mm_template)
+
+
+class Left(Exception):
+    """Why a multiplication is left to Inductor, in words that complete a sentence."""
+
+
+class Served:
+    """The operands of one multiplication. Looking at them realises A and B, which the lowering does next anyway."""
+
+    def __init__(self, op: str, target: Any, given: Sequence[Any], named: Mapping[str, Any]) -> None:
+        names = [one.name for one in target._schema.arguments]
+        self._arguments: dict[str, Any] = {**dict(zip(names, given, strict=False)), **named}
+        self._target = target
+        self.op = op
+        self.a = self._arguments["self"]
+        self.b = self._arguments["mat2" if "mat2" in self._arguments else "mat_b"]
+
+    def device(self) -> Any:
+        return self.a.get_device()
+
+    def may_use_tma(self) -> bool:
+        """Whether Inductor offers the TMA tile of a scaled multiplication. Newer versions fix sizes when they look for it."""
+        static = all(isinstance(size, (int, sympy.Integer)) for one in (self.a, self.b) for size in one.get_size())
+        return static and self._arguments.get("bias") is None
+
+    def problem(self, out_dtype: torch.dtype | None) -> Problem:
+        """The problem. ``out_dtype`` is what is made of the integers of an `_int_mm`."""
+        (*_, m, k), (*_, n) = hints(self.a.get_size()), hints(self.b.get_size())
+        if 0 in (m, n, k):
+            raise Left("it is empty")
+        more: dict[str, Any] = {}
+        op, out = self.op, self._arguments.get("out_dtype")
+        if op in GROUPED:
+            more = self._groups()
+            out = out or torch.bfloat16
+        elif op == "int_mm":
+            if out_dtype is None:
+                raise Left("its integers are not scaled in the same kernel")
+            op, out, more = "scaled_mm", out_dtype, {"scaling": "row"}
+        else:
+            more = {"scaling": self._scaling(k)}
+            out = out or self.a.get_dtype()
+        name = lambda dtype: str(dtype).removeprefix("torch.")
+        return Problem(
+            op, m=m, n=n, k=k, dtype=name(self.a.get_dtype()), b_dtype=name(self.b.get_dtype()), out_dtype=name(out),
+            a_layout=self._layout(self.a, "A"), b_layout=self._layout(self.b, "B"), **more,
+        )  # fmt: skip
+
+    def _layout(self, node: Any, name: str) -> str:
+        node.realize()
+        stride = node.maybe_get_stride() if hasattr(node, "maybe_get_stride") else node.get_stride()
+        steps = hints(stride if stride is not None else node.get_layout().stride)
+        if steps[-1] == 1:
+            return "row"
+        if steps[-2] == 1:
+            return "column"
+        raise Left(f"neither dimension of {name} is contiguous (strides {list(steps)})")
+
+    def _groups(self) -> dict[str, Any]:
+        if (len(self.a.get_size()), len(self.b.get_size())) != (2, 3):
+            raise Left("only rows of A that belong to groups are known, not gradients of weights or batches")
+        if self._arguments.get("bias") is not None or self._arguments.get("scale_result") is not None:
+            raise Left("it has a bias or scales its result")
+        [count, *_] = hints(self.b.get_size())
+        # The graph does not say how many rows a token has, so each row counts as a token.
+        return {"groups": count, **({"scaling": "row"} if self.op == "scaled_grouped_mm" else {})}
+
+    def _scaling(self, k: int) -> str:
+        scales, recipes = self._scales()
+        if recipes is None:
+            raise Left("its scales have shapes that Inductor has no tiles for")
+        if "block" in recipes:
+            raise Left("blocks have scales, for which only the library multiplies in fp8")
+        if any(one.get_dtype() != torch.float32 for one in scales):
+            raise Left("its scales are not fp32")
+        if k <= 16:
+            raise Left("K is too short for a tile")
+        dimensions = {len(one.get_size()) for one in scales}
+        # Before the hook existed, tiles failed for scales of one dimension, and for two with different numbers of them.
+        if not hasattr(InductorChoices, "append_flex_attention_choices") and dimensions not in ({0}, {2}):
+            raise Left("in this version of torch, tiles fail for scales of one dimension; give both the shape (1, 1)")
+        return "row" if "row" in recipes else "tensor"
+
+    def _scales(self) -> tuple[Sequence[Any], Sequence[str] | None]:
+        a, b = self._arguments["scale_a"], self._arguments["scale_b"]
+        if "recipe_a" in self._arguments:
+            both = [*self._arguments["recipe_a"], *self._arguments["recipe_b"]]
+            names = [_RECIPES.get(int(one)) for one in both]
+            single = len(a) == len(b) == 1 and None not in names and not any(self._arguments.get("swizzle_a") or ())
+            return [*a, *b], [str(name) for name in names] if single else None
+        with contextlib.suppress(AssertionError):  # No pair of recipes has such shapes.
+            found = mm.get_scaling_options(self.a, self.b, a.get_size(), b.get_size())
+            names = [_RECIPES.get(one.value) for one in found]
+            return [a, b], [str(name) for name in names] if None not in names else None
+        return [a, b], None
+
+
+def wrap_lowerings(lower: Callable[..., Any]) -> Undo:
+    """Replaces their lowerings by ``lower(operator, original, arguments, named, target)``."""
+    replaced = {target: lowerings[target] for target in TARGETS if target in lowerings}
+
+    def wrapped(op: str, target: Any, original: Callable[..., Any]) -> Callable[..., Any]:
+        return functools.wraps(original)(lambda *given, **named: lower(op, original, given, named, target))
+
+    for target, original in replaced.items():
+        lowerings[target] = wrapped(TARGETS[target], target, original)
+    return lambda: lowerings.update(replaced)
+
+
+def wrap_grouped_tiles(planned: Callable[[], dict[str, Any] | None]) -> Undo:
+    """Grouped multiplications do not ask for choices: the lowering appends one for each config of a list of its own.
+
+    ``planned()`` returns the parameters of the pick for the first of them, and an empty dict for the others, which are not made.
+    ``None`` leaves the lowering as it is.
+    """
+
+    def appending(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def append(choices: list[Any], **given: Any) -> Any:
+            params = planned()
+            if params is None:
+                return original(choices, **given)
+            return original(choices, **{**given, **params}) if params else None
+
+        return append
+
+    for template in _TEMPLATES:
+        template.maybe_append_choice = appending(template.maybe_append_choice)
+
+    def undo() -> None:
+        for template in _TEMPLATES:
+            vars(template).pop("maybe_append_choice", None)
+
+    return undo
+
+
+def is_tile(choice: Any) -> bool:
+    """Whether a choice, which need not be made from a template choice, is a tile of Triton."""
+    return isinstance(choice, TritonTemplateCaller)
+
+
+def tuning(tma: bool) -> contextlib.AbstractContextManager[Any]:
+    """A context in which Inductor offers tiles, and with ``tma`` those that it offers only if the user asks for them."""
+    return config.patch({"max_autotune_gemm": True, **({"triton.enable_persistent_tma_matmul": True} if tma else {})})
+
+
+def _lowered(target: Any, *arguments: Any, **named: Any) -> Any:
+    return lowerings[target](*arguments, **named)
+
+
+def wrap_rewrites(is_on: Callable[[str, str], bool]) -> Undo:
+    """Lowers two things in another way, if ``is_on(what, why)``:
+
+    a linear layer with int8 weights, which torch rewrites to an operator that takes one thread for each output, as a conversion and
+    a multiplication; and a batched product with a single row or column of gathered weights, which torch copies before it multiplies,
+    as a product and a sum that gather as they read.
+    """
+    undos = []
+    pack = aten._weight_int8pack_mm.default
+    original_pack = lowerings.get(pack)
+
+    def converted(x: Any, weight: Any, scales: Any) -> Any:
+        on_gpu = x.get_device().type == "cuda"
+        if not on_gpu or not is_on(
+            "int8 weights", "converted to the type of the rows and multiplied by mm, not one thread an output"
+        ):
+            if original_pack is not None:
+                return original_pack(x, weight, scales)
+            from torch._inductor.lowering import fallback_handler
+
+            return fallback_handler(pack, add_to_fallback_set=False)(x, weight, scales)
+        columns = _lowered(aten.permute.default, weight, [1, 0])
+        product = _lowered(aten.mm.default, x, _lowered(torch.ops.prims.convert_element_type.default, columns, x.get_dtype()))
+        return _lowered(aten.mul.Tensor, product, scales)
+
+    lowerings[pack] = converted
+    undos.append(lambda: lowerings.__setitem__(pack, original_pack) if original_pack is not None else lowerings.pop(pack, None))
+    for target in (aten.bmm, aten.bmm.default):
+        original = lowerings[target]
+        lowerings[target] = _summing(original, is_on)
+        undos.append(functools.partial(lowerings.__setitem__, target, original))
+
+    def undo() -> None:
+        for one in reversed(undos):
+            one()
+
+    return undo
+
+
+def _summing(original: Callable[..., Any], is_on: Callable[[str, str], bool]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def lowering(a: Any, b: Any, *rest: Any, **named: Any) -> Any:
+        if rest or named or not _is_gathered_vector(a, b):
+            return original(a, b, *rest, **named)
+        if not is_on("bmm of gathered weights", "multiplied and summed as the weights are gathered, without a copy of them"):
+            return original(a, b)
+        dtype = a.get_dtype()
+        widened = [_lowered(torch.ops.prims.convert_element_type.default, one, torch.float32) for one in (a, b)]
+        left, right = _lowered(aten.unsqueeze.default, widened[0], 3), _lowered(aten.unsqueeze.default, widened[1], 1)
+        summed = _lowered(aten.sum.dim_IntList, _lowered(aten.mul.Tensor, left, right), [2])
+        return _lowered(torch.ops.prims.convert_element_type.default, summed, dtype)
+
+    return lowering
+
+
+def _is_gathered_vector(a: Any, b: Any) -> bool:
+    """Whether the weights are gathered by an index and meet a single row or column each."""
+    node = V.graph.current_node
+    if (
+        node.target is not aten.bmm.default
+        or a.get_device().type != "cuda"
+        or a.get_dtype() not in (torch.bfloat16, torch.float16)
+    ):
+        return False
+    (batch, m, _), n = a.get_size(), b.get_size()[2]
+    known = V.graph.sizevars.statically_known_true
+    weights = node.args[0] if known(sympy.Eq(n, 1)) else node.args[1] if known(sympy.Eq(m, 1)) else None
+    while weights is not None and weights.target in (aten.permute.default, aten.transpose.int, aten.view.default):
+        weights = weights.args[0]
+    is_index = weights is not None and weights.target in (aten.index.Tensor, aten.index_select.default)
+    # The rows of a batch are tokens and their experts. With very many, a grouped product or a copy is better.
+    return bool(is_index and known(sympy.Le(batch, 1024)))
