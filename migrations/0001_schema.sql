@@ -111,6 +111,7 @@ CREATE TABLE hardware (
     losses      INTEGER NOT NULL DEFAULT 0, -- counts how often solutions may have ceased to count
     confirmed   INTEGER NOT NULL DEFAULT 0, -- whether an administrator vouches for its facts
     conflicts   INTEGER NOT NULL DEFAULT 0, -- uploads that described it otherwise since
+    entry_version INTEGER NOT NULL, -- the oldest version of this program's board entries that its entries may have
     merged_into TEXT REFERENCES hardware (slug) -- the hardware that it turned out to be, and that has its timings
 ) STRICT;
 
@@ -185,7 +186,7 @@ CREATE TABLE solutions (
     columns     BLOB NOT NULL,
     timings     INTEGER NOT NULL,
     failures    INTEGER NOT NULL,
-    best_ns     REAL -- NULL if every config failed
+    best_us     REAL -- NULL if every config failed
 ) STRICT;
 -- Counting the timings of a view reads no columns.
 CREATE INDEX solutions_by_view ON solutions (hardware, problem, method, standing, timings, failures);
@@ -218,15 +219,15 @@ CREATE TABLE entries (
     n                     INTEGER NOT NULL,
     k                     INTEGER NOT NULL,
     flops                 REAL NOT NULL,
-    best_ns               REAL NOT NULL,
+    best_us               REAL NOT NULL,
     tflops                REAL,
     roofline_share        REAL,
     gain_over_defaults    REAL,
-    triton_ns             REAL,
+    triton_us             REAL,
     triton_tflops         REAL,
     triton_roofline_share REAL,
     triton_gain           REAL,
-    library_ns            REAL,
+    library_us            REAL,
     library_tflops        REAL,
     library_roofline_share REAL,
     library_gain          REAL,
@@ -237,16 +238,16 @@ CREATE TABLE entries (
     PRIMARY KEY (hardware, problem, method)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX entries_by_tflops ON entries (hardware, tflops, problem, method);
-CREATE INDEX entries_by_time ON entries (hardware, best_ns, problem, method);
+CREATE INDEX entries_by_time ON entries (hardware, best_us, problem, method);
 CREATE INDEX entries_by_roofline ON entries (hardware, roofline_share, problem, method);
 CREATE INDEX entries_by_gain ON entries (hardware, gain_over_defaults, problem, method);
 CREATE INDEX entries_by_flops ON entries (hardware, flops, problem, method);
 CREATE INDEX entries_by_triton_tflops ON entries (hardware, triton_tflops, problem, method);
-CREATE INDEX entries_by_triton_time ON entries (hardware, triton_ns, problem, method);
+CREATE INDEX entries_by_triton_time ON entries (hardware, triton_us, problem, method);
 CREATE INDEX entries_by_triton_roofline ON entries (hardware, triton_roofline_share, problem, method);
 CREATE INDEX entries_by_triton_gain ON entries (hardware, triton_gain, problem, method);
 CREATE INDEX entries_by_library_tflops ON entries (hardware, library_tflops, problem, method);
-CREATE INDEX entries_by_library_time ON entries (hardware, library_ns, problem, method);
+CREATE INDEX entries_by_library_time ON entries (hardware, library_us, problem, method);
 CREATE INDEX entries_by_library_roofline ON entries (hardware, library_roofline_share, problem, method);
 CREATE INDEX entries_by_library_gain ON entries (hardware, library_gain, problem, method);
 CREATE INDEX entries_by_ratio ON entries (hardware, triton_over_library, problem, method);

@@ -4,6 +4,7 @@
 //! around all routes refuses requests of other sites' pages. Secrets are random; only their digests are
 //! stored.
 
+pub(crate) mod account_routes;
 pub(crate) mod account_store;
 mod callers;
 pub(crate) mod devices;
@@ -13,7 +14,6 @@ pub(crate) mod own;
 mod pages;
 mod password;
 mod policy;
-pub(crate) mod routes;
 mod secrets;
 pub(crate) mod session_store;
 mod sessions;

@@ -2,11 +2,11 @@
 
 mod accounts;
 pub(crate) mod acts;
+pub(crate) mod admin_routes;
 pub mod backup;
 mod lists;
 pub(crate) mod moderation_store;
 pub(crate) mod pages;
-pub(crate) mod routes;
 mod seed;
 mod sweep;
 mod verify;

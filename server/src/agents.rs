@@ -6,11 +6,11 @@ mod coverage;
 pub(crate) mod lease_routes;
 pub(crate) mod lease_store;
 pub mod plan;
-mod plans;
+mod planning;
 pub(crate) mod work_store;
 
 pub(crate) use coverage::{coverage, map, next};
-pub(crate) use plans::{Plans, ask_where_weak, hand_out};
+pub(crate) use planning::{Plans, ask_where_weak, hand_out};
 
 use std::sync::LazyLock;
 

@@ -9,7 +9,7 @@ use crate::accounts::{Passwords, Policy, Provider};
 use crate::agents::Plans;
 use crate::backend::Backend;
 use crate::boards::consensus::ConfigCaches;
-use crate::boards::exports::Exports;
+use crate::boards::export_cache::Exports;
 use crate::http::Hosts;
 use crate::limits::{Refused, Turn, Turns};
 use crate::metrics::Metrics;

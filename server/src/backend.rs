@@ -3,27 +3,13 @@
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use axum::body::Bytes;
-use diode_core::Invalid;
-use diode_core::hardware::Hardware;
-use diode_core::ids::{Digest, UploadId};
+use diode_core::ids::UploadId;
 
-use crate::blobs::{BlobError, BlobKey, BlobKind, BlobPlace, Blobs};
+use crate::blobs::{BlobKey, BlobKind, BlobPlace, Blobs};
 use crate::metrics::Metrics;
 use crate::settings::{Data, without_password};
 use crate::store::{self, SnapshotLimits, Store, StoreResult};
-use crate::uploads::storing::Storing;
-
-/// The quota for files is used up.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "the server keeps at most {} MB of files and has {} MB; its operator may raise max_stored_mb",
-    limit / 1_000_000, stored / 1_000_000
-)]
-pub struct NoRoom {
-    stored: u64,
-    limit: u64,
-}
+use crate::uploads::ingest::Storing;
 
 fn cannot_open(data: &Data) -> String {
     format!("cannot open {}", without_password(&data.database_url))
@@ -76,38 +62,6 @@ impl Backend {
             metrics: Metrics::default(),
             storing: Storing::default(),
         })
-    }
-
-    /// Fails if a file of this size does not fit in the quota.
-    pub(crate) async fn room_for(&self, bytes: usize) -> StoreResult<Result<(), NoRoom>> {
-        let (stored, limit) = (self.store.stored_bytes().await?, self.max_stored);
-        let fits = stored.saturating_add(bytes as u64) <= limit;
-        Ok(if fits { Ok(()) } else { Err(NoRoom { stored, limit }) })
-    }
-
-    /// Fails for simulated hardware, unless this server accepts it.
-    pub(crate) fn refuse_simulated(&self, hardware: &Hardware) -> Result<(), Invalid> {
-        if self.accept_simulated || !hardware.is_simulated() {
-            return Ok(());
-        }
-        Err(Invalid::new(
-            "hardware",
-            format_args!("`{}`, whose times are made up", hardware.slug),
-            "real hardware; a server takes simulated times if it is started with --accept-simulated",
-        ))
-    }
-
-    /// Stores a file again if it was [forgotten](Self::forget) just before the row that names it was added.
-    pub(crate) async fn restore(
-        &self,
-        kind: BlobKind,
-        digest: &Digest,
-        bytes: Bytes,
-    ) -> Result<(), BlobError> {
-        match self.blobs.size(kind, digest).await? {
-            Some(_) => Ok(()),
-            None => self.blobs.put(kind, digest, bytes).await,
-        }
     }
 
     /// Removes the files of deleted uploads and models, and of snapshots that held uploads.

@@ -4,10 +4,9 @@
 pub(crate) mod board_routes;
 pub(crate) mod board_store;
 pub(crate) mod consensus;
-pub(crate) mod cursor;
 pub(crate) mod entry_store;
+pub(crate) mod export_cache;
 pub(crate) mod export_routes;
-pub(crate) mod exports;
 pub(crate) mod hardware_store;
 pub(crate) mod pick_routes;
 pub(crate) mod problem_routes;

@@ -14,8 +14,8 @@ use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::accounts::{devices, routes as of_accounts, terms};
-use crate::admin::routes as administration;
+use crate::accounts::{account_routes as of_accounts, devices, terms};
+use crate::admin::admin_routes as administration;
 use crate::agents::agent_routes;
 use crate::agents::lease_routes;
 use crate::app::App;

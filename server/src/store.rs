@@ -38,8 +38,7 @@ pub use crate::agents::agent_store::{
     AGENT_LEASE, KnownAgent, LeaseWish, LeasedWork, MAX_REFUSED_RESULTS, MeasuredUpTo, NewWork, ProblemsRead,
     ReadUpTo, Taken, WorkFigures,
 };
-pub use crate::boards::board_store::BoardQuery;
-pub use crate::boards::cursor::{Cursor, Ranking};
+pub use crate::boards::board_store::{BoardQuery, Cursor, Ranking};
 pub use crate::boards::entry_store::View;
 pub use crate::boards::hardware_store::{KnownHardware, NotMerged};
 pub use crate::boards::survey_store::{Record, Sample};
@@ -53,7 +52,7 @@ pub use crate::models::contribution_store::{
 pub use crate::models::model_store::Due;
 pub use crate::models::publication_store::{ComparedWithPublished, Refused};
 pub use crate::snapshots::snapshot_store::{Added, Freezable, Frozen, SnapshotLimits, StoredSnapshot};
-pub use crate::uploads::upload_store::{ForLease, NewSolution, NewUpload, TrainingData};
+pub use crate::uploads::upload_store::{ForLease, NewUpload, TrainingData};
 pub use upkeep::{CheckedUploads, Connections, Figures, NamedBlob, NamedBlobs};
 
 /// The database. Every method is one transaction.

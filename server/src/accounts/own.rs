@@ -116,7 +116,7 @@ fn shown(records: &Sample<Record>) -> Markup {
             }
             ul {
                 @for Record { hardware, problem, time, contributors } in &records.items {
-                    @let Micros(us) = time.micros();
+                    @let Micros(us) = time;
                     li {
                         a href=(format!("/problems/{}?hardware={hardware}", problem.id())) {
                             (problem.op) " " (problem.dims()) " " (problem.a_dtype)

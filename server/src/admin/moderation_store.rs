@@ -16,8 +16,8 @@ use crate::store::connection::{Exclusive, Lockable, in_transaction};
 use crate::store::fields::{optional, parse};
 use crate::store::statement::Statement;
 use crate::store::{Now, StoreResult};
-use crate::uploads::judging_store::read_standing;
 use crate::uploads::solutions::Damaged;
+use crate::uploads::standing_store::read_standing;
 
 /// The result of a moderation.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use diode_core::ids::HardwareSlug;
 use diode_core::{DType, Layout, Op, Problem, is_kept};
 
 use crate::agents::plan::{DTYPES, Kind, KnownProblems, Planner, kinds};
-use crate::agents::plans::why;
+use crate::agents::planning::why;
 use crate::agents::{ORDER, USUAL_SECONDS};
 use crate::store::{NewWork, WorkFigures};
 

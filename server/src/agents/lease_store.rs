@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use diode_api::{Ability, Breadth, LeaseState, LeaseSummary, Purpose, Reach, RefusedWork};
 use diode_core::ids::{AgentId, LeaseId};
-use diode_core::{Nanos, Problem, Tflops};
+use diode_core::{Micros, Problem, Tflops};
 
 use crate::agents::agent_store::{AGENT_LEASE, KnownAgent, LeaseWish, LeasedWork, NewWork, Taken};
 use crate::agents::plan::{FIRST_RANK, LAST_RANK, is_to_be_confirmed};
@@ -16,8 +16,8 @@ use crate::store::fields::{named, parse, rfc3339, unsigned};
 use crate::store::from_row::from_row;
 use crate::store::statement::Statement;
 use crate::store::{Now, StoreResult};
-use crate::uploads::solutions::Damaged;
-use crate::uploads::upload_store::{ForLease, NewSolution, NewUpload};
+use crate::uploads::solutions::{Damaged, StoredSolution};
+use crate::uploads::upload_store::{ForLease, NewUpload};
 
 /// How many problems form the top of a board. Here a board has the problems of one operator and one type.
 const TOP: i64 = 5;
@@ -222,9 +222,9 @@ impl Store {
 impl Connection {
     /// Whether the best time of a solution puts its problem at the top of its board. Counts the entries that
     /// exist by now.
-    pub(crate) async fn leads(&mut self, solution: &NewSolution, problem: &Problem) -> StoreResult<bool> {
-        let Some(best_ns) = solution.best_ns else { return Ok(false) };
-        let own = Tflops::from_work(problem.flops(), Nanos(best_ns).micros()).0;
+    pub(crate) async fn leads(&mut self, solution: &StoredSolution, problem: &Problem) -> StoreResult<bool> {
+        let Some(best_us) = solution.best_us else { return Ok(false) };
+        let own = Tflops::from_work(problem.flops(), Micros(best_us)).0;
         let board = || {
             Statement::new("SELECT COUNT(*) FROM (SELECT 1 AS one FROM entries WHERE hardware = ")
                 .push_bind(solution.hardware.as_str())

@@ -10,12 +10,10 @@ use diode_api::{
 };
 use diode_core::ids::{HardwareSlug, ProblemId};
 use diode_core::table::distance;
-use diode_core::{Comparison, Layout, Method, Op, Problem};
+use diode_core::{Comparison, Invalid, Layout, Method, Op, Problem};
 
-use crate::boards::consensus::{BoardEntry, KernelEntry};
-use crate::boards::cursor::{Cursor, Ranking};
+use crate::boards::consensus::BoardEntry;
 use crate::boards::entry_store::{View, read_entry};
-use crate::boards::summary_store::micros;
 use crate::store::Store;
 use crate::store::StoreResult;
 use crate::store::connection::Connection;
@@ -24,26 +22,6 @@ use crate::store::from_row::from_row;
 use crate::store::remembered::Remembered;
 use crate::store::statement::{ROWS_PER_STATEMENT, Statement};
 use crate::uploads::solutions::Damaged;
-
-struct BoardRow {
-    fields: String,
-    method: String,
-    entry: String,
-    /// The row's value by which the board is sorted.
-    value: Option<f64>,
-}
-
-from_row!(BoardRow { fields, method, entry, value });
-
-impl BoardRow {
-    /// The row, and the cursor of a page that ends with it.
-    fn row(self) -> Result<(LeaderboardRow, Cursor), Damaged> {
-        let method = parse("method", self.method)?;
-        let row = read_entry(&self.entry)?.row(problem_of(&self.fields)?, method);
-        let cursor = Cursor { value: self.value, problem: row.problem_id.clone(), method };
-        Ok((row, cursor))
-    }
-}
 
 /// What [`Totals`] are computed of: the entries of a hardware that pass a filter.
 pub(crate) type Counted = (HardwareSlug, ProblemFilter);
@@ -71,10 +49,10 @@ struct PointRow {
     method: String,
     tflops: f64,
     roofline_share: Option<f64>,
-    best_ns: f64,
-    triton_ns: Option<f64>,
+    best_us: f64,
+    triton_us: Option<f64>,
     triton_roofline_share: Option<f64>,
-    library_ns: Option<f64>,
+    library_us: Option<f64>,
     library_roofline_share: Option<f64>,
     triton_over_library: Option<f64>,
     /// The whole entry of a problem in float32, whose config may round.
@@ -86,10 +64,10 @@ from_row!(PointRow {
     method,
     tflops,
     roofline_share,
-    best_ns,
-    triton_ns,
+    best_us,
+    triton_us,
     triton_roofline_share,
-    library_ns,
+    library_us,
     library_roofline_share,
     triton_over_library,
     entry
@@ -109,10 +87,10 @@ impl PointRow {
             problem,
             tflops: self.tflops,
             roofline_share: self.roofline_share,
-            best_us: micros(self.best_ns),
-            triton_us: self.triton_ns.map(micros),
+            best_us: self.best_us,
+            triton_us: self.triton_us,
             triton_roofline_share: self.triton_roofline_share,
-            library_us: self.library_ns.map(micros),
+            library_us: self.library_us,
             library_roofline_share: self.library_roofline_share,
             triton_over_library: self.triton_over_library,
         })
@@ -122,6 +100,70 @@ impl PointRow {
 /// The most problems that are read: enough, because problems of the same size and type differ only in op, bias
 /// and layouts.
 const MOST: i64 = 64;
+
+/// The order of a leaderboard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ranking {
+    pub kernels: Kernels,
+    pub sort: LeaderboardSort,
+    pub order: SortOrder,
+}
+
+impl std::fmt::Display for Ranking {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { kernels, sort, order } = self;
+        write!(f, "{kernels}.{sort}.{order}")
+    }
+}
+
+/// Where a page of a leaderboard ended: the sort value of its last row, and the fields that break ties.
+/// Clients pass it back unchanged.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cursor {
+    /// `None` if the row has no value. Rows without a value come last.
+    pub value: Option<f64>,
+    pub problem: ProblemId,
+    pub method: Method,
+}
+
+impl Cursor {
+    /// The text form, which includes the order.
+    pub fn encode(&self, ranking: Ranking) -> String {
+        let value = self.value.map_or("-".to_owned(), |v| format!("{:016x}", v.to_bits()));
+        format!("{ranking}.{value}.{}.{}", self.problem, self.method)
+    }
+
+    /// Reads the text of [`Cursor::encode`], if the text is of the same order.
+    pub fn decode(text: &str, ranking: Ranking) -> Result<Self, Invalid> {
+        let refuse = || {
+            Invalid::new(
+                "cursor",
+                format_args!("`{text:.128}`"),
+                format!("the next_cursor of a page in the order {ranking}; leave it out for the first page"),
+            )
+        };
+        let rest = text.strip_prefix(&format!("{ranking}.")).ok_or_else(refuse)?;
+        let mut parts = rest.splitn(3, '.');
+        let (Some(value), Some(problem), Some(method)) = (parts.next(), parts.next(), parts.next()) else {
+            return Err(refuse());
+        };
+        let value = match value {
+            "-" => None,
+            bits => Some(f64::from_bits(u64::from_str_radix(bits, 16).map_err(|_| refuse())?)),
+        };
+        if value.is_some_and(|v| !v.is_finite()) {
+            return Err(refuse());
+        }
+        let cursor = Self {
+            value,
+            problem: problem.parse().map_err(|_| refuse())?,
+            method: method.parse().map_err(|_| refuse())?,
+        };
+        // Each place on a board has exactly one valid text, because answers are kept under the text of their
+        // request.
+        if cursor.encode(ranking) == text { Ok(cursor) } else { Err(refuse()) }
+    }
+}
 
 /// A request for a page of a leaderboard.
 #[derive(Debug, Clone)]
@@ -190,8 +232,7 @@ impl Store {
 
         let limit = query.limit as usize;
         let more = rows.len() > limit;
-        let rows: Result<Vec<_>, Damaged> = rows.into_iter().take(limit).map(BoardRow::row).collect();
-        let (items, cursors): (Vec<_>, Vec<Cursor>) = rows?.into_iter().unzip();
+        let (items, cursors): (Vec<_>, Vec<Cursor>) = rows.into_iter().take(limit).unzip();
         let last = cursors.last().filter(|_| more);
         let next_cursor = last.map(|cursor| cursor.encode(query.ranking));
         Ok(Leaderboard { items, total, next_cursor, comparison })
@@ -209,8 +250,8 @@ impl Store {
         // Problem ids are digests, so the first ids are an even sample. They are read by the primary key: the plus
         // keeps SQLite from reading the whole index of rates instead.
         let select = Statement::new(
-            "SELECT p.fields, e.* FROM (SELECT problem, method, tflops, roofline_share, best_ns, triton_ns, \
-             triton_roofline_share, library_ns, library_roofline_share, triton_over_library, \
+            "SELECT p.fields, e.* FROM (SELECT problem, method, tflops, roofline_share, best_us, triton_us, \
+             triton_roofline_share, library_us, library_roofline_share, triton_over_library, \
              CASE WHEN a_dtype = 'float32' THEN entry END AS entry, ROW_NUMBER() OVER (PARTITION BY problem ORDER BY timings DESC, method) AS place FROM entries e",
         );
         let select = push_filter(select, slug, filter).push(
@@ -306,11 +347,16 @@ impl Connection {
         Ok(found)
     }
 
-    /// One page and the row after it, which shows whether there is another page. Rows with the sort value come
-    /// first, from a query of their own. Both queries follow an index and stop at their limits.
-    async fn board_rows(&mut self, slug: &HardwareSlug, query: &BoardQuery) -> StoreResult<Vec<BoardRow>> {
+    /// One page and the row after it, which shows whether there is another page; each row with the cursor of a page that
+    /// ends with it. Rows with the sort value come first, from a query of their own. Both queries follow an index and
+    /// stop at their limits.
+    async fn board_rows(
+        &mut self,
+        slug: &HardwareSlug,
+        query: &BoardQuery,
+    ) -> StoreResult<Vec<(LeaderboardRow, Cursor)>> {
         let wanted = i64::from(query.limit) + 1;
-        let mut rows: Vec<BoardRow> = match &query.after {
+        let mut rows: Vec<(String, String, String, Option<f64>)> = match &query.after {
             Some(Cursor { value: None, .. }) => Vec::new(),
             _ => self.fetch_all(page(slug, query, Part::WithValue, wanted)).await?,
         };
@@ -318,7 +364,13 @@ impl Connection {
         if missing > 0 {
             rows.extend(self.fetch_all(page(slug, query, Part::WithoutValue, missing)).await?);
         }
-        Ok(rows)
+        let read = |(fields, method, entry, value): (String, String, String, Option<f64>)| {
+            let method = parse("method", method)?;
+            let row = read_entry(&entry)?.row(problem_of(&fields)?, method);
+            let cursor = Cursor { value, problem: row.problem_id.clone(), method };
+            Ok((row, cursor))
+        };
+        rows.into_iter().map(read).collect()
     }
 
     /// Locks some problems: until this transaction ends, no other can change what is computed from them.
@@ -378,9 +430,9 @@ pub(crate) fn value(sort: LeaderboardSort, kernels: Kernels) -> &'static str {
         (S::Tflops, K::Everything) => "e.tflops",
         (S::Tflops, K::Triton) => "e.triton_tflops",
         (S::Tflops, K::Library) => "e.library_tflops",
-        (S::Time, K::Everything) => "e.best_ns",
-        (S::Time, K::Triton) => "e.triton_ns",
-        (S::Time, K::Library) => "e.library_ns",
+        (S::Time, K::Everything) => "e.best_us",
+        (S::Time, K::Triton) => "e.triton_us",
+        (S::Time, K::Library) => "e.library_us",
         (S::Roofline, K::Everything) => "e.roofline_share",
         (S::Roofline, K::Triton) => "e.triton_roofline_share",
         (S::Roofline, K::Library) => "e.library_roofline_share",
@@ -429,8 +481,8 @@ pub(crate) fn described(view: View, problem: Problem, distance: f64, entry: Boar
         problem,
         method: view.method,
         distance,
-        triton: entry.triton.map(KernelEntry::result),
-        library: entry.library.map(KernelEntry::result),
+        triton: entry.triton,
+        library: entry.library,
         triton_over_library: entry.triton_over_library,
     }
 }
@@ -468,4 +520,36 @@ fn walk(
 /// Reads the column `fields` of a problem.
 pub(crate) fn problem_of(fields: &str) -> Result<Problem, Damaged> {
     from_json("problem", fields)
+}
+
+#[cfg(test)]
+mod cursor_tests {
+    use super::*;
+
+    #[test]
+    fn cursors_round_trip_and_belong_to_one_order() {
+        let ranking =
+            Ranking { kernels: Kernels::Triton, sort: LeaderboardSort::Gain, order: SortOrder::Ascending };
+        for value in [Some(123.456), Some(0.1 + 0.2), None] {
+            let cursor = Cursor { value, problem: ProblemId::of(b"p"), method: Method::MEDIAN_COLD_EVENT };
+            let text = cursor.encode(ranking);
+            assert_eq!(Cursor::decode(&text, ranking), Ok(cursor));
+            for other in [
+                Ranking { order: SortOrder::Descending, ..ranking },
+                Ranking { sort: LeaderboardSort::Time, ..ranking },
+                Ranking { kernels: Kernels::Library, ..ranking },
+            ] {
+                assert!(Cursor::decode(&text, other).is_err(), "{other}");
+            }
+        }
+        for bad in [
+            "",
+            "triton.gain.asc.",
+            "triton.gain.asc.7ff8000000000000.0011223344556677.unspecified",
+            "triton.gain.asc.-.x.y",
+            "triton.gain.asc.003ff0000000000000.0011223344556677.unspecified",
+        ] {
+            assert!(Cursor::decode(bad, ranking).is_err(), "{bad}");
+        }
+    }
 }

@@ -4,7 +4,6 @@
 //! median over the contributors that timed it, so nobody counts for more by sending more. Solutions of fenced
 //! or quarantined uploads do not count.
 
-mod deviation;
 mod entry;
 mod gathered;
 
@@ -17,11 +16,10 @@ use diode_core::stats::median;
 use diode_core::{Config, FailureReason, Nanos, Problem};
 
 use crate::boards::consensus::gathered::{Combined, Gathered, Numbers};
-use crate::uploads::solutions::{ConfigLists, Damaged, StoredSolutions};
+use crate::uploads::solutions::{ConfigLists, Damaged, DecodedSolution, StoredSolutions};
 
-pub(crate) use crate::boards::consensus::deviation::{Deviation, fence_reason, is_off};
-pub(crate) use crate::boards::consensus::entry::{BoardEntry, KernelEntry};
-pub(crate) use crate::boards::consensus::gathered::ReadSolution;
+pub(crate) use crate::boards::consensus::entry::{BoardEntry, ENTRY_VERSION};
+pub(crate) use crate::boards::consensus::gathered::{Deviation, fence_reason, is_off};
 
 /// What is computed from the solutions of one view.
 pub(crate) struct Computed {
@@ -43,7 +41,7 @@ pub(crate) fn compute(
     let measured = readable(stored, &mut learnt.lists);
     let gathered = Gathered::of(&measured, &mut learnt.numbers);
     let consensus = Consensus::new(&gathered, &measured);
-    Computed { entry: consensus.board_entry(problem, hardware), deviations: deviation::deviations(&gathered) }
+    Computed { entry: consensus.board_entry(problem, hardware), deviations: gathered.deviations() }
 }
 
 /// The consensus of several problems on one hardware by one method.
@@ -54,10 +52,10 @@ pub(crate) struct ByProblem {
 }
 
 /// The solutions that can be read. The log names the others, and `admin verify` lists them.
-fn readable(stored: &StoredSolutions, lists: &mut ConfigLists) -> Vec<ReadSolution> {
+fn readable(stored: &StoredSolutions, lists: &mut ConfigLists) -> Vec<DecodedSolution> {
     let decoded = stored.decode_with(lists);
     tell_damaged(stored, &decoded.damaged);
-    decoded.solutions.into_iter().map(ReadSolution::of).collect()
+    decoded.solutions
 }
 
 fn tell_damaged(stored: &StoredSolutions, decoded: &[Damaged]) -> usize {
@@ -123,19 +121,19 @@ impl Consensus {
     pub(crate) fn by_problem(stored: &StoredSolutions) -> ByProblem {
         let decoded = stored.decode();
         let left_out = tell_damaged(stored, &decoded.damaged);
-        let mut measured: BTreeMap<&ProblemId, Vec<ReadSolution>> = BTreeMap::new();
-        for (row, solution) in decoded.solutions {
-            measured.entry(&row.problem).or_default().push(ReadSolution::of((row, solution)));
+        let mut measured: BTreeMap<ProblemId, Vec<DecodedSolution>> = BTreeMap::new();
+        for solution in decoded.solutions {
+            measured.entry(solution.problem.clone()).or_default().push(solution);
         }
         let mut numbers = Numbers::default();
-        let consensus = |(id, measured): (&ProblemId, Vec<ReadSolution>)| {
+        let consensus = |(id, measured): (ProblemId, Vec<DecodedSolution>)| {
             let gathered = Gathered::of(&measured, &mut numbers);
-            Some((stored.problems.get(id)?.clone(), Self::new(&gathered, &measured)))
+            Some((stored.problems.get(&id)?.clone(), Self::new(&gathered, &measured)))
         };
         ByProblem { consensuses: measured.into_iter().filter_map(consensus).collect(), left_out }
     }
 
-    fn new(gathered: &Gathered<'_>, measured: &[ReadSolution]) -> Self {
+    fn new(gathered: &Gathered<'_>, measured: &[DecodedSolution]) -> Self {
         let mut configs = Vec::new();
         let (mut combined, mut of_contributors, mut timings) = (Combined::default(), Vec::new(), 0);
         for (config, samples) in gathered.times() {
@@ -153,14 +151,14 @@ impl Consensus {
         configs.sort_unstable_by(|a, b| a.time.0.total_cmp(&b.time.0).then_with(|| a.config.cmp(&b.config)));
         let counted = || measured.iter().filter(|measured| measured.counts);
         let mut failures: BTreeMap<Config, FailureReason> =
-            counted().flat_map(|measured| measured.solution.failed()).collect();
+            counted().flat_map(|measured| measured.failed()).collect();
         if !failures.is_empty() {
             let timed: HashSet<Config> = configs.iter().map(|agreed| agreed.config).collect();
             failures.retain(|config, _| !timed.contains(config));
         }
         let fastest = |is_meant: &dyn Fn(&Config) -> bool| {
             let agreed = *configs.iter().find(|agreed| is_meant(&agreed.config))?;
-            let spreads = counted().filter_map(|measured| measured.solution.spread(&agreed.config));
+            let spreads = counted().filter_map(|measured| measured.spread(&agreed.config));
             Some(Fastest { agreed, spread: median(&mut spreads.collect::<Vec<_>>()) })
         };
         let triton = fastest(&|config| !config.is_library());
@@ -238,10 +236,10 @@ struct Known {
     number: Option<u64>,
 }
 
-fn repeats(measured: &[ReadSolution]) -> HashMap<Config, Repeats> {
+fn repeats(measured: &[DecodedSolution]) -> HashMap<Config, Repeats> {
     let mut known: HashMap<Config, Known> = HashMap::new();
-    for one in measured.iter().filter(|one| one.counts && one.solution.knows_repeats()) {
-        for (config, spread, repeats) in one.solution.repeats() {
+    for one in measured.iter().filter(|one| one.counts && one.knows_repeats()) {
+        for (config, spread, repeats) in one.repeats() {
             let known = known.entry(config).or_default();
             // A single run has no spread. Old databases may have times of zero, whose spread is not finite.
             known.spreads.extend(spread.filter(|spread| spread.is_finite() && repeats != Some(1)));
@@ -260,25 +258,23 @@ fn repeats(measured: &[ReadSolution]) -> HashMap<Config, Repeats> {
 #[cfg(test)]
 mod tests {
     use diode_api::Standing;
-    use diode_core::ids::AccountId;
+    use diode_core::ids::{AccountId, Digest};
     use diode_core::{ConfigDictionary, DType, Method, Op, ProblemFields, Solution, Tile, TimeColumn};
 
     use super::*;
-    use crate::uploads::solutions::{DecodedSolution, Encoder, StoredSolution};
+    use crate::uploads::solutions::{Encoder, StoredSolution};
 
-    pub(super) fn by(contributor: &str, times: &[(Config, u64)]) -> ReadSolution {
+    pub(super) fn by(contributor: &str, times: &[(Config, u64)]) -> DecodedSolution {
         let contributor = Some(AccountId::of(contributor.as_bytes()));
-        ReadSolution { number: 0, contributor, counts: true, solution: decoded(times) }
+        let mut solution = stored(times).decode().solutions.pop().unwrap();
+        solution.contributor = contributor;
+        solution
     }
 
     impl Consensus {
-        pub(super) fn of(measured: &[ReadSolution]) -> Self {
+        pub(super) fn of(measured: &[DecodedSolution]) -> Self {
             Self::new(&Gathered::of(measured, &mut Numbers::default()), measured)
         }
-    }
-
-    fn decoded(times: &[(Config, u64)]) -> DecodedSolution {
-        stored(times).decode().solutions.pop().unwrap().1
     }
 
     pub(super) fn stored(times: &[(Config, u64)]) -> StoredSolutions {
@@ -295,15 +291,20 @@ mod tests {
         };
         let mut encoder = Encoder::new(&dictionary);
         let (list, columns) = encoder.encode(&solution);
-        let lists = [(list.digest.clone(), list.bytes.clone())];
+        let lists = [list.clone()];
         let row = StoredSolution {
             number: 0,
-            contributor: None,
-            standing: Standing::Counts,
+            digest: Digest::of(b"solution"),
+            hardware: "nvidia-h200".parse().unwrap(),
             problem: solution.problem.id(),
             method: solution.method,
-            config_list: list.digest.clone(),
+            contributor: None,
+            standing: Standing::Counts,
+            config_list: lists[0].0.clone(),
             columns,
+            timings: times.len() as u64,
+            failures: 0,
+            best_us: None,
         };
         StoredSolutions { solutions: vec![row], config_lists: lists.into(), ..StoredSolutions::default() }
     }
@@ -316,8 +317,8 @@ mod tests {
         Config::Mm(Tile::new(block_m, 128, 64, stages, 4))
     }
 
-    fn deviations_of(measured: &[ReadSolution]) -> Vec<Deviation> {
-        deviation::deviations(&Gathered::of(measured, &mut Numbers::default()))
+    fn deviations_of(measured: &[DecodedSolution]) -> Vec<Deviation> {
+        Gathered::of(measured, &mut Numbers::default()).deviations()
     }
 
     #[test]
@@ -341,7 +342,7 @@ mod tests {
     #[test]
     fn what_is_fenced_does_not_count_but_is_compared() {
         let config = tile(128, 3);
-        let mut measured: Vec<ReadSolution> = ["a", "b", "c", "d", "e"]
+        let mut measured: Vec<DecodedSolution> = ["a", "b", "c", "d", "e"]
             .map(|name| by(name, &[(config, if name == "e" { 100_000 } else { 200_000 })]))
             .into();
         let deviations = deviations_of(&measured);

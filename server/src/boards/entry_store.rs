@@ -3,11 +3,12 @@
 
 use std::collections::BTreeSet;
 
+use diode_api::KernelResult;
 use diode_core::hardware::Hardware;
 use diode_core::ids::{HardwareSlug, ProblemId, UploadId};
 use diode_core::{Method, Problem};
 
-use crate::boards::consensus::{BoardEntry, Computed, ConfigCache, KernelEntry, compute};
+use crate::boards::consensus::{BoardEntry, Computed, ConfigCache, ENTRY_VERSION, compute};
 use crate::store::Store;
 use crate::store::StoreResult;
 use crate::store::connection::Connection;
@@ -41,15 +42,15 @@ type SortedColumn = (&'static str, fn(&BoardEntry) -> Option<f64>);
 
 /// The columns that boards are sorted by. Each order has an index.
 const SORTED: [SortedColumn; 13] = [
-    ("best_ns", |entry| Some(entry.best_ns)),
+    ("best_us", |entry| Some(entry.best_us)),
     ("tflops", |entry| entry.tflops),
     ("roofline_share", |entry| entry.roofline_share),
     ("gain_over_defaults", |entry| entry.gain_over_defaults),
-    ("triton_ns", |entry| entry.triton.as_ref().map(|kernel| kernel.ns)),
+    ("triton_us", |entry| of_kernel(&entry.triton, |kernel| Some(kernel.us))),
     ("triton_tflops", |entry| of_kernel(&entry.triton, |kernel| kernel.tflops)),
     ("triton_roofline_share", |entry| of_kernel(&entry.triton, |kernel| kernel.roofline_share)),
     ("triton_gain", |entry| of_kernel(&entry.triton, |kernel| kernel.gain_over_defaults)),
-    ("library_ns", |entry| entry.library.as_ref().map(|kernel| kernel.ns)),
+    ("library_us", |entry| of_kernel(&entry.library, |kernel| Some(kernel.us))),
     ("library_tflops", |entry| of_kernel(&entry.library, |kernel| kernel.tflops)),
     ("library_roofline_share", |entry| of_kernel(&entry.library, |kernel| kernel.roofline_share)),
     ("library_gain", |entry| of_kernel(&entry.library, |kernel| kernel.gain_over_defaults)),
@@ -81,17 +82,20 @@ impl Store {
     /// Returns how many; 0 if none was left. Several processes may call it at once.
     pub async fn refresh_entries(&self) -> StoreResult<usize> {
         in_transaction!(self, async |db| {
-            match db.refresh_some_entries().await? {
-                0 => db.judge_some_uploads().await,
-                done => Ok(done),
-            }
+            let done = db.mark_entries_of_earlier_versions().await?;
+            let done = if done == 0 { db.refresh_some_entries().await? } else { done };
+            if done == 0 { db.judge_some_uploads().await } else { Ok(done) }
         })
     }
 
-    /// The stale views.
+    /// The stale views, with those whose entries are of an earlier version.
     pub async fn stale_entries(&self) -> StoreResult<Vec<View>> {
         let db = &mut self.reader().await?;
-        db.fetch_views(Statement::new("SELECT hardware, problem, method FROM stale_entries")).await
+        let select = Statement::new(
+            "SELECT hardware, problem, method FROM stale_entries UNION SELECT e.hardware, e.problem, e.method \
+             FROM entries e JOIN hardware h ON h.slug = e.hardware WHERE h.entry_version < $1",
+        );
+        db.fetch_views(select.bind(ENTRY_VERSION)).await
     }
 
     /// The board entry of a view; `None` if no config of the view has a time.
@@ -244,6 +248,20 @@ impl Connection {
         Ok(budgeted)
     }
 
+    /// Marks the views of one hardware whose entries an earlier version of this program has computed. Returns how many
+    /// kinds of hardware; 0 if there was none.
+    async fn mark_entries_of_earlier_versions(&mut self) -> StoreResult<usize> {
+        let select = Statement::new("SELECT slug FROM hardware WHERE entry_version < $1 LIMIT 1");
+        let found: Option<(String,)> = self.fetch_optional(select.bind(ENTRY_VERSION)).await?;
+        let Some((slug,)) = found else { return Ok(0) };
+        let slug = parse("hardware slug", slug)?;
+        self.lock_hardware(&slug).await?;
+        self.mark_all_stale(&slug).await?;
+        let update = Statement::new("UPDATE hardware SET entry_version = $1 WHERE slug = $2");
+        self.execute(update.bind(ENTRY_VERSION).bind(slug.as_str())).await?;
+        Ok(1)
+    }
+
     /// Recomputes some entries. Returns how many views; 0 if there was nothing to do.
     ///
     /// The hardware is locked before its views are read, and every upload keeps the hardware. So no upload can mark
@@ -349,7 +367,7 @@ fn compute_each(work: Vec<Work>, learnt: &mut ConfigCache) -> Vec<(Problem, Comp
     work.into_iter().map(computed).collect()
 }
 
-fn of_kernel(kernel: &Option<KernelEntry>, value: fn(&KernelEntry) -> Option<f64>) -> Option<f64> {
+fn of_kernel(kernel: &Option<KernelResult>, value: fn(&KernelResult) -> Option<f64>) -> Option<f64> {
     kernel.as_ref().and_then(value)
 }
 

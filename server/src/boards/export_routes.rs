@@ -19,7 +19,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::app::App;
 use crate::boards::consensus::{ByProblem, Consensus};
-use crate::boards::exports::ExportFile;
+use crate::boards::export_cache::ExportFile;
 use crate::http::{ApiFault, ApiResult, FileName, StrictQuery, etag, is_current, lookup, media, save_as};
 use crate::limits::{Client, admit};
 use crate::uploads::solutions::{Rebuilt, cut, rebuild};

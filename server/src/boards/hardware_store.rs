@@ -6,15 +6,15 @@ use diode_api::HardwareMerge;
 use diode_core::hardware::{Facts, Hardware, find as listed};
 use diode_core::ids::{Digest, HardwareSlug};
 
+use crate::boards::consensus::ENTRY_VERSION;
 use crate::store::Store;
 use crate::store::connection::Connection;
 use crate::store::connection::{Lockable, in_transaction};
 use crate::store::fields::{from_json, json, named, parse, unsigned};
 use crate::store::from_row::from_row;
 use crate::store::statement::Statement;
-use crate::store::{Now, StoreError, StoreResult};
+use crate::store::{Now, StoreResult};
 use crate::uploads::solutions::Damaged;
-use crate::uploads::upload_store::NewUpload;
 
 /// Why one hardware is not merged into another.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,13 +79,6 @@ struct KnownRow {
 }
 
 from_row!(KnownRow { confirmed, ..hardware });
-
-struct KeptRow {
-    hardware: HardwareRow,
-    merged_into: Option<String>,
-}
-
-from_row!(KeptRow { merged_into, ..hardware });
 
 /// Moves the rows that refer to the first hardware to the other hardware.
 const MOVED: [&str; 5] = [
@@ -300,60 +293,6 @@ impl Connection {
         Ok(row.map(|(state,)| state))
     }
 
-    /// Adds the hardware if it is new. Until this transaction ends, other transactions may add to it and change it, but
-    /// [`Self::lock_hardware`] waits. Returns the hardware with the facts that will be stored. Fails if the hardware was merged into
-    /// another.
-    pub(crate) async fn keep_hardware(&mut self, given: &Hardware) -> StoreResult<Hardware> {
-        self.keep(Lockable::Hardware(&given.slug)).await?;
-        let keep_row = self.keep_row();
-        let select = || {
-            let select =
-                Statement::new("SELECT slug, name, vendor, facts, merged_into FROM hardware WHERE slug = ");
-            select.push_bind(given.slug.as_str()).push(keep_row)
-        };
-        let mut row: Option<KeptRow> = self.fetch_optional(select()).await?;
-        if row.is_none() {
-            self.insert_hardware(given).await?;
-            row = self.fetch_optional(select()).await?;
-        }
-        let row = row.ok_or(sqlx::Error::RowNotFound)?;
-        if row.merged_into.is_some() {
-            return Err(StoreError::Merged(given.slug.clone()));
-        }
-        let stored = row.hardware.hardware()?;
-        Ok(Hardware { facts: stored.facts.or(given.facts), ..stored })
-    }
-
-    /// Stores that an upload has added solutions. Other uploads for the hardware wait from here on, so this comes last.
-    /// `used` has the facts that the upload's entries were computed from. Returns `false` if other facts have been
-    /// stored meanwhile. If there were no facts before, all entries become stale.
-    pub(crate) async fn note_upload_of_hardware(
-        &mut self,
-        given: &Hardware,
-        used: &Hardware,
-        upload: &NewUpload,
-    ) -> StoreResult<bool> {
-        let select = Statement::new("SELECT facts, state FROM hardware WHERE slug = ");
-        let select = select.push_bind(given.slug.as_str()).push(self.change_row());
-        let (before, state): (Option<String>, String) = self.fetch_one(select).await?;
-        let before: Option<Facts> = before.map(|facts| from_json("hardware facts", &facts)).transpose()?;
-        let is_other = matches!((before, given.facts), (Some(a), Some(b)) if a != b);
-        let update = Statement::new(
-            "UPDATE hardware SET updated_at = $1, facts = COALESCE(facts, $2), state = $3, \
-             revision = revision + 1, conflicts = conflicts + $4 WHERE slug = $5",
-        )
-        .bind(upload.received_at.as_str())
-        .bind(facts_json(given)?)
-        .bind(Digest::of(format!("{state}\n{}", upload.digest).as_bytes()).as_str())
-        .bind(i64::from(is_other))
-        .bind(given.slug.as_str());
-        self.execute(update).await?;
-        if before.is_none() && given.facts.is_some() {
-            self.mark_all_stale(&given.slug).await?;
-        }
-        Ok(before.or(given.facts) == used.facts)
-    }
-
     /// Stores that the set of solutions that count has changed. `what` distinguishes this change from others.
     pub(crate) async fn note_hardware_change(&mut self, slug: &HardwareSlug, what: &str) -> StoreResult<()> {
         let before = self.hardware_state(slug).await?.unwrap_or_default();
@@ -367,12 +306,14 @@ impl Connection {
 
     pub(crate) async fn insert_hardware(&mut self, hardware: &Hardware) -> StoreResult<()> {
         let insert = Statement::new(
-            "INSERT INTO hardware (slug, name, vendor, facts) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING",
+            "INSERT INTO hardware (slug, name, vendor, facts, entry_version) VALUES ($1, $2, $3, $4, $5) \
+             ON CONFLICT DO NOTHING",
         )
         .bind(hardware.slug.as_str())
         .bind(hardware.name.as_str())
         .bind(hardware.vendor.as_str())
-        .bind(facts_json(hardware)?);
+        .bind(facts_json(hardware)?)
+        .bind(ENTRY_VERSION);
         self.execute(insert).await?;
         Ok(())
     }
@@ -412,6 +353,6 @@ pub(crate) fn push_resolved(statement: Statement, slug: &HardwareSlug) -> Statem
         .push(")")
 }
 
-fn facts_json(hardware: &Hardware) -> Result<Option<String>, Damaged> {
+pub(crate) fn facts_json(hardware: &Hardware) -> Result<Option<String>, Damaged> {
     hardware.facts.map(|facts| json("hardware facts", &facts)).transpose()
 }

@@ -18,9 +18,9 @@ use serde::Deserialize;
 
 use crate::app::App;
 use crate::boards::board_routes::shown_method;
-use crate::boards::consensus::{AgreedTime, ByProblem, Consensus, KernelEntry, Repeats};
+use crate::boards::consensus::{AgreedTime, ByProblem, Consensus, Repeats};
+use crate::boards::export_cache::ExportFile;
 use crate::boards::export_routes::Export;
-use crate::boards::exports::ExportFile;
 use crate::boards::pick_routes::Cover;
 use crate::http::{ApiFault, ApiResult, FromPath, Lookup, StrictQuery};
 use crate::limits::Client;
@@ -160,8 +160,8 @@ fn detail(
         hardware,
         method: view.method,
         views,
-        triton: triton.map(KernelEntry::result),
-        library: library.map(KernelEntry::result),
+        triton,
+        library,
         triton_over_library,
         triton_ties,
         solutions: consensus.solutions,

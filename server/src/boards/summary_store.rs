@@ -7,7 +7,7 @@ use diode_core::hardware::find;
 use diode_core::ids::HardwareSlug;
 use diode_core::stats::geometric_mean;
 use diode_core::stats::median;
-use diode_core::{Comparison, DType, Method, Micros, Nanos, Op};
+use diode_core::{Comparison, DType, Method, Op};
 
 use crate::boards::hardware_store::{HardwareRow, push_resolved};
 use crate::store::Store;
@@ -187,9 +187,4 @@ where
     let texts: BTreeSet<&String> = groups.iter().map(text).collect();
     let values: BTreeSet<T> = texts.into_iter().map(|text| named(what, text)).collect::<Result<_, _>>()?;
     Ok(values.into_iter().collect())
-}
-
-pub(crate) fn micros(nanos: f64) -> f64 {
-    let Micros(value) = Nanos(nanos).micros();
-    value
 }

@@ -4,19 +4,18 @@ use std::collections::HashMap;
 
 use diode_api::{HardwareContributor, HardwareReceipt, ProblemFilter, SolutionSource};
 use diode_core::ids::{AccountId, HardwareSlug};
-use diode_core::{Nanos, Problem};
+use diode_core::{Micros, Problem};
 
 use crate::boards::board_store::push_filter;
 use crate::boards::entry_store::{View, read_entry};
 use crate::boards::size_map::SizedProblem;
-use crate::boards::summary_store::micros;
 use crate::store::Store;
 use crate::store::StoreResult;
 use crate::store::fields::{from_json, optional, parse, unsigned};
 use crate::store::from_row::from_row;
 use crate::store::statement::Statement;
-use crate::uploads::judging_store::read_standing;
 use crate::uploads::solutions::Damaged;
+use crate::uploads::standing_store::read_standing;
 
 /// What one contributor has measured: its solutions that count.
 struct MeasuredRow {
@@ -45,18 +44,18 @@ from_row!(SentRow { account, uploads, newest_at, weighted, compared });
 const FASTEST: &str = " FROM solutions s JOIN entries e ON e.hardware = s.hardware AND e.problem = \
                        s.problem \
                        AND e.method = s.method JOIN problems p ON p.id = s.problem \
-                       WHERE s.standing = 0 AND s.best_ns <= e.best_ns AND s.contributor = $1 \
+                       WHERE s.standing = 0 AND s.best_us <= e.best_us AND s.contributor = $1 \
                        AND s.id IN (SELECT t.solution FROM sent t JOIN uploads u ON u.id = t.upload WHERE \
                        u.account = $1)";
 
 struct RecordRow {
     hardware: String,
     fields: String,
-    best_ns: f64,
+    best_us: f64,
     entry: String,
 }
 
-from_row!(RecordRow { hardware, fields, best_ns, entry });
+from_row!(RecordRow { hardware, fields, best_us, entry });
 
 struct SizedRow {
     m: i64,
@@ -89,10 +88,10 @@ struct SourceRow {
     hardware: String,
     timings: i64,
     failures: i64,
-    best_ns: Option<f64>,
+    best_us: Option<f64>,
 }
 
-from_row!(SourceRow { upload, name, standing, received_at, hardware, timings, failures, best_ns });
+from_row!(SourceRow { upload, name, standing, received_at, hardware, timings, failures, best_us });
 
 impl SourceRow {
     fn read(self, view: &View) -> Result<SolutionSource, Damaged> {
@@ -114,7 +113,7 @@ impl SourceRow {
             library,
             timings: unsigned("timing count", self.timings)?,
             failures: unsigned("failure count", self.failures)?,
-            best_us: self.best_ns.map(micros),
+            best_us: self.best_us,
         })
     }
 }
@@ -133,7 +132,7 @@ pub struct Record {
     pub hardware: HardwareSlug,
     pub problem: Problem,
     /// The contributor's best time.
-    pub time: Nanos,
+    pub time: Micros,
     /// How many contributors have timed the board's best config.
     pub contributors: u64,
 }
@@ -212,7 +211,7 @@ impl Store {
             db.fetch_one(of_view("SELECT COUNT(*) FROM solutions s WHERE s.hardware = ")).await?;
         let select = of_view(
             "SELECT u.id AS upload, a.name, s.standing, u.received_at, u.hardware, s.timings, s.failures, \
-             s.best_ns \
+             s.best_us \
              FROM solutions s JOIN uploads u ON u.id = (SELECT v.id FROM sent t JOIN uploads v ON v.id = \
              t.upload \
              WHERE t.solution = s.id ORDER BY v.standing, v.received_at, v.id LIMIT 1) \
@@ -231,7 +230,7 @@ impl Store {
         let db = &mut self.read_transaction().await?;
         let count = Statement::new("SELECT COUNT(*)").push(FASTEST);
         let (total,): (i64,) = db.fetch_one(count.bind(account.as_str())).await?;
-        let select = Statement::new("SELECT s.hardware, p.fields, s.best_ns, e.entry")
+        let select = Statement::new("SELECT s.hardware, p.fields, s.best_us, e.entry")
             .push(FASTEST)
             .push(" ORDER BY e.flops DESC, s.hardware, s.problem, s.method LIMIT $2");
         let rows: Vec<RecordRow> = db.fetch_all(select.bind(account.as_str()).bind(i64::from(limit))).await?;
@@ -239,7 +238,7 @@ impl Store {
             Ok(Record {
                 hardware: parse("hardware slug", row.hardware)?,
                 problem: from_json("problem", &row.fields)?,
-                time: Nanos(row.best_ns),
+                time: Micros(row.best_us),
                 contributors: read_entry(&row.entry)?.best_contributors,
             })
         };

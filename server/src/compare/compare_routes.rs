@@ -216,8 +216,9 @@ type BestTimes = BTreeMap<Method, BTreeMap<ProblemId, (Problem, TimedConfig)>>;
 /// Adds the best times of one upload. Who else measured the same problems does not matter. This takes long, so it
 /// must not run on an async thread.
 fn add_best_times(best: &mut BestTimes, stored: &StoredSolutions, kernels: Kernels, filter: &ProblemFilter) {
-    for (row, solution) in stored.decode().solutions {
-        let Some(problem) = stored.problems.get(&row.problem).filter(|problem| filter.admits(problem)) else {
+    for solution in stored.decode().solutions {
+        let Some(problem) = stored.problems.get(&solution.problem).filter(|problem| filter.admits(problem))
+        else {
             continue;
         };
         // Only one of two uploads may have timed the library with rounding to TF32, too.
@@ -229,8 +230,8 @@ fn add_best_times(best: &mut BestTimes, stored: &StoredSolutions, kernels: Kerne
         let times = solution.timed().filter(|(config, _)| is_meant(config));
         let Some((config, time)) = times.min_by(|a, b| a.1.0.total_cmp(&b.1.0)) else { continue };
         let timed = TimedConfig { config, us: time.micros().0 };
-        let of_method = best.entry(row.method).or_default();
-        let known = of_method.entry(row.problem.clone()).or_insert_with(|| (problem.clone(), timed));
+        let of_method = best.entry(solution.method).or_default();
+        let known = of_method.entry(solution.problem.clone()).or_insert_with(|| (problem.clone(), timed));
         if timed.us < known.1.us {
             known.1 = timed;
         }

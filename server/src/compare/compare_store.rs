@@ -1,13 +1,11 @@
 //! The board entries of two sides, and the libraries that uploads were measured with.
 
-use diode_api::{Kernels, LibraryOn, LibraryUse, MethodOn, ProblemFilter, TimedConfig};
+use diode_api::{KernelResult, Kernels, LibraryOn, LibraryUse, MethodOn, ProblemFilter, TimedConfig};
 use diode_core::ids::{HardwareSlug, ProblemId, UploadId};
 use diode_core::{Config, Problem};
 
 use crate::boards::board_store::{problem_of, push_filter};
-use crate::boards::consensus::KernelEntry;
 use crate::boards::entry_store::read_entry;
-use crate::boards::summary_store::micros;
 use crate::boards::survey_store::Sample;
 use crate::store::Store;
 use crate::store::StoreResult;
@@ -154,14 +152,14 @@ impl Connection {
 fn pair((fields, a, b): PairRow, kernels: Kernels) -> Result<Pair, Damaged> {
     let timed = |entry: &str| -> Result<TimedConfig, Damaged> {
         let entry = read_entry(entry)?;
-        let of = |kernel: Option<KernelEntry>| kernel.map(|kernel| (kernel.config, kernel.ns));
-        let (config, ns) = match kernels {
+        let of = |kernel: Option<KernelResult>| kernel.map(|kernel| (kernel.config, kernel.us));
+        let (config, us) = match kernels {
             Kernels::Triton => of(entry.triton),
-            Kernels::Library => of(entry.library).map(|(_, ns)| (Config::Library, ns)),
-            Kernels::Everything => Some((entry.best, entry.best_ns)),
+            Kernels::Library => of(entry.library).map(|(_, us)| (Config::Library, us)),
+            Kernels::Everything => Some((entry.best, entry.best_us)),
         }
         .ok_or_else(|| Damaged::new("board entry", "the kernels have no time"))?;
-        Ok(TimedConfig { config, us: micros(ns) })
+        Ok(TimedConfig { config, us })
     };
     Ok(Pair { problem: problem_of(&fields)?, a: timed(&a)?, b: timed(&b)? })
 }
@@ -169,16 +167,16 @@ fn pair((fields, a, b): PairRow, kernels: Kernels) -> Result<Pair, Damaged> {
 /// The condition that the kernels have a time. No time is negative.
 fn time_condition(kernels: Kernels) -> &'static str {
     match kernels {
-        Kernels::Triton => " AND e.triton_ns >= 0",
-        Kernels::Library => " AND e.library_ns >= 0",
-        Kernels::Everything => " AND e.best_ns >= 0",
+        Kernels::Triton => " AND e.triton_us >= 0",
+        Kernels::Library => " AND e.library_us >= 0",
+        Kernels::Everything => " AND e.best_us >= 0",
     }
 }
 
 fn other_time_condition(kernels: Kernels) -> &'static str {
     match kernels {
-        Kernels::Triton => " AND o.triton_ns >= 0",
-        Kernels::Library => " AND o.library_ns >= 0",
-        Kernels::Everything => " AND o.best_ns >= 0",
+        Kernels::Triton => " AND o.triton_us >= 0",
+        Kernels::Library => " AND o.library_us >= 0",
+        Kernels::Everything => " AND o.best_us >= 0",
     }
 }

@@ -4,17 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
 use diode_core::Method;
-use diode_core::ids::{HardwareSlug, ProblemId, UploadId};
+use diode_core::ids::{Digest, HardwareSlug, ProblemId, UploadId};
 
 use crate::boards::board_store::problem_of;
 use crate::boards::entry_store::View;
 use crate::store::Store;
 use crate::store::StoreResult;
 use crate::store::connection::Connection;
-use crate::store::fields::{optional, parse, unsigned};
-use crate::store::from_row::from_row;
+use crate::store::fields::{parse, unsigned};
+use crate::store::from_row::Readable;
 use crate::store::statement::{ROWS_PER_STATEMENT, Statement};
-use crate::uploads::judging_store::read_standing;
 use crate::uploads::solutions::{Damaged, StoredSolution, StoredSolutions};
 use crate::uploads::upload_store::TrainingData;
 
@@ -36,7 +35,7 @@ pub(crate) enum Selection<'a> {
 impl Selection<'_> {
     fn push_to(self, statement: Statement) -> Statement {
         let of = |slug: &HardwareSlug, statement: Statement| {
-            statement.push(" FROM solutions WHERE hardware = ").push_bind(slug.as_str())
+            statement.push(" FROM solutions s WHERE hardware = ").push_bind(slug.as_str())
         };
         match self {
             Self::Hardware(slug) => of(slug, statement).push(COUNTS),
@@ -62,7 +61,7 @@ impl Selection<'_> {
                 .push_bind(method.to_string())
                 .push(NOT_QUARANTINED),
             Self::Upload(upload) => statement
-                .push(" FROM solutions WHERE id IN (SELECT solution FROM sent WHERE upload = ")
+                .push(" FROM solutions s WHERE id IN (SELECT solution FROM sent WHERE upload = ")
                 .push_bind(upload.as_str())
                 .push(")")
                 .push(NOT_QUARANTINED),
@@ -70,43 +69,14 @@ impl Selection<'_> {
     }
 }
 
-pub(crate) struct SolutionRow {
-    id: i64,
-    contributor: Option<String>,
-    standing: i64,
-    pub(crate) problem: String,
-    pub(crate) method: String,
-    pub(crate) config_list: String,
-    columns: Vec<u8>,
-}
-
-from_row!(SolutionRow { id, contributor, standing, problem, method, config_list, columns });
-
-impl SolutionRow {
-    pub(crate) fn solution(self) -> Result<StoredSolution, Damaged> {
-        Ok(StoredSolution {
-            number: self.id,
-            contributor: optional("account id", self.contributor)?,
-            standing: read_standing(self.standing)?,
-            problem: parse("problem id", self.problem)?,
-            method: parse("method", self.method)?,
-            config_list: parse("config list digest", self.config_list)?,
-            columns: self.columns,
-        })
-    }
-}
+/// The columns of a stored solution `s`.
+const COLUMNS: &str = "s.id AS number, s.digest, s.hardware, s.problem, s.method, s.contributor, s.standing, \
+                       s.config_list, s.columns, s.timings, s.failures, s.best_us";
 
 /// Joins the views in `wanted` with their solutions `s`.
 pub(crate) const SOLUTIONS: &str = " FROM wanted w JOIN solutions s \
                                     ON s.hardware = w.hardware AND s.problem = w.problem AND s.method = \
                                     w.method";
-
-struct ViewRow {
-    hardware: String,
-    solution: SolutionRow,
-}
-
-from_row!(ViewRow { hardware, ..solution });
 
 impl Store {
     /// The solutions of an upload that count or are fenced.
@@ -193,10 +163,8 @@ impl Connection {
     /// Loads solutions with their problems and config lists. Must be called in one transaction, so that its three
     /// queries see the same state.
     pub(crate) async fn load_solutions(&mut self, selection: Selection<'_>) -> StoreResult<StoredSolutions> {
-        let select = selection.push_to(Statement::new(
-            "SELECT id, contributor, standing, problem, method, config_list, columns",
-        ));
-        let solutions: Vec<SolutionRow> = self.fetch_all(select.push(" ORDER BY id")).await?;
+        let select = selection.push_to(Statement::new("SELECT ").push(COLUMNS));
+        let solutions: Vec<Readable<StoredSolution>> = self.fetch_all(select.push(" ORDER BY id")).await?;
         let select = Statement::new("SELECT id, fields FROM problems WHERE id IN (SELECT problem");
         let problems: Vec<(String, String)> = self.fetch_all(selection.push_to(select).push(")")).await?;
         let select =
@@ -204,8 +172,8 @@ impl Connection {
         let lists: Vec<(String, Vec<u8>)> = self.fetch_all(selection.push_to(select).push(")")).await?;
 
         let mut stored = StoredSolutions::default();
-        for row in solutions {
-            match row.solution() {
+        for Readable(row) in solutions {
+            match row {
                 Ok(solution) => stored.solutions.push(solution),
                 Err(damaged) => stored.damaged.push(damaged),
             }
@@ -243,24 +211,22 @@ impl Connection {
         &mut self,
         views: &[&View],
     ) -> StoreResult<BTreeMap<View, StoredSolutions>> {
-        let select = wanted_views(views)
-            .push(
-                " SELECT s.hardware, s.id, s.contributor, s.standing, s.problem, s.method, s.config_list, \
-                 s.columns",
-            )
-            .push(SOLUTIONS)
-            .push(" WHERE s.standing < 2");
-        let rows: Vec<ViewRow> = self.fetch_all(select).await?;
+        let select =
+            wanted_views(views).push(" SELECT ").push(COLUMNS).push(SOLUTIONS).push(" WHERE s.standing < 2");
+        let rows: Vec<Readable<StoredSolution>> = self.fetch_all(select).await?;
         let mut loaded: BTreeMap<View, StoredSolutions> = BTreeMap::new();
-        let mut lists: BTreeMap<String, BTreeSet<View>> = BTreeMap::new();
-        for ViewRow { hardware, solution } in rows {
-            let view = read_view(hardware, solution.problem.clone(), solution.method.clone())?;
+        let mut lists: BTreeMap<Digest, BTreeSet<View>> = BTreeMap::new();
+        for Readable(row) in rows {
+            let solution = match row {
+                Ok(solution) => solution,
+                Err(damaged) => {
+                    tracing::error!("left out of a consensus: {damaged}");
+                    continue;
+                }
+            };
+            let view = solution.view();
             lists.entry(solution.config_list.clone()).or_default().insert(view.clone());
-            let stored = loaded.entry(view).or_default();
-            match solution.solution() {
-                Ok(solution) => stored.solutions.push(solution),
-                Err(damaged) => stored.damaged.push(damaged),
-            }
+            loaded.entry(view).or_default().solutions.push(solution);
         }
         for stored in loaded.values_mut() {
             stored.solutions.sort_unstable_by_key(|solution| solution.number);
@@ -291,20 +257,19 @@ impl Connection {
     /// `lists` names the views that need each list.
     async fn add_lists_to(
         &mut self,
-        lists: &BTreeMap<String, BTreeSet<View>>,
+        lists: &BTreeMap<Digest, BTreeSet<View>>,
         loaded: &mut BTreeMap<View, StoredSolutions>,
     ) -> StoreResult<()> {
-        let digests: Vec<&str> = lists.keys().map(String::as_str).collect();
+        let digests: Vec<&str> = lists.keys().map(Digest::as_str).collect();
         for chunk in digests.chunks(ROWS_PER_STATEMENT) {
             let select = Statement::new("SELECT digest, packed FROM config_lists WHERE digest IN (");
             let select = select.push_list(chunk.iter().copied()).push(")");
             let rows: Vec<(String, Vec<u8>)> = self.fetch_all(select).await?;
-            for (text, bytes) in rows {
-                for view in lists.get(&text).into_iter().flatten() {
-                    let Some(stored) = loaded.get_mut(view) else { continue };
-                    match parse("config list digest", text.clone()) {
-                        Ok(digest) => drop(stored.config_lists.insert(digest, bytes.clone())),
-                        Err(damaged) => stored.damaged.push(damaged),
+            for (digest, bytes) in rows {
+                let digest: Digest = parse("config list digest", digest)?;
+                for view in lists.get(&digest).into_iter().flatten() {
+                    if let Some(stored) = loaded.get_mut(view) {
+                        stored.config_lists.insert(digest.clone(), bytes.clone());
                     }
                 }
             }

@@ -7,12 +7,17 @@ use std::sync::Arc;
 
 use diode_api::Standing;
 use diode_core::hardware::Hardware;
-use diode_core::ids::{AccountId, Digest, ProblemId};
+use diode_core::ids::{AccountId, Digest, HardwareSlug, ProblemId};
 use diode_core::{
     Config, ConfigDictionary, ConfigIndex, Dataset, Failure, FailureReason, Method, Nanos, Problem,
     Provenance, Solution,
 };
 use diode_formats::stored::{Columns, decode_columns, decode_configs, encode_columns, encode_configs};
+
+use crate::boards::entry_store::View;
+use crate::store::fields::{optional, parse, unsigned};
+use crate::store::from_row::readable_row;
+use crate::uploads::standing_store::read_standing;
 
 /// A value in the database that this program never writes.
 #[derive(Debug, thiserror::Error)]
@@ -28,26 +33,47 @@ impl Damaged {
     }
 }
 
-/// A list of configs in its stored form: first the configs with times, then the configs that failed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StoredConfigList {
-    pub digest: Digest,
-    pub bytes: Vec<u8>,
-}
-
 /// A solution in its stored form.
 #[derive(Debug, Clone)]
 pub struct StoredSolution {
-    /// The number of the solution's row.
+    /// The number of the solution's row; 0 before it has one.
     pub number: i64,
-    /// `None` stands for all that was sent without an account.
-    pub contributor: Option<AccountId>,
-    pub standing: Standing,
+    pub digest: Digest,
+    pub hardware: HardwareSlug,
     pub problem: ProblemId,
     pub method: Method,
+    /// `None` stands for all that was sent without an account. A new solution is its upload's.
+    pub contributor: Option<AccountId>,
+    pub standing: Standing,
     pub config_list: Digest,
     pub columns: Vec<u8>,
+    pub timings: u64,
+    pub failures: u64,
+    /// `None` if every config failed.
+    pub best_us: Option<f64>,
 }
+
+impl StoredSolution {
+    /// The view that the solution belongs to.
+    pub(crate) fn view(&self) -> View {
+        View { hardware: self.hardware.clone(), problem: self.problem.clone(), method: self.method }
+    }
+}
+
+readable_row!(StoredSolution {
+    number: i64 => Ok,
+    digest: String => |text| parse("solution digest", text),
+    hardware: String => |text| parse("hardware slug", text),
+    problem: String => |text| parse("problem id", text),
+    method: String => |text| parse("method", text),
+    contributor: Option<String> => |text| optional("account id", text),
+    standing: i64 => read_standing,
+    config_list: String => |text| parse("config list digest", text),
+    columns: Vec<u8> => Ok,
+    timings: i64 => |count| unsigned("timing count", count),
+    failures: i64 => |count| unsigned("failure count", count),
+    best_us: Option<f64> => Ok,
+});
 
 /// Some solutions with everything that they refer to.
 #[derive(Debug, Default)]
@@ -60,26 +86,26 @@ pub struct StoredSolutions {
     pub damaged: Vec<Damaged>,
 }
 
-/// The solutions that can be decoded, each with its row, and what is wrong with the others.
+/// The solutions that can be decoded, and what is wrong with the others.
 #[derive(Default)]
-pub struct DecodedSolutions<'a> {
-    pub solutions: Vec<(&'a StoredSolution, DecodedSolution)>,
+pub struct DecodedSolutions {
+    pub solutions: Vec<DecodedSolution>,
     pub damaged: Vec<Damaged>,
 }
 
 impl StoredSolutions {
     /// Decodes the solutions, in order. This takes long, so it must not run on an async thread.
-    pub fn decode(&self) -> DecodedSolutions<'_> {
+    pub fn decode(&self) -> DecodedSolutions {
         self.decode_with(&mut ConfigLists::default())
     }
 
     /// Decodes the solutions with config lists from earlier calls, which are not decoded again.
-    pub(crate) fn decode_with(&self, lists: &mut ConfigLists) -> DecodedSolutions<'_> {
+    pub(crate) fn decode_with(&self, lists: &mut ConfigLists) -> DecodedSolutions {
         let mut decoded =
             DecodedSolutions { damaged: lists.add(&self.config_lists), ..DecodedSolutions::default() };
         for solution in &self.solutions {
             match lists.decode(solution) {
-                Ok(columns) => decoded.solutions.push((solution, columns)),
+                Ok(solution) => decoded.solutions.push(solution),
                 Err(damaged) => decoded.damaged.push(damaged),
             }
         }
@@ -119,14 +145,15 @@ impl ConfigLists {
         let configs =
             configs.ok_or_else(|| damaged(format!("no readable config list {}", solution.config_list)))?;
         let columns = decode_columns(&solution.columns).map_err(|error| damaged(error.to_string()))?;
-        DecodedSolution::new(Arc::clone(configs), columns).map_err(damaged)
+        DecodedSolution::new(solution, Arc::clone(configs), columns).map_err(damaged)
     }
 }
 
 /// Encodes the solutions of a valid dataset. Most solutions have the same configs, so each list is encoded once.
 pub struct Encoder<'d> {
     dictionary: &'d ConfigDictionary,
-    lists: HashMap<Vec<ConfigIndex>, StoredConfigList>,
+    /// The digest and the stored form of each list: first the configs with times, then the configs that failed.
+    lists: HashMap<Vec<ConfigIndex>, (Digest, Vec<u8>)>,
 }
 
 impl<'d> Encoder<'d> {
@@ -134,8 +161,8 @@ impl<'d> Encoder<'d> {
         Self { dictionary, lists: HashMap::new() }
     }
 
-    /// The config list and the columns of a solution.
-    pub fn encode(&mut self, solution: &Solution) -> (&StoredConfigList, Vec<u8>) {
+    /// The config list, with its digest, and the columns of a solution.
+    pub fn encode(&mut self, solution: &Solution) -> (&(Digest, Vec<u8>), Vec<u8>) {
         let failed = solution.failures.iter().map(|failure| failure.config);
         let list: Vec<ConfigIndex> = solution.configs.iter().copied().chain(failed).collect();
         let first_failed = solution.configs.len();
@@ -149,7 +176,7 @@ impl<'d> Encoder<'d> {
         let encode_list = |list: &Vec<ConfigIndex>| {
             let configs: Vec<Config> = list.iter().map(|&index| *self.dictionary.get(index)).collect();
             let bytes = encode_configs(&configs);
-            StoredConfigList { digest: Digest::of(&bytes), bytes }
+            (Digest::of(&bytes), bytes)
         };
         (&*self.lists.entry(list).or_insert_with_key(encode_list), encode_columns(&columns))
     }
@@ -159,13 +186,21 @@ impl<'d> Encoder<'d> {
 /// the ones that failed.
 #[derive(Debug, Clone)]
 pub struct DecodedSolution {
+    /// The number of the solution's row.
+    pub number: i64,
+    pub problem: ProblemId,
+    pub method: Method,
+    /// `None` stands for all that was sent without an account.
+    pub contributor: Option<AccountId>,
+    /// `false` if no upload that sent the solution counts.
+    pub counts: bool,
     configs: Arc<[Config]>,
     columns: Columns,
 }
 
 impl DecodedSolution {
     /// Joins a config list with the columns that were written for it. Refuses columns of another list.
-    pub fn new(configs: Arc<[Config]>, columns: Columns) -> Result<Self, String> {
+    fn new(stored: &StoredSolution, configs: Arc<[Config]>, columns: Columns) -> Result<Self, String> {
         let rows = columns.times.len() + columns.failures.len();
         if rows != configs.len() {
             return Err(format!("{rows} rows and failures for a list of {} configs", configs.len()));
@@ -174,7 +209,15 @@ impl DecodedSolution {
         if let Some(stray) = positions.find(|at| *at >= configs.len()) {
             return Err(format!("failure {stray} of a list of {} configs", configs.len()));
         }
-        Ok(Self { configs, columns })
+        Ok(Self {
+            number: stored.number,
+            problem: stored.problem.clone(),
+            method: stored.method,
+            contributor: stored.contributor.clone(),
+            counts: stored.standing == Standing::Counts,
+            configs,
+            columns,
+        })
     }
 
     /// The config list. Solutions with the same list share its allocation.
@@ -216,12 +259,7 @@ impl DecodedSolution {
     }
 
     /// The solution as it was sent, with its configs in `dictionary`.
-    pub fn into_solution(
-        self,
-        problem: Problem,
-        method: Method,
-        dictionary: &mut ConfigDictionary,
-    ) -> Solution {
+    pub fn into_solution(self, problem: Problem, dictionary: &mut ConfigDictionary) -> Solution {
         let rows = self.columns.times.len();
         let configs = self.configs[..rows].iter().map(|config| dictionary.intern(*config)).collect();
         let failures = self
@@ -229,7 +267,7 @@ impl DecodedSolution {
             .map(|(config, reason)| Failure { config: dictionary.intern(config), reason })
             .collect();
         let Columns { times, minimum_ns, spread_ns, repeats, .. } = self.columns;
-        Solution { problem, method, configs, times, minimum_ns, spread_ns, repeats, failures }
+        Solution { problem, method: self.method, configs, times, minimum_ns, spread_ns, repeats, failures }
     }
 }
 
@@ -266,12 +304,10 @@ pub(crate) fn rebuild(hardware: Hardware, stored: StoredSolutions) -> Rebuilt {
     let mut solutions = Vec::with_capacity(stored.solutions.len());
     let decoded = stored.decode();
     let mut left_out = decoded.damaged;
-    for (row, columns) in decoded.solutions {
-        match stored.problems.get(&row.problem) {
-            Some(problem) => {
-                solutions.push(columns.into_solution(problem.clone(), row.method, &mut configs));
-            }
-            None => left_out.push(Damaged::new("solution", format_args!("no problem {}", row.problem))),
+    for solution in decoded.solutions {
+        match stored.problems.get(&solution.problem) {
+            Some(problem) => solutions.push(solution.into_solution(problem.clone(), &mut configs)),
+            None => left_out.push(Damaged::new("solution", format_args!("no problem {}", solution.problem))),
         }
     }
     left_out.extend(stored.damaged);

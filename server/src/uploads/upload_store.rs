@@ -3,23 +3,24 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use diode_api::{HardwareReceipt, LibraryOn, Receipt, Standing, UploadLicence};
-use diode_core::hardware::Hardware;
-use diode_core::ids::{AccountId, AgentId, Digest, HardwareSlug, LeaseId, ProblemId, UploadId};
-use diode_core::{Method, Problem};
+use diode_core::Problem;
+use diode_core::hardware::{Facts, Hardware};
+use diode_core::ids::{AccountId, AgentId, Digest, LeaseId, ProblemId, UploadId};
 
 use crate::admin::moderation_store::UploadFilter;
 use crate::blobs::BlobKind;
 use crate::boards::consensus::fence_reason;
 use crate::boards::entry_store::View;
+use crate::boards::hardware_store::{HardwareRow, facts_json};
 use crate::store::Store;
-use crate::store::StoreResult;
 use crate::store::connection::Connection;
 use crate::store::connection::{Lockable, in_transaction};
 use crate::store::fields::{from_json, json, named, optional, parse, terms_version, unsigned};
 use crate::store::from_row::from_row;
 use crate::store::statement::{ROWS_PER_STATEMENT, Statement};
-use crate::uploads::judging_store::{read_standing, standing_number};
-use crate::uploads::solutions::{Damaged, StoredSolutions};
+use crate::store::{StoreError, StoreResult};
+use crate::uploads::solutions::{Damaged, StoredSolution, StoredSolutions};
+use crate::uploads::standing_store::{read_standing, standing_number};
 
 /// These columns are in `uploads` and in `senders`.
 pub(crate) struct LicenceRow {
@@ -111,19 +112,12 @@ impl UploadRow {
     }
 }
 
-/// A new solution.
-#[derive(Debug, Clone)]
-pub struct NewSolution {
-    pub digest: Digest,
-    pub hardware: HardwareSlug,
-    pub problem: ProblemId,
-    pub method: Method,
-    pub config_list: Digest,
-    pub columns: Vec<u8>,
-    pub timings: u64,
-    pub failures: u64,
-    pub best_ns: Option<f64>,
+struct KeptRow {
+    hardware: HardwareRow,
+    merged_into: Option<String>,
 }
+
+from_row!(KeptRow { merged_into, ..hardware });
 
 /// The data for a training.
 #[derive(Debug, Default)]
@@ -149,18 +143,14 @@ pub struct NewUpload {
     pub hardware: Vec<Hardware>,
     pub problems: BTreeMap<ProblemId, Problem>,
     pub config_lists: BTreeMap<Digest, Vec<u8>>,
-    pub solutions: Vec<NewSolution>,
+    pub solutions: Vec<StoredSolution>,
 }
 
 impl NewUpload {
     /// The views of the solutions whose digests are in `new`.
     pub(crate) fn touched(&self, new: &BTreeSet<String>) -> impl Iterator<Item = View> {
         let added = self.solutions.iter().filter(|solution| new.contains(solution.digest.as_str()));
-        added.map(|solution| View {
-            hardware: solution.hardware.clone(),
-            problem: solution.problem.clone(),
-            method: solution.method,
-        })
+        added.map(StoredSolution::view)
     }
 }
 
@@ -232,8 +222,8 @@ impl Store {
             db.lock_problems(upload.problems.keys()).await?;
             let mut new = BTreeSet::new();
             for chunk in upload.solutions.chunks(ROWS_PER_STATEMENT) {
-                let contributor = upload.account.as_ref();
-                let digests: Vec<(String,)> = db.fetch_all(insert_solutions(contributor, chunk)).await?;
+                let insert = insert_solutions(upload.account.as_ref(), chunk);
+                let digests: Vec<(String,)> = db.fetch_all(insert).await?;
                 new.extend(digests.into_iter().map(|(digest,)| digest));
                 db.execute(insert_sent(&upload.id, chunk)).await?;
             }
@@ -390,6 +380,60 @@ impl Connection {
         Ok(views)
     }
 
+    /// Adds the hardware if it is new. Until this transaction ends, other transactions may add to it and change it, but
+    /// [`Self::lock_hardware`] waits. Returns the hardware with the facts that will be stored. Fails if the hardware was merged into
+    /// another.
+    async fn keep_hardware(&mut self, given: &Hardware) -> StoreResult<Hardware> {
+        self.keep(Lockable::Hardware(&given.slug)).await?;
+        let keep_row = self.keep_row();
+        let select = || {
+            let select =
+                Statement::new("SELECT slug, name, vendor, facts, merged_into FROM hardware WHERE slug = ");
+            select.push_bind(given.slug.as_str()).push(keep_row)
+        };
+        let mut row: Option<KeptRow> = self.fetch_optional(select()).await?;
+        if row.is_none() {
+            self.insert_hardware(given).await?;
+            row = self.fetch_optional(select()).await?;
+        }
+        let row = row.ok_or(sqlx::Error::RowNotFound)?;
+        if row.merged_into.is_some() {
+            return Err(StoreError::Merged(given.slug.clone()));
+        }
+        let stored = row.hardware.hardware()?;
+        Ok(Hardware { facts: stored.facts.or(given.facts), ..stored })
+    }
+
+    /// Stores that an upload has added solutions. Other uploads for the hardware wait from here on, so this comes last.
+    /// `used` has the facts that the upload's entries were computed from. Returns `false` if other facts have been
+    /// stored meanwhile. If there were no facts before, all entries become stale.
+    async fn note_upload_of_hardware(
+        &mut self,
+        given: &Hardware,
+        used: &Hardware,
+        upload: &NewUpload,
+    ) -> StoreResult<bool> {
+        let select = Statement::new("SELECT facts, state FROM hardware WHERE slug = ");
+        let select = select.push_bind(given.slug.as_str()).push(self.change_row());
+        let (before, state): (Option<String>, String) = self.fetch_one(select).await?;
+        let before: Option<Facts> = before.map(|facts| from_json("hardware facts", &facts)).transpose()?;
+        let is_other = matches!((before, given.facts), (Some(a), Some(b)) if a != b);
+        let update = Statement::new(
+            "UPDATE hardware SET updated_at = $1, facts = COALESCE(facts, $2), state = $3, \
+             revision = revision + 1, conflicts = conflicts + $4 WHERE slug = $5",
+        )
+        .bind(upload.received_at.as_str())
+        .bind(facts_json(given)?)
+        .bind(Digest::of(format!("{state}\n{}", upload.digest).as_bytes()).as_str())
+        .bind(i64::from(is_other))
+        .bind(given.slug.as_str());
+        self.execute(update).await?;
+        if before.is_none() && given.facts.is_some() {
+            self.mark_all_stale(&given.slug).await?;
+        }
+        Ok(before.or(given.facts) == used.facts)
+    }
+
     /// The receipt of an upload that must exist.
     async fn stored_receipt(&mut self, upload: &UploadId) -> StoreResult<Receipt> {
         let found = self.receipt(upload).await?;
@@ -422,14 +466,14 @@ impl Connection {
     }
 }
 
-pub(crate) fn insert_config_lists(lists: &[(&Digest, &Vec<u8>)]) -> Statement {
+fn insert_config_lists(lists: &[(&Digest, &Vec<u8>)]) -> Statement {
     let rows = lists.iter().map(|(digest, bytes)| [digest.as_str().into(), (*bytes).clone().into()]);
     Statement::new("INSERT INTO config_lists (digest, packed)")
         .push_rows(rows)
         .push(" ON CONFLICT DO NOTHING")
 }
 
-pub(crate) fn insert_problems(problems: &[(&ProblemId, &Problem)]) -> Result<Statement, Damaged> {
+fn insert_problems(problems: &[(&ProblemId, &Problem)]) -> Result<Statement, Damaged> {
     let row = |(id, problem): &(&ProblemId, &Problem)| {
         Ok([
             id.as_str().into(),
@@ -451,7 +495,7 @@ pub(crate) fn insert_problems(problems: &[(&ProblemId, &Problem)]) -> Result<Sta
 }
 
 /// Returns the digests of the solutions that were new.
-pub(crate) fn insert_solutions(contributor: Option<&AccountId>, solutions: &[NewSolution]) -> Statement {
+fn insert_solutions(contributor: Option<&AccountId>, solutions: &[StoredSolution]) -> Statement {
     let rows = solutions.iter().map(|solution| {
         [
             solution.digest.as_str().into(),
@@ -463,20 +507,19 @@ pub(crate) fn insert_solutions(contributor: Option<&AccountId>, solutions: &[New
             solution.columns.clone().into(),
             solution.timings.into(),
             solution.failures.into(),
-            solution.best_ns.into(),
+            solution.best_us.into(),
         ]
     });
     Statement::new(
         "INSERT INTO solutions (digest, hardware, problem, method, contributor, config_list, columns, \
-         timings, \
-         failures, best_ns)",
+         timings, failures, best_us)",
     )
     .push_rows(rows)
     .push(" ON CONFLICT DO NOTHING RETURNING digest")
 }
 
 /// Stores that an upload sent these solutions. They must be stored already.
-pub(crate) fn insert_sent(upload: &UploadId, solutions: &[NewSolution]) -> Statement {
+fn insert_sent(upload: &UploadId, solutions: &[StoredSolution]) -> Statement {
     Statement::new("INSERT INTO sent (solution, upload) SELECT id, ")
         .push_bind(upload.as_str())
         .push(" FROM solutions WHERE digest IN (")

@@ -39,7 +39,7 @@ async fn verification_finds_what_was_tampered_with() {
 
     let options = app.data.database_url.parse::<sqlx::sqlite::SqliteConnectOptions>().unwrap();
     let raw = sqlx::SqlitePool::connect_with(options).await.unwrap();
-    sqlx::query("UPDATE entries SET best_ns = best_ns / 2 WHERE method <> 'unspecified'")
+    sqlx::query("UPDATE entries SET best_us = best_us / 2 WHERE method <> 'unspecified'")
         .execute(&raw)
         .await
         .unwrap();
@@ -221,5 +221,33 @@ async fn rows_of_jobs_and_agents_are_read_too() {
         tamper(&app, statement).await;
         let verified = verify(&app.backend).await.unwrap();
         assert!(verified.damaged.iter().any(|damaged| damaged.starts_with(&words)), "{words}{verified}");
+    }
+}
+
+/// A field that a new version adds to entries is not there until they are computed again. The version says which were.
+#[tokio::test]
+async fn entries_of_an_earlier_version_are_computed_again() {
+    for app in TestApp::on_both("earlier_entries").await {
+        app.receipt(columnar(&collected())).await;
+        let store = &app.backend.store;
+        while store.refresh_entries().await.unwrap() > 0 {}
+        let view = store.views().await.unwrap().remove(0);
+        let whole = store.board_entry(&view).await.unwrap().unwrap();
+        let json = serde_json::to_string(&whole).unwrap();
+        let without = json.replacen("\"roofline_share\":", "\"older\":", 1);
+        assert_ne!(without, json);
+        let update = format!(
+            "UPDATE entries SET entry = '{without}', roofline_share = NULL WHERE problem = '{}'",
+            view.problem
+        );
+        app.execute(&update).await;
+        assert_eq!(store.board_entry(&view).await.unwrap().unwrap().roofline_share, None);
+        assert_eq!(store.stale_entries().await.unwrap(), []);
+        app.execute("UPDATE hardware SET entry_version = 0").await;
+        assert!(store.stale_entries().await.unwrap().contains(&view));
+        while store.refresh_entries().await.unwrap() > 0 {}
+        assert_eq!(store.board_entry(&view).await.unwrap().unwrap(), whole);
+        assert_eq!(store.stale_entries().await.unwrap(), []);
+        app.end().await;
     }
 }

@@ -15,6 +15,7 @@ use diode_server::limits::Limits;
 use diode_server::router::router;
 use diode_server::settings::{Data, S3, Snapshots};
 use serde::de::DeserializeOwned;
+use sqlx::Connection as _;
 use tempfile::TempDir;
 use tokio::sync::watch;
 use tower::ServiceExt as _;
@@ -287,6 +288,18 @@ impl TestApp {
             let (parts, body) = answering.await.unwrap().into_parts();
             let body = to_bytes(body, usize::MAX).await.unwrap().to_vec();
             Reply { status: parts.status, headers: parts.headers, body }
+        }
+    }
+
+    /// Runs a statement on the database behind the server's back.
+    pub(crate) async fn execute(&self, statement: &str) {
+        let (url, statement) = (&self.data.database_url, sqlx::AssertSqlSafe(statement.to_owned()));
+        if url.starts_with("postgres") {
+            let mut raw = sqlx::PgConnection::connect(url).await.unwrap();
+            sqlx::query(statement).execute(&mut raw).await.unwrap();
+        } else {
+            let mut raw = sqlx::SqliteConnection::connect(url).await.unwrap();
+            sqlx::query(statement).execute(&mut raw).await.unwrap();
         }
     }
 

@@ -10,17 +10,23 @@ use serde::{Deserialize, Serialize};
 
 use super::{AgreedTime, Consensus, Fastest};
 
+/// The version of [`BoardEntry`]. It grows when a field is added or gets another meaning: entries of earlier versions are
+/// then computed again.
+pub(crate) const ENTRY_VERSION: i64 = 1;
+
+/// The entry of a view, as it is stored in JSON. A new field needs a default for entries that are not computed again yet;
+/// an `Option` has one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BoardEntry {
     pub best: Config,
-    pub best_ns: f64,
+    pub best_us: f64,
     /// `None` without a roofline: a time without a lower bound may be wrong, so no rate is computed.
     pub tflops: Option<f64>,
     pub roofline_share: Option<f64>,
     pub gain_over_defaults: Option<f64>,
     /// The fastest Triton config.
-    pub triton: Option<KernelEntry>,
-    pub library: Option<KernelEntry>,
+    pub triton: Option<KernelResult>,
+    pub library: Option<KernelResult>,
     /// Library time / Triton time, if the two may be compared.
     pub triton_over_library: Option<f64>,
     /// Other Triton configs that tie with the best.
@@ -34,17 +40,6 @@ pub struct BoardEntry {
     pub best_contributors: u64,
 }
 
-/// The best config of one group, Triton or library.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct KernelEntry {
-    pub config: Config,
-    pub ns: f64,
-    pub tflops: Option<f64>,
-    pub roofline_share: Option<f64>,
-    pub gain_over_defaults: Option<f64>,
-    pub spread: Option<f64>,
-}
-
 impl BoardEntry {
     /// The row of a board that shows this entry.
     pub(crate) fn row(self, problem: Problem, method: Method) -> LeaderboardRow {
@@ -53,12 +48,12 @@ impl BoardEntry {
             problem,
             method,
             best: self.best,
-            best_us: Nanos(self.best_ns).micros().0,
+            best_us: self.best_us,
             tflops: self.tflops,
             roofline_share: self.roofline_share,
             gain_over_defaults: self.gain_over_defaults,
-            triton: self.triton.map(KernelEntry::result),
-            library: self.library.map(KernelEntry::result),
+            triton: self.triton,
+            library: self.library,
             triton_over_library: self.triton_over_library,
             triton_ties: self.triton_ties,
             configs: self.configs,
@@ -69,13 +64,6 @@ impl BoardEntry {
     }
 }
 
-impl KernelEntry {
-    pub(crate) fn result(self) -> KernelResult {
-        let Self { config, ns, tflops, roofline_share, gain_over_defaults, spread } = self;
-        KernelResult { config, us: Nanos(ns).micros().0, tflops, roofline_share, gain_over_defaults, spread }
-    }
-}
-
 impl Consensus {
     /// `None` if no config has a time.
     pub(crate) fn board_entry(&self, problem: &Problem, hardware: &Hardware) -> Option<BoardEntry> {
@@ -83,10 +71,10 @@ impl Consensus {
         let default = self.best_default(problem, hardware);
         let judge = |agreed: &AgreedTime, spread| judged(agreed, spread, default, problem, hardware);
         let kernel = |fastest: Fastest| judge(&fastest.agreed, fastest.spread);
-        let KernelEntry { config, ns, tflops, roofline_share, gain_over_defaults, .. } = judge(best, None);
+        let KernelResult { config, us, tflops, roofline_share, gain_over_defaults, .. } = judge(best, None);
         Some(BoardEntry {
             best: config,
-            best_ns: ns,
+            best_us: us,
             tflops,
             roofline_share,
             gain_over_defaults,
@@ -145,11 +133,11 @@ fn judged(
     best_default: Option<Nanos>,
     problem: &Problem,
     hardware: &Hardware,
-) -> KernelEntry {
+) -> KernelResult {
     let roof = roof(&agreed.config, problem, hardware);
-    KernelEntry {
+    KernelResult {
         config: agreed.config,
-        ns: agreed.time.0,
+        us: agreed.time.micros().0,
         tflops: finite(roof.map(|_| Tflops::from_work(problem.flops(), agreed.time.micros()).0)),
         roofline_share: finite(roof.map(|roof| roof / agreed.time.0)),
         gain_over_defaults: finite(best_default.map(|time| time.0 / agreed.time.0)),
@@ -214,8 +202,8 @@ mod tests {
         let entry = Consensus::of(&[by("a", &times)]).board_entry(&problem(), &hardware).unwrap();
         let (triton, library) = (entry.triton.unwrap(), entry.library.unwrap());
         assert_eq!((entry.best, entry.gain_over_defaults), (Config::Library, Some(201.0 / 160.0)));
-        assert_eq!((triton.config, triton.ns, triton.gain_over_defaults), (tile(64, 5), 2e5, Some(1.005)));
-        assert_eq!((library.config, library.ns, library.tflops), (Config::Library, 16e4, entry.tflops));
+        assert_eq!((triton.config, triton.us, triton.gain_over_defaults), (tile(64, 5), 200.0, Some(1.005)));
+        assert_eq!((library.config, library.us, library.tflops), (Config::Library, 160.0, entry.tflops));
         // 201 is within 1 % of 200 and ties with it. 203 is not.
         assert_eq!((entry.triton_over_library, entry.triton_ties), (Some(0.8), 1));
         assert_eq!((triton.spread, library.spread), (None, None));

@@ -1,32 +1,49 @@
-//! The times of every config of a view, by contributor.
+//! The times of every config of a view, by contributor, and how far solutions lie from those of other contributors.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use diode_api::Standing;
 use diode_core::Config;
 use diode_core::ids::AccountId;
 use diode_core::stats::median;
 
-use crate::uploads::solutions::{DecodedSolution, StoredSolution};
+use crate::uploads::solutions::DecodedSolution;
 
-/// A solution of a view: what was measured, who measured it, and whether it counts.
-#[derive(Debug, Clone)]
-pub(crate) struct ReadSolution {
+/// With fewer other contributors, the server cannot tell who is mistaken.
+const MIN_OTHERS: usize = 3;
+
+/// At least three quarters of the other contributors must agree. Then two groups of contributors that disagree
+/// are never both fenced: each group would have to be three quarters of the other contributors.
+const AGREEING: (usize, usize) = (3, 4);
+
+/// Times that differ by at most this factor agree. Clocks, power limits and drivers explain such differences.
+const AGREEMENT: f64 = 1.25;
+
+/// Deviations are rounded to a thousandth, so that smaller changes cause no write.
+const STEPS: f64 = 1e3;
+
+/// The deviation of one solution.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Deviation {
     /// The number of the solution's row.
     pub(crate) number: i64,
-    /// `None` stands for all that was sent without an account.
-    pub(crate) contributor: Option<AccountId>,
-    /// `false` if no upload that sent the solution counts.
-    pub(crate) counts: bool,
-    pub(crate) solution: DecodedSolution,
+    /// The median, over the solution's configs, of the logarithm of (its time / the median of the others'
+    /// times).
+    pub(crate) log_ratio: f64,
 }
 
-impl ReadSolution {
-    pub(super) fn of((row, solution): (&StoredSolution, DecodedSolution)) -> Self {
-        let counts = row.standing == Standing::Counts;
-        Self { number: row.number, contributor: row.contributor.clone(), counts, solution }
-    }
+/// Whether an upload is fenced for its deviation.
+pub(crate) fn is_off(log_ratio: f64) -> bool {
+    log_ratio.abs() > AGREEMENT.ln()
+}
+
+/// The reason of a fence, as the contributor reads it.
+pub(crate) fn fence_reason(log_ratio: f64, problems: u64) -> String {
+    format!(
+        "its times are {:.2} times those of the other contributors (median over {problems} problems), \
+         expected at most {AGREEMENT} times more or less",
+        log_ratio.exp()
+    )
 }
 
 /// The time of one config in one solution. If the config was timed more than once, the median of its times.
@@ -58,20 +75,20 @@ pub(super) struct Gathered<'n> {
 }
 
 impl<'n> Gathered<'n> {
-    pub(super) fn of(measured: &[ReadSolution], numbers: &'n mut Numbers) -> Self {
+    pub(super) fn of(measured: &[DecodedSolution], numbers: &'n mut Numbers) -> Self {
         numbers.make_room();
         for one in measured {
-            numbers.add(one.solution.list());
+            numbers.add(one.list());
         }
-        let mut order: Vec<&ReadSolution> = measured.iter().collect();
+        let mut order: Vec<&DecodedSolution> = measured.iter().collect();
         order.sort_by(|a, b| a.contributor.cmp(&b.contributor));
         let (mut sources, mut contributors) = (Vec::with_capacity(order.len()), 0);
         let mut before: Option<&Option<AccountId>> = None;
-        let mut samples = Vec::with_capacity(order.iter().map(|one| one.solution.timed().len()).sum());
+        let mut samples = Vec::with_capacity(order.iter().map(|one| one.timed().len()).sum());
         for one in order {
             contributors += u32::from(before != Some(&one.contributor));
             before = Some(&one.contributor);
-            add(numbers, &one.solution, sources.len() as u32, &mut samples);
+            add(numbers, one, sources.len() as u32, &mut samples);
             sources.push(Source { number: one.number, contributor: contributors - 1, counts: one.counts });
         }
         let (ends, samples) = by_config(&samples, numbers.configs().len());
@@ -89,9 +106,27 @@ impl<'n> Gathered<'n> {
         self.sources[sample.source as usize]
     }
 
-    /// The index of the sample's solution among the sources.
-    pub(super) fn place_of_source(sample: &Sample) -> usize {
-        sample.source as usize
+    /// The deviations of the solutions that enough others measured. Each contributor counts once among the others,
+    /// even if it is fenced. So deviations depend only on what was measured, and not on the order in which it was
+    /// sent.
+    pub(super) fn deviations(&self) -> Vec<Deviation> {
+        if (self.contributors as usize) <= MIN_OTHERS {
+            return Vec::new();
+        }
+        let mut logs: Vec<Vec<f64>> = vec![Vec::new(); self.sources.len()];
+        let (mut combined, mut medians) = (Combined::default(), vec![None; self.contributors as usize]);
+        for (_, samples) in self.times() {
+            combined.set(self, samples, |_| true);
+            if combined.times.len() > MIN_OTHERS {
+                medians_of_others(&combined.times, &mut medians);
+                add_logs(self, samples, &medians, &mut logs);
+            }
+        }
+        let deviation = |(source, mut logs): (&Source, Vec<f64>)| {
+            let log_ratio = (median(&mut logs)? * STEPS).round() / STEPS;
+            Some(Deviation { number: source.number, log_ratio })
+        };
+        self.sources.iter().zip(logs).filter_map(deviation).collect()
     }
 }
 
@@ -231,6 +266,34 @@ fn address(list: &Arc<[Config]>) -> usize {
     list.as_ptr() as usize
 }
 
+fn add_logs(gathered: &Gathered<'_>, samples: &[Sample], medians: &[Option<f64>], logs: &mut [Vec<f64>]) {
+    for sample in samples {
+        if let Some(others) = medians[gathered.source(sample).contributor as usize] {
+            logs[sample.source as usize].push((sample.time / others).ln());
+        }
+    }
+}
+
+/// For each contributor: the median time of the others, if enough of the others are near this median.
+fn medians_of_others(combined: &[(u32, f64)], medians: &mut [Option<f64>]) {
+    let mut sorted: Vec<f64> = combined.iter().map(|(_, time)| *time).collect();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let others = sorted.len() - 1;
+    let within = |low: f64, high: f64| {
+        sorted.partition_point(|time| *time <= high) - sorted.partition_point(|time| *time < low)
+    };
+    medians.fill(None);
+    for &(contributor, own) in combined {
+        let place = sorted.partition_point(|time| *time < own);
+        let other = |at: usize| sorted[at + usize::from(at >= place)];
+        let median = f64::midpoint(other((others - 1) / 2), other(others / 2));
+        let (low, high) = (median / AGREEMENT, median * AGREEMENT);
+        let agreeing = within(low, high) - usize::from((low..=high).contains(&own));
+        let enough = agreeing * AGREEING.1 >= others * AGREEING.0;
+        medians[contributor as usize] = enough.then_some(median);
+    }
+}
+
 #[cfg(test)]
 mod numbers_tests {
     use super::*;
@@ -265,5 +328,44 @@ mod numbers_tests {
         assert!(numbers.configs().is_empty() && numbers.list(&list).is_none());
         numbers.add(&list);
         assert_eq!(numbers.configs().len(), list.len());
+    }
+}
+
+#[cfg(test)]
+mod deviation_tests {
+    use super::*;
+
+    fn medians(times: &[f64]) -> Vec<Option<f64>> {
+        let combined: Vec<(u32, f64)> = (0..).zip(times.iter().copied()).collect();
+        let mut medians = vec![None; times.len()];
+        medians_of_others(&combined, &mut medians);
+        medians
+    }
+
+    #[test]
+    fn others_count_only_if_they_agree() {
+        // One of five is off. Of each honest contributor's four others, three agree, which is enough.
+        assert_eq!(medians(&[1.0, 1.0, 1.0, 1.0, 0.5]), [Some(1.0); 5]);
+        // Two of five state the same wrong time. The four others of each honest contributor are two against
+        // two, so honest contributors are not judged.
+        let two = medians(&[1.0, 1.0, 1.0, 0.5, 0.5]);
+        assert_eq!(two, [None, None, None, Some(1.0), Some(1.0)]);
+        assert_eq!(medians(&[1.0, 1.0, 2.0, 2.0]), [None; 4]);
+        assert_eq!(medians(&[1.0, 1.0, 1.0, 2.0, 2.0, 2.0]), [None; 6]);
+        // The median of an even number of times is the mean of the middle two.
+        assert_eq!(medians(&[1.0, 1.1, 1.2, 1.3, 1.05])[0], Some(1.15));
+    }
+
+    #[test]
+    fn two_groups_are_never_both_judged_by_each_other() {
+        for (few, many) in (1..8).flat_map(|few| (1..8).map(move |many| (few, many))) {
+            if few + many <= MIN_OTHERS {
+                continue;
+            }
+            let times: Vec<f64> = [vec![1.0; few], vec![2.0; many]].concat();
+            let medians = medians(&times);
+            let off = |at: usize| medians[at].is_some_and(|others| others != times[at]);
+            assert!(!(off(0) && off(few + many - 1)), "{few} and {many}");
+        }
     }
 }

@@ -99,7 +99,7 @@ pub(super) async fn uploads_leave_with_their_account(store: &Store) {
     assert_eq!(files, sent);
     assert_eq!(store.receipt(&hers.id).await.unwrap(), None);
     let alone = entry(768).await.unwrap();
-    assert!(alone.solutions == 1 && alone.best_ns > with_both.best_ns, "{alone:?}");
+    assert!(alone.solutions == 1 && alone.best_us > with_both.best_us, "{alone:?}");
     assert_eq!(entry(1536).await, None);
     let after = store.hardware_summary(&h200().slug).await.unwrap().unwrap();
     assert_eq!(after.solutions, before.solutions - 2);
