@@ -32,12 +32,13 @@ pub use crate::accounts::account_store::{
     Created, Credentials, DeviceAnswer, LONGEST_WINDOW, LinkFor, NewAccount, NewTokenRow, PasswordReset,
     Tries, WaitingDevice,
 };
-pub use crate::accounts::identity_store::{Identity, Linked, OpenIdSignIn, OpenIdSignUp, SignedUp, Unlinked};
-pub use crate::admin::moderation_store::{Done, UploadFilter};
-pub use crate::agents::agent_store::{
-    AGENT_LEASE, KnownAgent, LeaseWish, LeasedWork, MAX_REFUSED_RESULTS, MeasuredUpTo, NewWork, ProblemsRead,
-    ReadUpTo, Taken, WorkFigures,
+pub use crate::accounts::identity_store::{
+    Identity, Linked, PendingSignIn, PendingSignUp, SignedUp, Unlinked,
 };
+pub use crate::admin::moderation_store::{Done, UploadFilter};
+pub use crate::agents::agent_store::{KnownAgent, MAX_REFUSED_RESULTS};
+pub use crate::agents::lease_store::{AGENT_LEASE, LeaseOutcome, LeaseWish, LeasedWork};
+pub use crate::agents::work_store::{MeasuredUpTo, NewWork, ProblemsRead, ReadUpTo, WorkFigures};
 pub use crate::boards::board_store::{BoardQuery, Cursor, Ranking};
 pub use crate::boards::entry_store::View;
 pub use crate::boards::hardware_store::{KnownHardware, NotMerged};

@@ -23,7 +23,7 @@ pub struct Identity {
 
 /// A sign-in that has begun: the browser was sent to the provider.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct OpenIdSignIn {
+pub struct PendingSignIn {
     /// The page to show afterwards.
     pub next: Option<String>,
     /// The account to link; `None` to sign in.
@@ -34,7 +34,7 @@ pub struct OpenIdSignIn {
 
 /// A person whom the provider vouches for, and who must choose a name for the account.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OpenIdSignUp {
+pub struct PendingSignUp {
     pub identity: Identity,
     /// A name that the provider has for the person.
     pub suggestion: Option<String>,
@@ -94,8 +94,8 @@ struct SignUpRow {
 from_row!(SignUpRow { issuer, subject, suggestion, next, invitation });
 
 impl SignUpRow {
-    fn sign_up(self) -> Result<OpenIdSignUp, Damaged> {
-        Ok(OpenIdSignUp {
+    fn sign_up(self) -> Result<PendingSignUp, Damaged> {
+        Ok(PendingSignUp {
             identity: Identity { issuer: self.issuer, subject: self.subject },
             suggestion: self.suggestion,
             next: self.next,
@@ -163,7 +163,7 @@ impl Store {
     /// Removes somebody's identity of an issuer, even if it is the only way to sign in. Also ends the
     /// account's sessions, and writes the removal to the log. `false` if the account has no identity of this
     /// issuer.
-    pub async fn take_identity(
+    pub async fn remove_identity(
         &self,
         account: &AccountName,
         issuer: &str,
@@ -197,7 +197,7 @@ impl Store {
     pub async fn add_openid_sign_in(
         &self,
         secret: &Digest,
-        sign_in: &OpenIdSignIn,
+        sign_in: &PendingSignIn,
         now: Now,
         expires: i64,
     ) -> StoreResult<()> {
@@ -219,7 +219,7 @@ impl Store {
     }
 
     /// Removes a sign-in that has begun, and returns it. So only one of two answers of the provider counts.
-    pub async fn take_openid_sign_in(&self, secret: &Digest, now: Now) -> StoreResult<Option<OpenIdSignIn>> {
+    pub async fn take_openid_sign_in(&self, secret: &Digest, now: Now) -> StoreResult<Option<PendingSignIn>> {
         in_transaction!(self, async |db| {
             let delete = Statement::new(
         "DELETE FROM openid_sign_ins WHERE secret = $1 AND expires > $2 RETURNING next, account, invitation",
@@ -228,7 +228,7 @@ impl Store {
     .bind(now.millis());
             let row: Option<SignInRow> = db.fetch_optional(delete).await?;
             let Some(row) = row else { return Ok(None) };
-            Ok(Some(OpenIdSignIn {
+            Ok(Some(PendingSignIn {
                 next: row.next,
                 account: optional("account id", row.account)?,
                 invitation: optional("invitation", row.invitation)?,
@@ -240,7 +240,7 @@ impl Store {
     pub async fn add_openid_sign_up(
         &self,
         secret: &Digest,
-        sign_up: &OpenIdSignUp,
+        sign_up: &PendingSignUp,
         now: Now,
         expires: i64,
     ) -> StoreResult<()> {
@@ -264,7 +264,7 @@ impl Store {
     }
 
     /// A sign-up that waits for a name.
-    pub async fn openid_sign_up(&self, secret: &Digest, now: Now) -> StoreResult<Option<OpenIdSignUp>> {
+    pub async fn openid_sign_up(&self, secret: &Digest, now: Now) -> StoreResult<Option<PendingSignUp>> {
         let db = &mut self.reader().await?;
         let select = Statement::new(
             "SELECT issuer, subject, suggestion, next, invitation FROM openid_sign_ups \

@@ -25,7 +25,7 @@ use crate::app::App;
 use crate::http::{ApiFault, ApiResult};
 use crate::limits::admit;
 use crate::store::{
-    Created, Identity, Linked, NewAccount, Now, OpenIdSignIn, OpenIdSignUp, SignedUp, Unlinked,
+    Created, Identity, Linked, NewAccount, Now, PendingSignIn, PendingSignUp, SignedUp, Unlinked,
 };
 
 pub use crate::accounts::openid::provider::Provider;
@@ -57,7 +57,7 @@ pub(crate) async fn begin(app: &App, peer: &Peer, wish: Wish) -> ApiResult<(Stri
     let digest = secret.digest();
     let cookie = OPENID.keep(secret.clone(), app.policy())?;
     let address = provider.address(Keys::of(&secret.into_text())).await?;
-    let sign_in = OpenIdSignIn {
+    let sign_in = PendingSignIn {
         next: wish.next,
         account: wish.link.map(|caller| caller.account.id),
         invitation: wish.invitation.map(|invitation| digest_of(&invitation)),
@@ -214,7 +214,7 @@ async fn begin_sign_up(
     app: &App,
     identity: Identity,
     suggestion: Option<String>,
-    sign_in: OpenIdSignIn,
+    sign_in: PendingSignIn,
 ) -> ApiResult<HeaderValue> {
     if sign_in.invitation.is_none() {
         let label = provider(app)?.label().to_owned();
@@ -227,14 +227,14 @@ async fn begin_sign_up(
     }
     // A new secret: the first was only for the way to the provider and back.
     let (secret, now) = (Secret::draw("").map_err(ApiFault::internal)?, Now::read());
-    let sign_up = OpenIdSignUp { identity, suggestion, next: sign_in.next, invitation: sign_in.invitation };
+    let sign_up = PendingSignUp { identity, suggestion, next: sign_in.next, invitation: sign_in.invitation };
     let expires = now.lease_end(OPENID.lasts);
     app.backend.store.add_openid_sign_up(&secret.digest(), &sign_up, now, expires).await?;
     OPENID.keep(secret, app.policy())
 }
 
 /// The person who must choose a name, found by the browser's cookie.
-pub(crate) async fn who_signs_up(app: &App, headers: &HeaderMap) -> ApiResult<OpenIdSignUp> {
+pub(crate) async fn who_signs_up(app: &App, headers: &HeaderMap) -> ApiResult<PendingSignUp> {
     let secret = OPENID.read(headers, app.policy()).ok_or_else(stale)?;
     app.backend.store.openid_sign_up(&digest_of(&secret), Now::read()).await?.ok_or_else(stale)
 }

@@ -151,7 +151,7 @@ async fn identities(store: &Store, name: &AccountName) -> anyhow::Result<String>
 
 async fn unlinked(store: &Store, name: &AccountName, issuer: &str, why: &Reason) -> anyhow::Result<String> {
     let found = named(store, name).await?;
-    if !store.take_identity(name, issuer, why, Actor::CommandLine.who(), Now::read()).await? {
+    if !store.remove_identity(name, issuer, why, Actor::CommandLine.who(), Now::read()).await? {
         bail!(
             "`{name}` is not linked with `{issuer}`; `diode-server admin identities {name}` lists the providers"
         );

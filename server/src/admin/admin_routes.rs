@@ -202,7 +202,7 @@ pub(crate) async fn unlink(
 ) -> ApiResult<StatusCode> {
     let name = named(&app, &name).await?.name;
     let UnlinkIdentity { issuer, reason } = json_body(&headers, body).await?;
-    if app.backend.store.take_identity(&name, &issuer, &reason, admin.by()?.who(), Now::read()).await? {
+    if app.backend.store.remove_identity(&name, &issuer, &reason, admin.by()?.who(), Now::read()).await? {
         Ok(StatusCode::NO_CONTENT)
     } else {
         Err(ApiFault::not_found(format!(

@@ -1,14 +1,12 @@
 //! Agents in the database, and the drivers under which they measure.
 
-use std::time::Duration;
-
 use diode_api::{Agent, Breadth, LeaseState, Purpose, Registration};
 use diode_core::Problem;
 use diode_core::hardware::Hardware;
-use diode_core::ids::{AccountId, AgentId, HardwareSlug, LeaseId, ProblemId};
+use diode_core::ids::{AccountId, AgentId, HardwareSlug, LeaseId};
 
 use crate::agents::plan::expected_seconds;
-use crate::agents::work_store::{Whom, WorkRow};
+use crate::agents::work_store::{NewWork, Whom, WorkRow};
 use crate::store::Store;
 use crate::store::connection::Connection;
 use crate::store::connection::in_transaction;
@@ -18,9 +16,6 @@ use crate::store::statement::Statement;
 use crate::store::upkeep::CheckedRows;
 use crate::store::{Now, StoreError, StoreResult};
 use crate::uploads::solutions::Damaged;
-
-/// A lease ends unless its agent renews it within this time. This time is longer than a restart of the server takes.
-pub const AGENT_LEASE: Duration = Duration::from_secs(180);
 
 /// How many refused results it takes until an agent gets no more work.
 pub const MAX_REFUSED_RESULTS: u64 = 3;
@@ -55,81 +50,6 @@ impl KnownAgent {
     pub fn contributor(&self) -> &str {
         self.account.as_ref().map_or(ANONYMOUS, AccountId::as_str)
     }
-}
-
-/// What an agent asks for.
-#[derive(Debug, Clone)]
-pub struct LeaseWish<'a> {
-    pub agent: &'a KnownAgent,
-    /// The id of a new lease.
-    pub id: LeaseId,
-    /// How long all of the work may take.
-    pub seconds: f64,
-    /// Whether more may be planned. If not, only work that waits is given.
-    pub may_plan: bool,
-}
-
-/// What an agent gets.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Taken {
-    /// A new lease, or the lease that the agent already has.
-    Lease(LeasedWork),
-    /// More must be planned first: nothing of the plan waits for this agent.
-    PlanFirst,
-    /// No work waits for this agent.
-    Nothing,
-}
-
-/// A lease with its work that has not been measured yet.
-#[derive(Debug, Clone, PartialEq)]
-pub struct LeasedWork {
-    pub id: LeaseId,
-    pub work: Vec<NewWork>,
-}
-
-/// A problem to measure.
-#[derive(Debug, Clone, PartialEq)]
-pub struct NewWork {
-    pub problem: Problem,
-    pub purpose: Purpose,
-    pub breadth: Breadth,
-    pub seconds: f64,
-}
-
-/// How far the known problems of a hardware have been read. The plan need not ask for these problems.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ReadUpTo {
-    /// The last position that was read. Problems that are planned later have a higher position.
-    pub planned: i64,
-    pub measured: MeasuredUpTo,
-}
-
-/// How far the problems that were measured without the plan have been read.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum MeasuredUpTo {
-    #[default]
-    Nothing,
-    Problem(ProblemId),
-    /// All problems that were measured before the reading reached its end. Problems that are measured later are not
-    /// read.
-    Everything,
-}
-
-/// Some of the known problems of a hardware.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct ProblemsRead {
-    pub problems: Vec<Problem>,
-    pub read: ReadUpTo,
-    /// Whether all known problems have been read for now.
-    pub is_all: bool,
-}
-
-/// How much work there is on a hardware.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct WorkFigures {
-    pub waiting: u64,
-    pub leased: u64,
-    pub confirmed: u64,
 }
 
 /// How many pieces of work are in memory at a time. Many agents together make millions a day.

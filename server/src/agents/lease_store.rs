@@ -1,14 +1,15 @@
 //! Leases: how an agent gets work, renews it, and gives it back or brings its results.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use diode_api::{Ability, Breadth, LeaseState, LeaseSummary, Purpose, Reach, RefusedWork};
 use diode_core::ids::{AgentId, LeaseId};
 use diode_core::{Micros, Problem, Tflops};
 
-use crate::agents::agent_store::{AGENT_LEASE, KnownAgent, LeaseWish, LeasedWork, NewWork, Taken};
+use crate::agents::agent_store::KnownAgent;
 use crate::agents::plan::{FIRST_RANK, LAST_RANK, is_to_be_confirmed};
-use crate::agents::work_store::{Whom, WorkRow};
+use crate::agents::work_store::{NewWork, Whom, WorkRow};
 use crate::store::Store;
 use crate::store::connection::Connection;
 use crate::store::connection::in_transaction;
@@ -18,6 +19,39 @@ use crate::store::statement::Statement;
 use crate::store::{Now, StoreResult};
 use crate::uploads::solutions::{Damaged, StoredSolution};
 use crate::uploads::upload_store::{ForLease, NewUpload};
+
+/// A lease ends unless its agent renews it within this time. This time is longer than a restart of the server takes.
+pub const AGENT_LEASE: Duration = Duration::from_secs(180);
+
+/// What an agent asks for.
+#[derive(Debug, Clone)]
+pub struct LeaseWish<'a> {
+    pub agent: &'a KnownAgent,
+    /// The id of a new lease.
+    pub id: LeaseId,
+    /// How long all of the work may take.
+    pub seconds: f64,
+    /// Whether more may be planned. If not, only work that waits is given.
+    pub may_plan: bool,
+}
+
+/// What an agent gets.
+#[derive(Debug, Clone, PartialEq)]
+pub enum LeaseOutcome {
+    /// A new lease, or the lease that the agent already has.
+    Lease(LeasedWork),
+    /// More must be planned first: nothing of the plan waits for this agent.
+    PlanIsEmpty,
+    /// No work waits for this agent.
+    Nothing,
+}
+
+/// A lease with its work that has not been measured yet.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LeasedWork {
+    pub id: LeaseId,
+    pub work: Vec<NewWork>,
+}
 
 /// How many problems form the top of a board. Here a board has the problems of one operator and one type.
 const TOP: i64 = 5;
@@ -79,13 +113,13 @@ impl Store {
 
     /// Gives work to an agent: the work of its lease or, if it has no lease, the first of the work that waits. No
     /// other agent gets the same problem as long as the lease is renewed.
-    pub async fn take_lease(&self, wish: &LeaseWish<'_>, now: Now) -> StoreResult<Taken> {
+    pub async fn take_lease(&self, wish: &LeaseWish<'_>, now: Now) -> StoreResult<LeaseOutcome> {
         in_transaction!(self, async |db| {
             let agent = wish.agent;
             db.see_agent(&agent.id, now).await?;
             db.expire_leases(now).await?;
             if let Some(lease) = db.resume_lease(wish, now).await? {
-                return Ok(Taken::Lease(lease));
+                return Ok(LeaseOutcome::Lease(lease));
             }
             let mut chosen = Vec::new();
             // The first try skips rows that other requests have locked. If these are all rows, the second try waits for the
@@ -104,7 +138,7 @@ impl Store {
                 // want or that must be confirmed.
                 let sees_planned = first.iter().any(WorkRow::is_planned);
                 if wish.may_plan && !sees_planned && db.planned_for(agent, wish.seconds, 1).await? == 0 {
-                    return Ok(Taken::PlanFirst);
+                    return Ok(LeaseOutcome::PlanIsEmpty);
                 }
                 chosen = choose(first, asked, wish.seconds);
                 if !chosen.is_empty() {
@@ -112,7 +146,7 @@ impl Store {
                 }
             }
             if chosen.is_empty() {
-                return Ok(Taken::Nothing);
+                return Ok(LeaseOutcome::Nothing);
             }
             let seconds: f64 = chosen.iter().map(|row| row.seconds).sum();
             let insert = Statement::new(
@@ -134,7 +168,7 @@ impl Store {
                 .push(")");
             db.execute(update).await?;
             let work = chosen.into_iter().map(WorkRow::work).collect::<Result<_, _>>()?;
-            Ok(Taken::Lease(LeasedWork { id: wish.id.clone(), work }))
+            Ok(LeaseOutcome::Lease(LeasedWork { id: wish.id.clone(), work }))
         })
     }
 

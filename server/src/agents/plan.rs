@@ -5,7 +5,6 @@
 //! that another driver may have changed. Last come more problems of the kinds of which least is known. Kinds that
 //! programs compute often tend to come before others.
 
-mod cells;
 mod kind;
 mod planner;
 

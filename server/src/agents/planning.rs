@@ -13,8 +13,8 @@ use tokio::sync::Mutex as AsyncMutex;
 use crate::agents::plan::{DTYPES, Kind, KnownProblems, Planned, Planner, rank, weakest};
 use crate::agents::{ORDER, USUAL_SECONDS};
 use crate::store::{
-    AGENT_LEASE, KnownAgent, LeaseWish, LeasedWork, MeasuredUpTo, NewWork, Now, ReadUpTo, Store, StoreResult,
-    Taken,
+    AGENT_LEASE, KnownAgent, LeaseOutcome, LeaseWish, LeasedWork, MeasuredUpTo, NewWork, Now, ReadUpTo,
+    Store, StoreResult,
 };
 
 /// How many problems are planned while an agent waits: enough for some leases.
@@ -234,17 +234,19 @@ pub(crate) async fn hand_out(
 ) -> StoreResult<LeaseAnswer> {
     let mut wish = LeaseWish { agent, id, seconds, may_plan: true };
     let mut taken = store.take_lease(&wish, now).await?;
-    if taken == Taken::PlanFirst {
+    if taken == LeaseOutcome::PlanIsEmpty {
         plans.go_on(store.as_ref(), agent, seconds).await?;
         wish.may_plan = false;
         taken = store.take_lease(&wish, now).await?;
     }
     Ok(match taken {
-        Taken::Lease(leased) => {
+        LeaseOutcome::Lease(leased) => {
             plans.go_ahead(store, agent, seconds);
             LeaseAnswer { lease: Some(described(leased)), ask_again: 0 }
         }
-        Taken::PlanFirst | Taken::Nothing => LeaseAnswer { lease: None, ask_again: ASK_AGAIN },
+        LeaseOutcome::PlanIsEmpty | LeaseOutcome::Nothing => {
+            LeaseAnswer { lease: None, ask_again: ASK_AGAIN }
+        }
     })
 }
 

@@ -2,11 +2,11 @@
 
 use std::collections::{HashMap, HashSet};
 
-use diode_api::{Measuring, MeasuringState, Purpose};
+use diode_api::{Breadth, Measuring, MeasuringState, Purpose};
 use diode_core::ids::{AccountId, HardwareSlug, ProblemId, UploadId};
 use diode_core::{KernelVariant, Problem};
 
-use crate::agents::agent_store::{ANONYMOUS, MeasuredUpTo, NewWork, ProblemsRead, ReadUpTo, WorkFigures};
+use crate::agents::agent_store::ANONYMOUS;
 use crate::agents::plan::{Kind, rank};
 use crate::store::Store;
 use crate::store::connection::Connection;
@@ -19,6 +19,51 @@ use crate::uploads::solutions::Damaged;
 
 /// How many planned problems, and how many other measured problems, are read at a time.
 const READ_AT_ONCE: i64 = 5_000;
+
+/// A problem to measure.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewWork {
+    pub problem: Problem,
+    pub purpose: Purpose,
+    pub breadth: Breadth,
+    pub seconds: f64,
+}
+
+/// How far the known problems of a hardware have been read. The plan need not ask for these problems.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ReadUpTo {
+    /// The last position that was read. Problems that are planned later have a higher position.
+    pub planned: i64,
+    pub measured: MeasuredUpTo,
+}
+
+/// How far the problems that were measured without the plan have been read.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum MeasuredUpTo {
+    #[default]
+    Nothing,
+    Problem(ProblemId),
+    /// All problems that were measured before the reading reached its end. Problems that are measured later are not
+    /// read.
+    Everything,
+}
+
+/// Some of the known problems of a hardware.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ProblemsRead {
+    pub problems: Vec<Problem>,
+    pub read: ReadUpTo,
+    /// Whether all known problems have been read for now.
+    pub is_all: bool,
+}
+
+/// How much work there is on a hardware.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct WorkFigures {
+    pub waiting: u64,
+    pub leased: u64,
+    pub confirmed: u64,
+}
 
 struct WaitingRow {
     problem: String,

@@ -6,7 +6,7 @@ use diode_api::{JobState, ModelSummary, PackSummary};
 use diode_core::ids::Digest;
 use serde::{Deserialize, Serialize};
 
-use crate::agents::agent_store::AGENT_LEASE;
+use crate::agents::lease_store::AGENT_LEASE;
 use crate::blobs::BlobKind;
 use crate::store::Store;
 use crate::store::connection::Connection;

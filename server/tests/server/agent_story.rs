@@ -9,8 +9,8 @@ use diode_core::ids::{AccountId, AgentId, LeaseId};
 use diode_core::{DType, KernelVariant, Layout, Op, Problem};
 use diode_server::agents::plan::is_to_be_confirmed;
 use diode_server::store::{
-    AGENT_LEASE, ForLease, KnownAgent, LeaseWish, LeasedWork, MeasuredUpTo, NewWork, Now, ReadUpTo, Store,
-    Taken,
+    AGENT_LEASE, ForLease, KnownAgent, LeaseOutcome, LeaseWish, LeasedWork, MeasuredUpTo, NewWork, Now,
+    ReadUpTo, Store,
 };
 
 use crate::samples::{dataset, h200, mm, problem};
@@ -45,15 +45,15 @@ pub(crate) async fn agent(store: &Store, key: &str, now: Now) -> KnownAgent {
     store.agent(&id).await.unwrap().unwrap()
 }
 
-pub(crate) async fn take(store: &Store, agent: &KnownAgent, seconds: f64, now: Now) -> Taken {
+pub(crate) async fn take(store: &Store, agent: &KnownAgent, seconds: f64, now: Now) -> LeaseOutcome {
     static TAKEN: AtomicU64 = AtomicU64::new(0);
     let id = LeaseId::of(&TAKEN.fetch_add(1, Ordering::Relaxed).to_le_bytes());
     store.take_lease(&LeaseWish { agent, id, seconds, may_plan: false }, now).await.unwrap()
 }
 
-pub(crate) fn leased(taken: Taken) -> LeasedWork {
+pub(crate) fn leased(taken: LeaseOutcome) -> LeasedWork {
     match taken {
-        Taken::Lease(lease) => lease,
+        LeaseOutcome::Lease(lease) => lease,
         other => panic!("got {other:?}"),
     }
 }
@@ -86,9 +86,9 @@ pub(crate) async fn agents_measure(store: &Store) {
     assert_eq!(one.registration, registration("one"));
 
     // Nothing waits, and nothing has been planned yet.
-    assert_eq!(take(store, &one, 60.0, start).await, Taken::Nothing);
+    assert_eq!(take(store, &one, 60.0, start).await, LeaseOutcome::Nothing);
     let wish = LeaseWish { agent: &one, id: LeaseId::of(b"x"), seconds: 60.0, may_plan: true };
-    assert_eq!(store.take_lease(&wish, start).await.unwrap(), Taken::PlanFirst);
+    assert_eq!(store.take_lease(&wish, start).await.unwrap(), LeaseOutcome::PlanIsEmpty);
 
     let aligned: Vec<Problem> = (1..=8).map(|n| mm(64 * n, 64, 64)).collect();
     let planned: Vec<NewWork> = aligned[..6].iter().map(|p| work(p.clone(), Purpose::More)).collect();
@@ -189,7 +189,7 @@ async fn agents_get_what_they_have_kernels_for([one, two]: [&KnownAgent; 2], sto
     let refused = [refusal(&aligned, Reach::Agent)];
     let ended = store.end_lease(&one.id, &lease.id, &refused, now).await.unwrap();
     assert_eq!(ended, Some(LeaseState::Done), "all of its problems were refused");
-    assert_eq!(take(store, &for_aligned, 600.0, now).await, Taken::Nothing);
+    assert_eq!(take(store, &for_aligned, 600.0, now).await, LeaseOutcome::Nothing);
     let mut others = sizes(&leased(take(store, two, 600.0, now).await));
     others.sort_unstable();
     assert_eq!(others, [2048, 2048]);
@@ -233,7 +233,7 @@ async fn agents_without_an_account_confirm_nothing_of_each_other(
     deliver(store, one, &lease.id, std::slice::from_ref(&to_confirm)).await;
 
     let to_confirm_by = async |agent: &KnownAgent| {
-        let Taken::Lease(lease) = take(store, agent, 600.0, now).await else { return false };
+        let LeaseOutcome::Lease(lease) = take(store, agent, 600.0, now).await else { return false };
         store.end_lease(&agent.id, &lease.id, &[], now).await.unwrap();
         lease.work.iter().any(|work| work.purpose == Purpose::Confirm && work.problem == to_confirm)
     };

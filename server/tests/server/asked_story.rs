@@ -68,7 +68,8 @@ async fn another_driver_measures_again(store: &Store, one: &KnownAgent, measured
     let other = agent(store, "asked three", "580").await;
     let has_again = |lease: &LeasedWork| purposes(lease).contains(&Purpose::Again);
     for agent in [one, &same] {
-        if let diode_server::store::Taken::Lease(lease) = take(store, agent, 3600.0, Now::read()).await {
+        if let diode_server::store::LeaseOutcome::Lease(lease) = take(store, agent, 3600.0, Now::read()).await
+        {
             assert!(!has_again(&lease), "{:?}", purposes(&lease));
         }
     }

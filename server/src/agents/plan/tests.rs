@@ -5,9 +5,9 @@ use diode_core::hardware::{Hardware, find};
 use diode_core::{DType, Layout, Op, Problem, ProblemFields, is_kept};
 use proptest::prelude::*;
 
-use super::cells::AllCells;
 use super::kind::{BATCHES, USUAL_USE};
 use super::*;
+use crate::agents::plan::planner::AllCells;
 use crate::agents::plan::planner::{draw, key};
 
 fn h200() -> Hardware {

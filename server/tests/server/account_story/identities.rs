@@ -3,7 +3,7 @@
 use diode_api::{LinkedIdentity, Reason, Uploads};
 use diode_core::ids::{AccountId, AccountName};
 use diode_server::store::{
-    Created, Identity, LinkFor, Linked, NewAccount, OpenIdSignIn, OpenIdSignUp, SignedUp, Store, Unlinked,
+    Created, Identity, LinkFor, Linked, NewAccount, PendingSignIn, PendingSignUp, SignedUp, Store, Unlinked,
 };
 
 use super::{later, millis, named, secret, start};
@@ -29,7 +29,7 @@ pub(super) async fn identities_are_linked(store: &Store) {
     assert_eq!(store.identities(&ada).await.unwrap(), [since]);
 
     // Each sign-in is answered only once, and not after it has expired.
-    let sign_in = OpenIdSignIn {
+    let sign_in = PendingSignIn {
         next: Some("/device".to_owned()),
         account: Some(ada.clone()),
         invitation: Some(secret("by invitation")),
@@ -47,7 +47,7 @@ pub(super) async fn identities_are_linked(store: &Store) {
     // An account is made once, together with its link. A name that is taken uses up neither the sign-up nor
     // the invitation.
     store.add_link(&secret("by invitation"), &LinkFor::Account, start(), millis(later(60))).await.unwrap();
-    let sign_up = OpenIdSignUp {
+    let sign_up = PendingSignUp {
         identity: new.clone(),
         suggestion: Some("grace".to_owned()),
         next: None,
@@ -72,7 +72,7 @@ pub(super) async fn identities_are_linked(store: &Store) {
     assert_eq!(store.owner_of(&new).await.unwrap().unwrap().account, grace);
     assert_eq!(choose("name", "hopper").await, SignedUp::Unknown);
     assert_eq!(choose("other name", "hopper").await, SignedUp::Made(Created::NoLink));
-    let uninvited = OpenIdSignUp { invitation: None, ..sign_up };
+    let uninvited = PendingSignUp { invitation: None, ..sign_up };
     store.add_openid_sign_up(&secret("third"), &uninvited, start(), millis(later(60))).await.unwrap();
     assert_eq!(choose("third", "hopper").await, SignedUp::IdentityTaken);
     assert!(store.credentials(&"hopper".parse().unwrap()).await.unwrap().is_none());
@@ -106,7 +106,7 @@ async fn identities_are_taken_off(store: &Store, ada: &AccountId, hers: &Identit
     let name: AccountName = "ada".parse().unwrap();
     let why: Reason = "a stranger".parse().unwrap();
     let take = async |name: &AccountName, issuer: &str| {
-        store.take_identity(name, issuer, &why, "root", start()).await.unwrap()
+        store.remove_identity(name, issuer, &why, "root", start()).await.unwrap()
     };
     store.add_session(&secret("another"), ada, start(), millis(later(60))).await.unwrap();
     assert_eq!(link("another").await, Linked::Done);
