@@ -143,6 +143,47 @@ def test_the_second_version_is_picked_where_it_is_lowered() -> None:
     assert torch_diode.explain()[0].problem.scaling == "row"
 
 
+@pytest.mark.parametrize("name", ["bias", "rows that may change"])
+def test_a_tma_tile_that_torch_cannot_have_is_left_with_the_sizes_as_they_are(name: str) -> None:
+    inputs = GRAPHS["rows, bias" if name == "bias" else name][1]
+    without = alone(scaled, inputs)
+    torch_diode.install(heuristic=lambda problem: {**TILE, "template": TMA})
+    assert code_of(scaled, *inputs) == without
+    assert "its template is not offered here" in torch_diode.explain()[-1].why
+
+
+@pytest.mark.parametrize("name", ["rows", "tensor", "experts"])
+def test_the_librarys_code_in_cpp_is_torchs_own(name: str) -> None:
+    function, inputs, _ = GRAPHS[name]
+    without = code_of(function, *inputs, cpp=True)
+    torch_diode.install(heuristic=lambda problem: "aten")
+    assert code_of(function, *inputs, cpp=True) == without
+
+
+def hugging_face(x: Any, gate_up: Any, down: Any, ids: Any, weights: Any) -> Any:
+    """A block of experts in ``grouped_mm`` form."""
+    top_k, experts = ids.shape[1], gate_up.shape[0]
+    values, order = ids.reshape(-1).sort()
+    ends = torch.histc(values.float(), experts, 0, experts - 1).to(i32).cumsum(0, dtype=i32)
+    gate, up = grouped(x[order // top_k], gate_up.transpose(-1, -2), ends).chunk(2, -1)
+    y = grouped(F.silu(gate) * up, down.transpose(-1, -2), ends) * weights.reshape(-1)[order].unsqueeze(-1)
+    return torch.empty_like(y).index_put((order,), y).reshape(x.shape[0], top_k, -1).sum(1)
+
+
+def test_hugging_faces_experts_get_tiles_without_a_change() -> None:
+    weights = (tensor((128, 1536, 2048)), tensor((128, 2048, 768)))
+    inputs = (tensor((512, 2048)), *weights, tensor((512, 8), torch.int64), tensor((512, 8)))
+    without = alone(hugging_face, inputs)
+    torch_diode.install(heuristic=lambda problem: {**SMALL, "block_m": 32})
+    assert compile(hugging_face, *inputs).constants("BLOCK_M") == ["32", "32"]
+    picks = [pick for pick in torch_diode.explain() if pick.problem is not None]
+    assert [(pick.problem.op, pick.problem.m, pick.problem.n, pick.problem.k) for pick in picks] == [
+        ("grouped_mm", 4096, 1536, 2048), ("grouped_mm", 4096, 2048, 768)
+    ]  # fmt: skip
+    torch_diode.install(model=[])
+    assert code_of(hugging_face, *inputs) == without
+
+
 def test_both_accumulations_are_the_users() -> None:
     slow = lambda a, b, sa, sb: torch._scaled_mm(a, b, sa, sb, out_dtype=bf, use_fast_accum=False)
     torch_diode.install(heuristic=lambda problem: TILE)
@@ -171,15 +212,22 @@ def test_records_name_scaling_and_groups(name: str, tmp_path: Path) -> None:
         assert (problem["op"], problem["groups"]["count"], problem["m"]) == ("grouped_mm", G, T)
 
 
-def test_int8_weights_are_converted_and_multiplied() -> None:
+@pytest.mark.parametrize(("rows", "way", "launches"), [
+    (1, "multiplied and summed as they are read", 1), (16, "converted in the tile that multiplies them", 2),
+    (32, "converted in the tile that multiplies them", 2), (512, "converted and multiplied by mm", 2),
+])  # fmt: skip
+def test_int8_weights_get_no_thread_for_each_output(rows: int, way: str, launches: int) -> None:
     function = torch.ops.aten._weight_int8pack_mm.default
-    inputs = (tensor((16, K)), tensor((N, K), i8), tensor((N,)))
+    inputs = (tensor((rows, K)), tensor((N, K), i8), tensor((N,)))
     without = alone(function, inputs)
     assert "_weight_int8pack_mm" in without
     torch_diode.install(model=[])
     code = code_of(function, *inputs)
-    assert "aten._weight_int8pack_mm" not in code.split("async_compile.wait")[1] and "extern_kernels.mm(" in code
-    assert any(pick.source == "rule" and "not one thread an output" in pick.lines()[0] for pick in torch_diode.explain())
+    assert "aten._weight_int8pack_mm" not in code.split("async_compile.wait")[1]
+    # Behind a tile, the graph's output is brought into rows. The scales are always part of another kernel.
+    assert len([line for line in code.splitlines() if ".run(" in line]) == launches
+    assert ("extern_kernels.mm(" in code) == (rows > 32) and ("triton_tem" in code) == (2 < rows <= 32)
+    assert any(pick.source == "rule" and way in pick.lines()[0] for pick in torch_diode.explain())
     torch_diode.uninstall()
     assert code_of(function, *inputs) == without
 

@@ -14,6 +14,8 @@ from .selection import Selector
 
 class _Thread(threading.local):
     def __init__(self) -> None:
+        self.instead: Decider | None = None
+        """What decides in this thread in place of the installed selector."""
         self.pauses: list[None] = []
         """One entry for each context that leaves this thread to Inductor. Such a context may end in another thread."""
 
@@ -56,10 +58,20 @@ def paused() -> Iterator[None]:
         pauses.pop()
 
 
+@contextlib.contextmanager
+def decided_by(selector: Selector) -> Iterator[None]:
+    """A context in which this selector decides in this thread."""
+    before, _thread.instead = _thread.instead, Decider(selector, dataclasses.replace(settings.current(), top_k=1), True)
+    try:
+        yield
+    finally:
+        _thread.instead = before
+
+
 def decider_for(handler: Any) -> Decider | None:
     """The selector for a handler of Inductor, with its settings: the handler's own, or the installed one."""
-    if _thread.pauses:
-        return None
+    if _thread.pauses or _thread.instead is not None:
+        return _thread.instead
     own: Decider | None = handler.decider() if hasattr(handler, "decider") else None
     if own is not None or _active is None:
         return own

@@ -131,7 +131,7 @@ def _put_hooks() -> None:
             lambda: hooks.wrap_lowerings(lowering.lower),
             lambda: served.wrap_lowerings(lowering.lower),
             lambda: served.wrap_grouped_tiles(lowering.grouped_tile),
-            lambda: served.wrap_rewrites(lowering.is_rewritten),
+            lambda: served.wrap_rewrites(lowering.is_rewritten, lowering.with_tile),
             lambda: attention.wrap_options(lowering.attention),
             lambda: hooks.add_last_word(lowering.last_word),
             lambda: hooks.salt_graph_keys(_salt),

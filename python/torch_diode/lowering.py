@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from . import choices, recording
-from ._core import DiodeError
+from ._core import Config, DiodeError
+from .heuristics.function import as_heuristic
 from .inductor import OPS, config, foreseen, hooks, kernels, served, views
 from .inductor.kernels import TMA
 from .kernels import Offer, grouped_params
-from .selection import Question
+from .selection import Question, Selector
 
 _thread = threading.local()
 
@@ -119,7 +120,8 @@ def _seen(op: str, arguments: Sequence[Any], named: Mapping[str, Any], target: A
 def _tuning(lowering: _Lowering, decision: Any) -> contextlib.AbstractContextManager[Any]:
     """A context in which Inductor offers the template of the pick."""
     if lowering.served is not None:
-        return served.tuning(tma=decision.picks[0].config.template == TMA and lowering.op not in served.GROUPED)
+        wants_tma = decision.picks[0].config.template == TMA and lowering.op not in served.GROUPED
+        return served.tuning(tma=wants_tma and lowering.served.may_use_tma())
     return contextlib.nullcontext() if lowering.by_user else config.autotuning(True)
 
 
@@ -219,6 +221,11 @@ def is_rewritten(what: str, why: str) -> bool:
     if decider is None or not (config.autotunes() or decider.asked_for) or config.must_not_vary():
         return False
     return decider.selector.record_rule(what, why)
+
+
+def with_tile(tile: Config) -> contextlib.AbstractContextManager[None]:
+    """A context in which multiplications get this tile."""
+    return choices.decided_by(Selector([as_heuristic(lambda problem: tile)]))
 
 
 def attention(kind: str, found: Sequence[Any]) -> Any:

@@ -157,7 +157,8 @@ class Selector:
         answer = next((answer for answer in answers if answer is not None), None)
         options = None if answer is None else attention.changed(found[0], answer.candidates[0], asked)
         if options is None:
-            why = asked.why_not or "no table knows options that are faster than torch's"
+            unknown = "no table knows such kernels" if answer is None else answer.why
+            why = asked.why_not or unknown
             self.records.add(Pick(kernels.compile_id(), kernels.compile_number(), None, asked.label, "inductor", why))
             return None
         assert answer is not None

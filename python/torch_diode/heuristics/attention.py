@@ -27,7 +27,7 @@ _NEAREST = 3
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """Blocks, stages and warps by their names in ``kernel_options``."""
+    """Blocks, stages and warps by their names in ``kernel_options``. None stand for torch's own."""
 
     values: Mapping[str, int]
     is_library = False
@@ -86,17 +86,17 @@ class AttentionTable:
             return None
         near = sorted(((_distance(request.problem, entry), at) for at, entry in enumerate(self._table["entries"])))[:_NEAREST]
         entries = [self._table["entries"][at] for distance, at in near if distance <= _FURTHEST]
-        if not entries or "options" not in entries[0]:
-            return None
-        # The nearest case must not stand alone, unless it is this very case.
-        if near[0][0] > 0 and sum("options" in entry for entry in entries) * 2 < len(entries):
+        if not entries:
             return None
         best = entries[0]
-        if request.problem.mask != best["mask"] and request.problem.kind != "decode":
-            return None
+        # The nearest case must not stand alone, unless it is this very case.
+        agree = near[0][0] == 0 or sum("options" in entry for entry in entries) * 2 >= len(entries)
+        options: Any = Options(best["options"] if "options" in best and agree else {})
+        cases = f"the nearest of {len(self._table['entries'])} cases of a table"
+        if not options.values:
+            return Answer(self.source, [Candidate(options)], f"torch's options are as good as any, by {cases}")
         gain = best["default_us"] / best["us"]
-        why = f"{gain:.2f} times as fast as torch's options on the nearest of {len(self._table['entries'])} measured cases"
-        options: Any = Options(best["options"])
+        why = f"expected to be {gain:.2f} times as fast as torch's options, by {cases}"
         return Answer(self.source, [Candidate(options)], why)
 
     def digest(self) -> str:

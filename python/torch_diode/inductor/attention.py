@@ -78,6 +78,8 @@ def asked(kind: str) -> Attention:
 def changed(config: Any, picked: Candidate, attention: Attention) -> Any:
     """A config of torch's with other options. ``None`` if they do not divide the blocks of the mask."""
     options: Any = picked.config
+    if not options.values:
+        return None
     values = {_FIELDS[name]: value for name, value in options.values.items()}
     rows, keys = attention.blocks
     for name, value in options.values.items():

@@ -10,6 +10,8 @@ from torch._inductor import config, ir, utils
 from torch._inductor.kernel_inputs import MMKernelInputs
 from torch._inductor.virtualized import V
 
+from . import OPS
+
 
 def inputs_of(op: str, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
     """A kernel's inputs before it is lowered. ``None`` for a kernel that the plug-in does not pick.
@@ -81,7 +83,9 @@ def _node(device: Any, dtype: Any, size: Sequence[Any], stride: Sequence[Any]) -
 
 
 def _traced_stride(at: int, dimensions: int) -> list[Any] | None:
-    arguments = getattr(V.graph.current_node, "args", ())
+    node = V.graph.current_node
+    # Another operator may be lowered as a multiplication, whose operands are not its own.
+    arguments = node.args if node is not None and name_of(node) in OPS else ()
     value = getattr(arguments[at], "meta", {}).get("val") if at < len(arguments) else None
     if not isinstance(value, torch.Tensor) or value.dim() != dimensions:
         return None
