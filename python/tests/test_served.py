@@ -237,7 +237,7 @@ def experts_of_a_token(weights: Any, ids: Any, x: Any) -> Any:
     return torch.bmm(weights[ids], x.unsqueeze(-1)).squeeze(-1)
 
 
-@pytest.mark.parametrize("tokens", [1, 4, 16])
+@pytest.mark.parametrize("tokens", [1, 4])
 def test_experts_are_multiplied_without_a_copy_of_their_weights_when_decoding(tokens: int) -> None:
     inputs = (tensor((128, 1536, 2048)), tensor((tokens * 8,), torch.int64), tensor((tokens * 8, 2048)))
     without = alone(experts_of_a_token, inputs)
@@ -250,6 +250,18 @@ def test_experts_are_multiplied_without_a_copy_of_their_weights_when_decoding(to
     torch_diode.install(model=[])
     ungathered = (torch.bmm, (tensor((8, 1536, 2048)), tensor((8, 2048, 1))))
     assert code_of(ungathered[0], *ungathered[1]) == alone(*ungathered), "weights that are not gathered stay with bmm"
+    assert code_of(experts_of_a_token, *inputs) == without
+
+
+@pytest.mark.parametrize(("sizes", "tokens", "top_k"), [((128, 1536, 2048), 16, 8), ((8, 28672, 4096), 4, 2)])
+def test_rows_that_share_experts_are_multiplied_as_groups(sizes: tuple[int, int, int], tokens: int, top_k: int) -> None:
+    inputs = (tensor(sizes), tensor((tokens * top_k,), torch.int64), tensor((tokens * top_k, sizes[2])))
+    without = alone(experts_of_a_token, inputs)
+    torch_diode.install()
+    code = compile(experts_of_a_token, *inputs)
+    assert code.constants("BLOCK_M") == ["16"] and "extern_kernels.bmm" not in code.code
+    assert "each expert's rows together" in str(torch_diode.explain())
+    torch_diode.uninstall()
     assert code_of(experts_of_a_token, *inputs) == without
 
 

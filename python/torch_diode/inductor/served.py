@@ -192,7 +192,7 @@ def wrap_rewrites(
 
     a linear layer with int8 weights, which torch rewrites to an operator that takes one thread for each output; and a batched product
     with a single row or column of gathered weights, which torch copies before it multiplies, as a product and a sum that gather as
-    they read. In the context ``with_tile(tile)``, a multiplication gets this tile.
+    they read, or as groups. In the context ``with_tile(tile)``, a multiplication gets this tile.
     """
     pack = aten._weight_int8pack_mm.default
     original_pack = lowerings.get(pack)
@@ -229,8 +229,13 @@ def wrap_rewrites(
     undos = [lambda: lowerings.__setitem__(pack, original_pack) if original_pack is not None else lowerings.pop(pack, None)]
     for target in (aten.bmm, aten.bmm.default):
         original = lowerings[target]
-        lowerings[target] = _summing(original, is_on)
+        lowerings[target] = _summing(original, is_on, with_tile)
         undos.append(functools.partial(lowerings.__setitem__, target, original))
+    for target in (aten.index, aten.index.Tensor):
+        if target in lowerings:
+            original = lowerings[target]
+            lowerings[target] = _remembering(original)
+            undos.append(functools.partial(lowerings.__setitem__, target, original))
 
     def undo() -> None:
         for one in reversed(undos):
@@ -269,19 +274,84 @@ def _summed(a: Any, b: Any, dtype: torch.dtype) -> Any:
     return _converted(_lowered(aten.sum.dim_IntList, product, [2]), dtype)
 
 
-def _summing(original: Callable[..., Any], is_on: Callable[[str, str], bool]) -> Callable[..., Any]:
+def _summing(original: Callable[..., Any], is_on: Callable[[str, str], bool], with_tile: Any) -> Callable[..., Any]:
     @functools.wraps(original)
     def lowering(a: Any, b: Any, *rest: Any, **named: Any) -> Any:
         if rest or named or not _is_gathered_vector(a, b):
             return original(a, b, *rest, **named)
-        if not is_on("bmm of gathered weights", "multiplied and summed as the weights are gathered, without a copy of them"):
-            return original(a, b)
-        dtype = a.get_dtype()
-        left, right = (_converted(one, torch.float32) for one in (a, b))
-        product = _lowered(aten.mul.Tensor, _lowered(aten.unsqueeze.default, left, 3), _lowered(aten.unsqueeze.default, right, 1))
-        return _converted(_lowered(aten.sum.dim_IntList, product, [2]), dtype)
+        what, gathered = "bmm of gathered weights", getattr(a, _GATHERED, None)
+        if gathered is not None and _share_experts(*gathered):
+            if is_on(what, "multiplied as groups, each expert's rows together, so that its weights are read once"):
+                weights, ids = gathered
+                return _grouped(weights, ids, b, with_tile)
+        elif is_on(what, "multiplied and summed as the weights are gathered, without a copy of them"):
+            dtype = a.get_dtype()
+            left, right = (_converted(one, torch.float32) for one in (a, b))
+            product = _lowered(
+                aten.mul.Tensor, _lowered(aten.unsqueeze.default, left, 3), _lowered(aten.unsqueeze.default, right, 1)
+            )
+            return _converted(_lowered(aten.sum.dim_IntList, product, [2]), dtype)
+        return original(a, b)
 
     return lowering
+
+
+_GATHERED = "_torch_diode_gathered"
+_SHARING = 1.2
+"""From so many rows for each expert that has any, grouping them is faster than reading weights for each row. Measured on an H200."""
+_GROUP_TILE = Config("triton::mm_persistent_tma", block_m=16, block_n=128, block_k=128, num_stages=4, num_warps=4)
+
+
+def _remembering(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Notes at what is gathered from a stack of matrices where it was gathered from."""
+
+    @functools.wraps(original)
+    def lowering(x: Any, indices: Any, *rest: Any, **named: Any) -> Any:
+        found = original(x, indices, *rest, **named)
+        if len(x.get_size()) == 3 and len(indices) == 1 and indices[0] is not None and len(indices[0].get_size()) == 1:
+            setattr(found, _GATHERED, (x, indices[0]))
+        return found
+
+    return lowering
+
+
+def _share_experts(weights: Any, ids: Any) -> bool:
+    """Whether rows are expected to share experts. The graph does not say which rows belong to one token."""
+    experts, n, k = weights.get_size()
+    [rows] = ids.get_size()
+    if not all(isinstance(size, (int, sympy.Integer)) for size in (experts, n, k, rows)) or weights.get_dtype() != torch.bfloat16:
+        return False
+    # Grouped products want rows of multiples of 16 bytes, and the library of them fewer than 1024 groups.
+    if experts >= 1024 or n % 8 or k % 8:
+        return False
+    distinct = float(experts) * (1 - (1 - 1 / float(experts)) ** int(rows))
+    return float(rows) / distinct > _SHARING
+
+
+def _grouped(weights: Any, ids: Any, vectors: Any, with_tile: Any) -> Any:
+    """Each row times its expert's weights, with the rows sorted by experts. Sorting counts, since there are few rows."""
+    (experts, _, _), [rows] = weights.get_size(), ids.get_size()
+    device = weights.get_device()
+    count = lambda size: _lowered(
+        torch.ops.prims.iota.default, size, start=0, step=1, dtype=torch.int64, device=device, requires_grad=False
+    )
+    row, column = (lambda one: _lowered(aten.unsqueeze.default, one, 0)), (lambda one: _lowered(aten.unsqueeze.default, one, 1))
+    both, either = functools.partial(_lowered, aten.logical_and.default), functools.partial(_lowered, aten.logical_or.default)
+    less, same = functools.partial(_lowered, aten.lt.Tensor), functools.partial(_lowered, aten.eq.Tensor)
+    total = lambda one, dtype: _lowered(aten.sum.dim_IntList, _converted(one, dtype), [1], dtype=dtype)
+    ids, place = _converted(ids, torch.int64), count(rows)
+    from_end = _lowered(aten.lt.Scalar, ids, 0)  # Indices may count from the end.
+    ids = _lowered(aten.where.self, from_end, _lowered(aten.add.Tensor, ids, int(experts)), ids)
+    before = either(less(row(ids), column(ids)), both(same(row(ids), column(ids)), less(row(place), column(place))))
+    rank = total(before, torch.int64)
+    rank.realize()
+    is_here = _converted(same(column(place), row(rank)), torch.int64)
+    order = total(_lowered(aten.mul.Tensor, is_here, row(place)), torch.int64)
+    ends = total(_lowered(aten.le.Tensor, row(ids), column(count(experts))), torch.int32)
+    sorted_rows = _lowered(aten.index.Tensor, _lowered(aten.squeeze.dim, vectors, 2), [order])
+    with with_tile(_GROUP_TILE):
+        product = _lowered(aten._grouped_mm.default, sorted_rows, _lowered(aten.permute.default, weights, [0, 2, 1]), ends)
+    return _lowered(aten.unsqueeze.default, _lowered(aten.index.Tensor, product, [rank]), 2)
 
 
 def _is_gathered_vector(a: Any, b: Any) -> bool:
