@@ -2,6 +2,7 @@
 
 python3 agreement.py compile --data FOLDER --cubins FOLDER --consumers FOLDER      (no GPU needed)
 python3 agreement.py time    --data FOLDER --cubins FOLDER --consumers FOLDER --out FILE
+python3 agreement.py report --out FILE
 
 CONSUMERS holds vLLM's fused_moe.py and, in inductor/, the code that Inductor generated for each problem, named M_N_K.py: foreign
 code, so it is not part of this repository. Problems and configs come from the measured data, so that all steps agree on them.
@@ -20,7 +21,10 @@ import cubins
 from measure import Kind
 
 KINDS = {"fused_moe_bf16": 12, "fused_moe_fp8_block": 12, "fused_moe_fp8_row": 6, "scaled_mm_row": 12}  # problems of each
-OURS = {"scaled_mm_row": "scaled_mm_row_inductor"}  # the kernel that stands for Inductor's
+OURS = {
+    "scaled_mm_row": "scaled_mm_row_inductor",
+    "fused_moe_fp8_row": "fused_moe_fp8_row_early",
+}  # the kernels that do as the consumers' ones do
 MOE_TYPES = {"a_ptr": "A", "b_ptr": "B", "c_ptr": "*bf16", "topk_weights_ptr": "*fp32", "sorted_token_ids_ptr": "*i32", "expert_ids_ptr": "*i32",
              "num_tokens_post_padded_ptr": "*i32", "a_scale_ptr": "*fp32", "b_scale_ptr": "*fp32"}  # fmt: skip
 
@@ -236,7 +240,7 @@ def time_both(chosen):
             mine, other = total[0, good], total[1, good]
             correlation = float(np.corrcoef(ranks(mine), ranks(other))[0, 1])
             loss = float(other[np.argmin(mine)] / other.min())
-            results.append({"kind": name, "model": problem["model"], "m": problem["m"], "stages": problem["stages"], "configs": [kind.configs[at] for at in some],
+            results.append({"kind": name, "our_kernel": OURS.get(name, name), "model": problem["model"], "m": problem["m"], "stages": problem["stages"], "configs": [kind.configs[at] for at in some],
                             "ours": times[0].round(3).tolist(), "theirs": times[1].round(3).tolist(), "rank_correlation": correlation, "best_loss": loss})  # fmt: skip
             print(f"{name} {problem['model']} m={problem['m']}: {good.sum()} configs, rank correlation {correlation:.3f}, best by ours {loss:.3f}× "
                   f"the best, time ours/theirs {np.median(mine / other):.3f} ({(mine / other).min():.2f}–{(mine / other).max():.2f})", flush=True)  # fmt: skip
@@ -251,9 +255,39 @@ def time_both(chosen):
         )
 
 
+def apart(times, step):
+    """Indices of configs whose times are at least a share `step` apart, from the fastest: of near-equal ones, noise decides the rank."""
+    kept = []
+    for at in np.argsort(times):
+        if not kept or times[at] > (1 + step) * times[kept[-1]]:
+            kept.append(at)
+    return kept
+
+
+def report(path):
+    """Figures of a file of results: over all configs, over those 1 % apart, and the share of pairs more than 2 % apart that both order alike."""
+    by_kernel = {}
+    for one in json.loads(Path(path).read_text()):
+        mine, other = (np.array(one[name]).sum(axis=0) for name in ("ours", "theirs"))
+        good = np.isfinite(mine) & np.isfinite(other)
+        mine, other = mine[good], other[good]
+        few = apart(other, 0.01)
+        between, ours = (np.log(times)[:, None] - np.log(times)[None, :] for times in (other, mine))
+        alike = float((ours * between > 0)[between > 0.02].mean())
+        figures = [np.corrcoef(ranks(mine), ranks(other))[0, 1], np.corrcoef(ranks(mine[few]), ranks(other[few]))[0, 1], alike]
+        by_kernel.setdefault(one["our_kernel"], []).append([*figures, other[np.argmin(mine)] / other.min()])
+    for kernel, rows in by_kernel.items():
+        every, few, alike, lost = zip(*rows, strict=True)
+        print(
+            f"{kernel}, {len(rows)} problems: rank correlation {np.median(every):.3f} ({min(every):.3f}), of configs 1 % apart "
+            f"{np.median(few):.3f} ({min(few):.3f}), pairs 2 % apart ordered alike {np.median(alike):.3f} ({min(alike):.3f}), "
+            f"best by ours {np.mean(lost):.3f}× the best ({max(lost):.3f})"
+        )
+
+
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("step", choices=["problems", "compile", "time"])
+    parser.add_argument("step", choices=["problems", "compile", "time", "report"])
     for name in ("--data", "--cubins", "--consumers", "--out"):
         parser.add_argument(name)
     parser.add_argument("kinds", nargs="*")
@@ -261,6 +295,8 @@ def main():
     if chosen.step == "problems":
         for problem, _ in picked(Kind("scaled_mm_row", chosen.data)):
             print(problem["m"], *problem["stages"][0])
+    elif chosen.step == "report":
+        report(chosen.out)
     elif chosen.step == "compile":
         compile_theirs(chosen)
     else:

@@ -22,6 +22,7 @@ KINDS = {
     "fused_moe_bf16": {"operand": "bf16", "scaling": "none", "groups": (1, 16, 32, 64)},
     "fused_moe_fp8_block": {"operand": "fp8", "scaling": "block", "groups": (1, 16, 32, 64)},
     "fused_moe_fp8_row": {"operand": "fp8", "scaling": "row", "groups": (1, 16, 32, 64)},
+    "fused_moe_fp8_row_early": {"operand": "fp8", "scaling": "early", "groups": (1, 16, 32, 64)},
     "fused_moe_int8_row": {"operand": "int8", "scaling": "row", "groups": (1, 16, 32, 64)},
 }
 SIZES = {"fp8": 1, "int8": 1, "bf16": 2}

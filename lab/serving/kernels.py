@@ -228,6 +228,7 @@ def fused_moe(A, B, SA, SB, C, PAIRS, EXPERTS, PADDED, WEIGHTS, N, K, blocks_m, 
     PAIRS lists pairs (token · top-k + slot) sorted by expert and padded to whole blocks with `pairs`; EXPERTS has the expert
     of each block, or -1: zeros are written; PADDED is the length in use. The row of A is pair // top_k: `top_k` is 1 in the
     second launch (down), whose rows are pairs already. If `weighted`, rows are multiplied by their routing weight.
+    SCALING "early" is "row" with the scales loaded before the loop, as vLLM's kernel does it.
     """
     block_m, block_n = place(tl.program_id(0), blocks_m, tl.cdiv(N, BLOCK_N), group_m)
     if block_m * BLOCK_M >= tl.load(PADDED):
@@ -247,6 +248,9 @@ def fused_moe(A, B, SA, SB, C, PAIRS, EXPERTS, PADDED, WEIGHTS, N, K, blocks_m, 
     depth = tl.arange(0, BLOCK_K)
     a_at = A + row[:, None] * lda + depth[None, :]
     b_at = B + expert * b_expert + column[None, :] * ldb + depth[:, None]
+    if SCALING == "early":
+        by_column = tl.load(SB + expert * sb_expert + column[None, :])
+        by_row = tl.load(SA + row * sa_row, mask=real, other=0.0)[:, None]
     if SWAP:
         acc = tl.zeros((BLOCK_N, BLOCK_M), tl.float32)
     else:
@@ -271,6 +275,10 @@ def fused_moe(A, B, SA, SB, C, PAIRS, EXPERTS, PADDED, WEIGHTS, N, K, blocks_m, 
     if SCALING == "row":
         of_columns = tl.load(SB + expert * sb_expert + column)
         acc = acc * tl.load(SA + row * sa_row, mask=real, other=0.0)[:, None] * of_columns[None, :]
+    if SCALING == "early":
+        acc = acc * by_row * by_column
+        c_at = C + pair[:, None] * ldc + stored_column[None, :]
+        mask = real[:, None] & (stored_column < N)[None, :]
     if SCALING == "tensor":
         acc *= tl.load(SA) * tl.load(SB + expert)
     acc *= tl.load(WEIGHTS + pair, mask=real & (weighted != 0), other=1.0)[:, None]

@@ -127,7 +127,9 @@ class Experts:
 
     def __init__(self, device, kind, problem, stage, sorted_lists=None):
         self.device, self.stage = device, stage
-        operand, self.scaling = kind.removeprefix("fused_moe_").split("_") if "_" in kind[10:] else (kind[10:], "none")
+        operand, self.scaling = (
+            kind.removesuffix("_early").removeprefix("fused_moe_").split("_") if "_" in kind[10:] else (kind[10:], "none")
+        )
         self.m, self.experts, self.top_k = problem["m"], problem["experts"], problem["top_k"]
         (self.n, self.k), self.pairs = problem["stages"][stage], self.m * self.top_k
         self.choice, self.lists = sorted_lists or (routed(problem, 1), {})
