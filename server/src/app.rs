@@ -11,10 +11,11 @@ use crate::backend::Backend;
 use crate::boards::consensus::ConfigCaches;
 use crate::boards::export_cache::Exports;
 use crate::http::Hosts;
-use crate::limits::{Refused, Turn, Turns};
+use crate::limits::Refused;
 use crate::metrics::Metrics;
 use crate::page_cache::PageCache;
 use crate::readiness::Readiness;
+use crate::turns::{Turn, Turns};
 
 /// How many uploads may arrive at a time. An upload that arrives takes a connection and a file, but no
 /// memory.

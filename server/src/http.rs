@@ -8,7 +8,7 @@ mod query;
 mod same_site;
 pub(crate) mod stored_file;
 
-pub(crate) use body::{BodyError, PACE, essence, json_body, receive, small_body};
+pub(crate) use body::{essence, json_body, receive, small_body};
 pub(crate) use conditional::Wanted;
 pub(crate) use conditional::{FileName, media};
 pub(crate) use conditional::{etag, is_current, save_as, weak_etag};

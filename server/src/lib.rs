@@ -33,5 +33,6 @@ pub mod settings;
 mod snapshots;
 pub mod store;
 pub mod tls;
+mod turns;
 mod ui;
 pub mod uploads;

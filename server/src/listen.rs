@@ -1,17 +1,21 @@
 //! Accepts connections. Slow, silent and vanished clients cannot block the server.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::future::Future;
-use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
 use axum::Router;
+use axum::body::{Body, Bytes};
 use axum::extract::ConnectInfo;
 use axum::http::Request;
 use axum::response::Response;
-use hyper::body::Incoming;
+use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
 use hyper::service::Service;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -19,7 +23,7 @@ use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_io_timeout::TimeoutStream;
@@ -30,7 +34,7 @@ use crate::tls::Tls;
 /// The limits for clients.
 #[derive(Debug, Clone, Copy)]
 pub struct Patience {
-    /// The most open connections. Further connections wait until one is closed. A process may usually have
+    /// The most open connections. Beyond them an idle one gives way to each new one. A process may usually have
     /// 1,024 files open, of which the database takes some.
     pub connections: usize,
     /// The most connections from one address. Further connections are closed at once.
@@ -76,87 +80,187 @@ pub async fn listen(
     stop: impl Future<Output = ()>,
 ) {
     let limit = Arc::new(Semaphore::new(patience.connections));
-    let (peers, graceful) = (Peers::default(), GracefulShutdown::new());
+    let (open, graceful) = (Connections::default(), GracefulShutdown::new());
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(patience.head);
     // All connections that are still open are closed when this function ends, because the set is dropped.
-    let mut connections = JoinSet::new();
+    let mut tasks = JoinSet::new();
     tokio::pin!(stop);
     loop {
         let (stream, peer, permit) = tokio::select! {
-            accepted = accept(&listener, &limit) => accepted,
+            accepted = accept(&listener, &limit, &open) => accepted,
             () = &mut stop => break,
         };
-        let Some(counted) = peers.count(peer.ip(), patience.from_one) else {
+        let Some(counted) = open.count(peer.ip(), patience.from_one) else {
             tracing::debug!("{} has as many connections as it may", peer.ip());
             continue;
         };
         let mut stream = TimeoutStream::new(stream);
         stream.set_write_timeout(Some(patience.answer));
-        let service = router.clone().map_request(move |mut request: Request<Incoming>| {
-            request.extensions_mut().insert(ConnectInfo(peer));
-            request
-        });
+        let (id, close, at_start, at_end) =
+            (counted.id, Arc::clone(&counted.close), open.clone(), open.clone());
+        let service = router
+            .clone()
+            .map_request(move |mut request: Request<Incoming>| {
+                at_start.set_idle(id, None);
+                request.extensions_mut().insert(ConnectInfo(peer));
+                request
+            })
+            .map_response(move |answer: Response| {
+                answer.map(|body| Body::new(Answer { body, connections: at_end.clone(), id }))
+            });
         let service = TowerToHyperService::new(service);
         let (http, watcher) = (http.clone(), graceful.watcher());
         let acceptor = tls.as_ref().map(Tls::acceptor);
-        connections.spawn(async move {
+        tasks.spawn(async move {
             let stream = Box::pin(stream);
             // The handshake runs in the task of its connection, so that a slow handshake delays no other
             // connection.
-            match acceptor {
-                None => talk(&http, stream, service, watcher).await,
-                Some(acceptor) => match timeout(patience.head, acceptor.accept(stream)).await {
-                    Ok(Ok(stream)) => talk(&http, stream, service, watcher).await,
-                    Ok(Err(error)) => tracing::debug!("a handshake failed: {error}"),
-                    Err(_) => tracing::debug!("a handshake took too long"),
-                },
+            let talking = async {
+                match acceptor {
+                    None => talk(&http, stream, service, watcher).await,
+                    Some(acceptor) => match timeout(patience.head, acceptor.accept(stream)).await {
+                        Ok(Ok(stream)) => talk(&http, stream, service, watcher).await,
+                        Ok(Err(error)) => tracing::debug!("a handshake failed: {error}"),
+                        Err(_) => tracing::debug!("a handshake took too long"),
+                    },
+                }
+            };
+            tokio::select! {
+                () = talking => {}
+                () = close.notified() => tracing::debug!("an idle connection gave way to another one"),
             }
             drop((permit, counted));
         });
-        while connections.try_join_next().is_some() {}
+        while tasks.try_join_next().is_some() {}
     }
     drop(listener);
     if timeout(patience.stop, graceful.shutdown()).await.is_err() {
-        tracing::warn!("closing {} connections whose requests have not ended", connections.len());
+        tracing::warn!("closing {} connections whose requests have not ended", tasks.len());
     }
 }
 
-/// How many connections each address has.
+/// The open connections.
 #[derive(Clone, Default)]
-struct Peers(Arc<Mutex<HashMap<IpAddr, usize>>>);
+struct Connections(Arc<Mutex<Open>>);
 
-impl Peers {
-    /// Counts one more connection of an address, as long as the returned value lives. `None` if the address
-    /// has too many.
+#[derive(Default)]
+struct Open {
+    next: u64,
+    connections: HashMap<u64, Connection>,
+}
+
+struct Connection {
+    block: IpAddr,
+    /// Since when the client has sent no whole head of a request; `None` while a request is answered.
+    idle: Option<Instant>,
+    close: Arc<Notify>,
+}
+
+impl Connections {
+    fn open(&self) -> MutexGuard<'_, Open> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts one more connection, as long as the returned value lives. `None` if its address has too many.
     fn count(&self, address: IpAddr, most: usize) -> Option<Counted> {
-        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_address = open.entry(address).or_default();
-        if *of_address >= most {
+        let (block, mut open) = (block(address), self.open());
+        if open.of(block) >= most {
             return None;
         }
-        *of_address += 1;
-        Some(Counted { peers: self.clone(), address })
+        let (id, close) = (open.next, Arc::new(Notify::new()));
+        open.next += 1;
+        let connection = Connection { block, idle: Some(Instant::now()), close: Arc::clone(&close) };
+        open.connections.insert(id, connection);
+        Some(Counted { connections: self.clone(), id, close })
+    }
+
+    /// Closes an idle connection, so that another one finds a place: of the address with the most connections
+    /// the one that has been idle for longest.
+    fn close_an_idle_one(&self) {
+        let mut open = self.open();
+        let mut counts = HashMap::<IpAddr, usize>::new();
+        for connection in open.connections.values() {
+            *counts.entry(connection.block).or_default() += 1;
+        }
+        let idle = open
+            .connections
+            .iter()
+            .filter_map(|(&id, connection)| Some((counts[&connection.block], Reverse(connection.idle?), id)));
+        if let Some((.., id)) = idle.max()
+            && let Some(connection) = open.connections.get_mut(&id)
+        {
+            // It is chosen once only.
+            connection.idle = None;
+            connection.close.notify_one();
+        }
+    }
+
+    fn set_idle(&self, id: u64, idle: Option<Instant>) {
+        if let Some(connection) = self.open().connections.get_mut(&id) {
+            connection.idle = idle;
+        }
+    }
+}
+
+impl Open {
+    fn of(&self, block: IpAddr) -> usize {
+        self.connections.values().filter(|connection| connection.block == block).count()
+    }
+}
+
+/// The addresses that one client usually has: a single one of IPv4, 2^64 of IPv6.
+fn block(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
+        address @ IpAddr::V4(_) => address,
     }
 }
 
 struct Counted {
-    peers: Peers,
-    address: IpAddr,
+    connections: Connections,
+    id: u64,
+    close: Arc<Notify>,
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        let mut open = self.peers.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(of_address) = open.get_mut(&self.address) {
-            *of_address -= 1;
-            if *of_address == 0 {
-                open.remove(&self.address);
-            }
-        }
+        self.connections.open().connections.remove(&self.id);
     }
 }
 
+/// The body of an answer. When it has been sent or given up, its connection is idle.
+struct Answer {
+    body: Body,
+    connections: Connections,
+    id: u64,
+}
+
+impl HttpBody for Answer {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        self.connections.set_idle(self.id, Some(Instant::now()));
+    }
+}
 /// Answers the requests of one connection.
 async fn talk<I, S>(http: &http1::Builder, stream: I, service: S, watcher: Watcher)
 where
@@ -169,13 +273,13 @@ where
     }
 }
 
-/// The next connection. Waits until one more connection is allowed.
+/// The next connection. If there are as many as are allowed, an idle one gives way. If all are at work, waits
+/// until one is not.
 async fn accept(
     listener: &TcpListener,
     limit: &Arc<Semaphore>,
+    open: &Connections,
 ) -> (TcpStream, SocketAddr, Option<OwnedSemaphorePermit>) {
-    // The semaphore is never closed, so this always gets a permit at last.
-    let permit = Arc::clone(limit).acquire_owned().await.ok();
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {
@@ -184,13 +288,26 @@ async fn accept(
                 if let Err(error) = stream.set_nodelay(true) {
                     tracing::debug!("a connection may be slower: {error}");
                 }
-                return (stream, peer, permit);
+                return (stream, peer, place(limit, open).await);
             }
             // The client may have gone, or the process may have too many files open. Both may pass.
             Err(error) => {
                 tracing::warn!("a connection could not be accepted: {error}");
                 sleep(Duration::from_millis(100)).await;
             }
+        }
+    }
+}
+
+/// A place for one more connection. The semaphore is never closed, so there is one at last.
+async fn place(limit: &Arc<Semaphore>, open: &Connections) -> Option<OwnedSemaphorePermit> {
+    if let Ok(permit) = Arc::clone(limit).try_acquire_owned() {
+        return Some(permit);
+    }
+    loop {
+        open.close_an_idle_one();
+        if let Ok(permit) = timeout(Duration::from_millis(50), Arc::clone(limit).acquire_owned()).await {
+            return permit.ok();
         }
     }
 }

@@ -15,30 +15,49 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::time::{Instant, timeout_at};
 
 use super::{ApiFault, ApiResult};
+use crate::turns::Turn;
 
 /// How slow a client may be.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Pace {
+struct Pace {
     /// How long after the start the rate does not count.
-    pub(crate) grace: Duration,
+    grace: Duration,
     /// How many bytes per second must arrive on average.
-    pub(crate) rate: u64,
+    rate: u64,
     /// The longest pause in which nothing arrives.
-    pub(crate) stall: Duration,
+    stall: Duration,
 }
 
 /// At two megabits per second, the largest upload takes four minutes. The rate is a sixteenth of this speed.
-pub(crate) const PACE: Pace =
-    Pace { grace: Duration::from_secs(10), rate: 16 * 1024, stall: Duration::from_secs(30) };
+const PACE: Pace = Pace { grace: Duration::from_secs(10), rate: 16 * 1024, stall: Duration::from_secs(30) };
 
 /// Why a body was not read to its end.
 #[derive(Debug)]
 pub(crate) enum BodyError {
     TooLong,
     TooSlow,
+    /// Others waited, and this body was the slowest.
+    GaveWay,
     BrokeOff(String),
     /// The file for the body cannot be written.
     Unwritable(io::Error),
+}
+
+impl BodyError {
+    /// The fault of a body that holds a file: `what` names it, `too_long` says how long it may be.
+    pub(crate) fn of_file(self, what: &str, too_long: impl FnOnce() -> String) -> ApiFault {
+        match self {
+            Self::TooLong => ApiFault::too_large(too_long()),
+            Self::TooSlow => ApiFault::too_slow(what),
+            Self::GaveWay => ApiFault::busy(format!(
+                "{what} arrived at less than 256 KiB/s and gave way to others who waited; send it again"
+            )),
+            Self::BrokeOff(error) => {
+                ApiFault::invalid(format!("{what} broke off while it was read: {error}"))
+            }
+            Self::Unwritable(error) => ApiFault::unwritable(error),
+        }
+    }
 }
 
 /// Reads a body piece by piece. Stops as soon as the body is too long or too slow.
@@ -85,12 +104,26 @@ pub(crate) async fn receive(
     headers: &HeaderMap,
     body: Body,
     limit: usize,
-    pace: Pace,
+    turn: Option<&Turn>,
     file: &mut File,
 ) -> Result<(), BodyError> {
-    let mut reader = Reader::new(headers, body, limit, pace)?;
-    while let Some(piece) = reader.next().await? {
+    let mut reader = Reader::new(headers, body, limit, PACE)?;
+    loop {
+        let piece = match turn {
+            None => reader.next().await?,
+            Some(turn) => tokio::select! {
+                piece = reader.next() => piece?,
+                () = turn.gives_way() => return Err(BodyError::GaveWay),
+            },
+        };
+        let Some(piece) = piece else { break };
+        if let Some(turn) = turn {
+            turn.received(piece.len() as u64);
+        }
         file.write_all(&piece).await.map_err(BodyError::Unwritable)?;
+    }
+    if let Some(turn) = turn {
+        turn.complete();
     }
     file.flush().await.map_err(BodyError::Unwritable)
 }
@@ -107,13 +140,8 @@ pub(crate) async fn small_body(headers: &HeaderMap, body: Body) -> ApiResult<Vec
         }
         Ok(bytes)
     };
-    read.await.map_err(|error| match error {
-        BodyError::TooLong => ApiFault::too_large(format!("the body exceeds {MAX_BYTES} bytes")),
-        BodyError::TooSlow => ApiFault::too_slow("the body"),
-        BodyError::BrokeOff(error) => {
-            ApiFault::invalid(format!("the body broke off while it was read: {error}"))
-        }
-        BodyError::Unwritable(error) => ApiFault::internal(error),
+    read.await.map_err(|error: BodyError| {
+        error.of_file("the body", || format!("the body exceeds {MAX_BYTES} bytes"))
     })
 }
 

@@ -16,8 +16,9 @@ use futures_util::{Stream, stream};
 use crate::accounts::{Authorized, Right as _, Train};
 use crate::app::App;
 use crate::http::{ApiFault, ApiResult, FromPath, Lookup, json_body};
-use crate::limits::{Client, Turn};
+use crate::limits::Client;
 use crate::store::{MAX_OWN_JOBS, MAX_WAITING_JOBS, Now, Queued, Store, StoreResult};
+use crate::turns::Turn;
 
 /// How many jobs a page shows.
 const LISTED: u32 = 100;

@@ -21,7 +21,7 @@ use crate::accounts::{Admin, Authorized};
 use crate::app::App;
 use crate::blobs::BlobKind;
 use crate::http::stored_file::{FOREVER, StoredFile};
-use crate::http::{ApiFault, ApiResult, BodyError, FromPath, Lookup, PACE, StrictQuery, receive};
+use crate::http::{ApiFault, ApiResult, FromPath, Lookup, StrictQuery, receive};
 use crate::limits::Client;
 use crate::store::{Now, Store, StoreResult};
 use crate::uploads::upload_routes::refuse_wrapped;
@@ -117,7 +117,14 @@ pub(crate) async fn create(
         ApiFault::busy("as many uploads arrive as the server takes at a time; try again in a few seconds")
     })?;
     let mut file = app.backend.blobs.scratch().await?;
-    receive(&headers, body, MAX_PACK_BYTES as usize, PACE, &mut file).await.map_err(refuse_body)?;
+    receive(&headers, body, MAX_PACK_BYTES as usize, None, &mut file).await.map_err(|error| {
+        error.of_file("the pack", || {
+            format!(
+                "pack: more than {} MiB; build packs of fewer operators, types or layouts",
+                MAX_PACK_BYTES >> 20
+            )
+        })
+    })?;
     let copy = file.try_clone().await.map_err(ApiFault::unwritable)?.into_std().await;
     let by = admin.account.as_ref().map(|account| account.name.clone());
     let examined = tokio::task::spawn_blocking(move || {
@@ -163,20 +170,6 @@ fn refuse_pack(error: PackError) -> ApiFault {
         PackError::Format(error) => error.into(),
         PackError::Refused(invalid) => ApiFault::refused(invalid.to_string()),
         PackError::Io(error) => ApiFault::internal(error),
-    }
-}
-
-fn refuse_body(error: BodyError) -> ApiFault {
-    match error {
-        BodyError::TooLong => ApiFault::too_large(format!(
-            "pack: more than {} MiB; build packs of fewer operators, types or layouts",
-            MAX_PACK_BYTES >> 20
-        )),
-        BodyError::TooSlow => ApiFault::too_slow("the pack"),
-        BodyError::BrokeOff(error) => {
-            ApiFault::invalid(format!("the pack broke off while it was read: {error}"))
-        }
-        BodyError::Unwritable(error) => ApiFault::unwritable(error),
     }
 }
 

@@ -22,7 +22,7 @@ use crate::app::App;
 use crate::backend::Backend;
 use crate::blobs::BlobKind;
 use crate::http::stored_file::PRIVATE;
-use crate::http::{ApiFault, ApiResult, BodyError, InPath, PACE, StrictQuery, json_body, receive};
+use crate::http::{ApiFault, ApiResult, InPath, StrictQuery, json_body, receive};
 use crate::jobs::job_routes::accepted;
 use crate::jobs::worker::summarise;
 use crate::limits::Client;
@@ -82,7 +82,14 @@ pub(crate) async fn contribute(
         ApiFault::busy("as many uploads arrive as the server takes at a time; try again in a few seconds")
     })?;
     let mut file = app.backend.blobs.scratch().await?;
-    receive(&headers, body, MAX_MODEL_BYTES, PACE, &mut file).await.map_err(refuse_body)?;
+    receive(&headers, body, MAX_MODEL_BYTES, None, &mut file).await.map_err(|error| {
+        error.of_file("the model", || {
+            format!(
+                "model: more than {} KiB, expected a model of `diode train`, which has about 30",
+                MAX_MODEL_BYTES >> 10
+            )
+        })
+    })?;
     let _turn = app.backend.storing.turn().await;
     let bytes = read_back(&mut file).await.map_err(ApiFault::unwritable)?;
     drop(receiving);
@@ -149,20 +156,6 @@ fn signed_in(account: Option<Account>) -> ApiResult<AccountId> {
 pub(crate) fn no_job(queued: Queued) -> ApiFault {
     let queued = accepted(queued).err();
     queued.unwrap_or_else(|| ApiFault::busy("the job could not be queued; try again in a few seconds"))
-}
-
-fn refuse_body(error: BodyError) -> ApiFault {
-    match error {
-        BodyError::TooLong => ApiFault::too_large(format!(
-            "model: more than {} KiB, expected a model of `diode train`, which has about 30",
-            MAX_MODEL_BYTES >> 10
-        )),
-        BodyError::TooSlow => ApiFault::too_slow("the model"),
-        BodyError::BrokeOff(error) => {
-            ApiFault::invalid(format!("the model broke off while it was read: {error}"))
-        }
-        BodyError::Unwritable(error) => ApiFault::unwritable(error),
-    }
 }
 
 /// How many models are listed: more than anybody reads at once.

@@ -18,7 +18,7 @@ use crate::accounts::{Authorized, Needed, Upload, licence_of};
 use crate::app::App;
 use crate::blobs::BlobKind;
 use crate::http::stored_file::{StoredFile, WHILE_THERE};
-use crate::http::{ApiFault, ApiResult, BodyError, FromPath, Lookup, PACE, StrictQuery, essence, receive};
+use crate::http::{ApiFault, ApiResult, FromPath, Lookup, StrictQuery, essence, receive};
 use crate::limits::Client;
 use crate::store::{ForLease, Store, StoreResult, UploadFilter};
 use crate::uploads::ingest::{IngestError, Sender, ingest_for};
@@ -85,7 +85,9 @@ pub(crate) async fn take_in(
         ApiFault::busy("as many uploads arrive as the server takes at a time; try again in a few seconds")
     })?;
     let mut file = app.backend.blobs.scratch().await?;
-    receive(headers, body, MAX_UPLOAD_BYTES, PACE, &mut file).await.map_err(refuse_body)?;
+    receive(headers, body, MAX_UPLOAD_BYTES, Some(&receiving), &mut file)
+        .await
+        .map_err(|error| error.of_file("the upload", too_large))?;
     // The turn is taken only now, so that a slow client holds none while others have sent everything.
     let mut turn = app.backend.storing.turn().await;
     let taken = loop {
@@ -198,15 +200,4 @@ pub(crate) fn refuse_wrapped(headers: &HeaderMap) -> ApiResult<()> {
         )));
     }
     Ok(())
-}
-
-fn refuse_body(error: BodyError) -> ApiFault {
-    match error {
-        BodyError::TooLong => ApiFault::too_large(too_large()),
-        BodyError::TooSlow => ApiFault::too_slow("the upload"),
-        BodyError::BrokeOff(error) => {
-            ApiFault::invalid(format!("the upload broke off while it was read: {error}"))
-        }
-        BodyError::Unwritable(error) => ApiFault::unwritable(error),
-    }
 }

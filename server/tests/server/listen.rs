@@ -121,6 +121,35 @@ async fn silent_connections_give_way_to_others() {
 }
 
 #[tokio::test]
+async fn an_idle_connection_gives_way_at_once() {
+    // Nothing times out here: the answer comes because an idle connection is closed.
+    let server = Server::with(Patience { head: Duration::from_secs(600), ..BRISK }).await;
+    let mut waiting = Vec::new();
+    for text in
+        ["", "GET / HT", "GET / HTTP/1.1\r\nhost: localhost\r\n\r\n"].iter().cycle().take(BRISK.connections)
+    {
+        waiting.push(server.send(text).await);
+    }
+    for _ in 0..20 {
+        let answer = timeout(SOON, server.ask()).await.expect("no answer beside idle connections");
+        assert!(answer.ends_with("here"), "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_request_at_work_gives_way_to_nobody() {
+    let server = Server::with(Patience { connections: 2, head: Duration::from_secs(600), ..BRISK }).await;
+    let mut at_work = server.send("GET /endless HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
+    let _idle = server.send("GET / HT").await;
+    for _ in 0..5 {
+        assert!(server.ask().await.ends_with("here"));
+    }
+    let mut byte = [0];
+    let ended = timeout(Duration::from_millis(200), at_work.read(&mut byte)).await;
+    assert!(ended.is_err(), "the request was cut off");
+}
+
+#[tokio::test]
 async fn one_address_does_not_take_all_connections() {
     let server = Server::with(Patience { from_one: 2, head: SOON, ..BRISK }).await;
     let first = server.send("GET / HT").await;
