@@ -277,11 +277,24 @@ impl<'a> Worker<'a> {
         renewal: &Renewal<'_>,
         sending: &Sending<'_>,
     ) -> anyhow::Result<Vec<RefusedWork>> {
+        /// A lease may last this many times as long as it was expected to, and no less than this time. Then the rest goes
+        /// back: the server thought the device faster than it is.
+        const MOST_TIMES: f64 = 2.0;
+        const LEAST: f64 = 60.0;
         let mut refused = Vec::new();
         if !self.get_kernels(lease)? {
             return Ok(refused);
         }
+        let expected: f64 = lease.work.iter().map(|work| work.seconds).sum();
+        let (started, most) = (Instant::now(), (MOST_TIMES * expected).max(LEAST));
         for work in &lease.work {
+            if started.elapsed().as_secs_f64() > most {
+                say!(
+                    "this takes more than {MOST_TIMES} times as long as expected; the rest of the lease goes back"
+                );
+                self.gives_back = true;
+                break;
+            }
             if self.shared.interrupt.requested()
                 || renewal.is_lost()
                 || sending.has_failed()

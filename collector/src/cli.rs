@@ -15,8 +15,8 @@ use crate::commands::predecessor::accept_search_mode;
     name = "diode",
     version,
     propagate_version = true,
-    after_help = "Example:\n  diode collect --output cpu.msgpack.zst --num-shapes 20 --max-size 512\n  \
-                  diode upload cpu.msgpack.zst --server http://127.0.0.1:8080"
+    after_help = "Example:\n  diode predict 16x4096x14336 --hardware nvidia-h200\n  \
+                  diode collect --output mine.msgpack.zst --num-shapes 20 --max-size 512"
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
@@ -48,8 +48,11 @@ commands! {
     Kernels(commands::kernels::Kernels),
     Shapes(commands::shapes::Shapes),
     Collect(commands::collect::Collect),
+    #[command(hide = true)]
     CollectShapeset(commands::predecessor_collecting::CollectShapeset),
+    #[command(hide = true)]
     CreateValidation(commands::predecessor_collecting::CreateValidation),
+    #[command(hide = true)]
     CollectAndTrain(commands::predecessor_collecting::CollectAndTrain),
     Agent(commands::agent::Agent),
     Want(commands::want::Want),
@@ -59,12 +62,16 @@ commands! {
     Datasets(commands::datasets::Datasets),
     Models(commands::models::Models),
     Convert(commands::convert::Convert),
+    #[command(hide = true)]
     ConvertJsonToMsgpack(commands::predecessor::ConvertJsonToMsgpack),
     Stats(commands::stats::Stats),
+    Status(commands::status::Status),
     Table(commands::table::Table),
     Train(commands::train::Train),
     Evaluate(commands::evaluate::Evaluate),
+    #[command(hide = true)]
     ValidateModel(commands::predecessor::ValidateModel),
+    #[command(hide = true)]
     ValidateMaxAutotune(commands::predecessor::ValidateMaxAutotune),
     Predict(commands::predict::Predict),
     #[command(hide = true)]
@@ -73,32 +80,49 @@ commands! {
     MeasureGpu(commands::measure::MeasureGpu),
 }
 
-/// What `diode --help` lists, grouped by purpose.
-const GROUPS: [(&str, &[&str]); 5] = [
-    ("Measure", &["detect", "kernels", "shapes", "collect", "agent", "want"]),
-    ("Share and look at datasets", &["login", "logout", "upload", "datasets", "convert", "stats"]),
-    ("Learn and choose", &["train", "evaluate", "predict", "table", "models"]),
-    (
-        "As in torch-diode",
-        &[
-            "collect-shapeset",
-            "create-validation",
-            "collect-and-train",
-            "validate-model",
-            "validate-max-autotune",
-            "convert-json-to-msgpack",
-        ],
-    ),
-    ("More", &["completions", "help"]),
+/// What `diode --help` lists first, grouped by purpose.
+const GROUPS: [(&str, &[&str]); 4] = [
+    ("Choose kernels", &["predict", "table", "models"]),
+    ("Measure", &["collect", "agent", "status"]),
+    ("Share and look at datasets", &["upload", "datasets", "convert", "stats"]),
+    ("Learn", &["train", "evaluate"]),
+];
+
+/// What it only names.
+const MORE: [&str; 9] =
+    ["detect", "kernels", "shapes", "want", "login", "logout", "completions", COMPAT, "help"];
+
+/// The command under which those of torch-diode are. Their own names run, too.
+const COMPAT: &str = "compat";
+const COMPAT_COMMANDS: [&str; 6] = [
+    "collect-shapeset",
+    "create-validation",
+    "collect-and-train",
+    "validate-model",
+    "validate-max-autotune",
+    "convert-json-to-msgpack",
 ];
 
 /// The whole command line, as it is parsed and completed.
 pub(crate) fn command() -> clap::Command {
-    let mut cli = with_negative_numbers(accept_search_mode(Cli::command()));
+    let cli = with_negative_numbers(accept_search_mode(Cli::command()));
+    let old = COMPAT_COMMANDS
+        .iter()
+        .filter_map(|name| cli.find_subcommand(name))
+        .map(|old| old.clone().hide(false));
+    let compat = clap::Command::new(COMPAT)
+        .about("Run a command of torch-diode")
+        .after_help(
+            "Example:\n  diode compat collect-shapeset --shapeset shapes.json --output shapes.msgpack",
+        )
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommands(old.collect::<Vec<_>>());
+    let mut cli = cli.subcommand(compat);
     cli.build();
     let groups = grouped(&cli);
     cli.help_template(format!(
-        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n{groups}\nOptions:\n{{options}}{{after-help}}"
+        "{{about}}{{after-help}}\n\n{{usage-heading}} {{usage}}\n{groups}\nOptions:\n{{options}}"
     ))
 }
 
@@ -124,12 +148,18 @@ fn grouped(cli: &clap::Command) -> String {
             let _ = writeln!(text, "  {name:<width$}  {about}");
         }
     }
+    let _ = writeln!(text, "\nMore: {}\n`diode COMMAND --help` says what each does.", MORE.join(", "));
     text
 }
 
 impl Cli {
     /// Parses arguments. It also accepts them in the order that torch-diode took.
     pub(crate) fn read(arguments: Vec<OsString>) -> Result<Self, clap::Error> {
+        let mut arguments = arguments;
+        let named = |at: usize| arguments.get(at).and_then(|word| word.to_str());
+        if named(1) == Some(COMPAT) && named(2).is_some_and(|name| COMPAT_COMMANDS.contains(&name)) {
+            arguments.remove(1);
+        }
         let mut command = command();
         let has_flag = |name: &str, flag: &str| {
             let takes = |argument: &clap::Arg| {
@@ -192,7 +222,9 @@ mod tests {
         let cli = command();
         let mut commands: Vec<&str> =
             cli.get_subcommands().filter(|c| !c.is_hide_set()).map(clap::Command::get_name).collect();
-        let mut listed: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
+        let mut listed: Vec<&str> =
+            GROUPS.iter().flat_map(|(_, names)| *names).chain(&MORE).copied().collect();
+        assert!(GROUPS.iter().map(|(_, names)| names.len()).sum::<usize>() <= 12);
         commands.sort_unstable();
         listed.sort_unstable();
         assert_eq!(listed, commands);

@@ -24,7 +24,9 @@ use crate::collect::bench::DeviceArgs;
 use crate::collect::collection::Collection;
 use crate::collect::output::Output;
 use crate::devices::{Meter, Outcome, add_libraries};
+use crate::failure::Interrupted;
 use crate::input::arguments::{SpaceArg, at_least_one};
+use crate::input::computable;
 use crate::input::models::read_model;
 use crate::interrupt::Interrupt;
 use crate::kernels::{WantedKernels, find_packs};
@@ -32,6 +34,9 @@ use crate::output::log::Progress;
 use crate::output::{count, rate};
 use crate::server::PackServerArgs;
 use crate::statistics::{BestTime, Library, library_ratio, spreads_within_5_percent};
+
+/// What happens at the first Ctrl-C.
+pub(crate) const STOPPING: &str = "stopping: the problem in hand is finished and everything measured is kept; once more to drop that problem";
 
 /// The options of a collection.
 pub(crate) struct Collecting {
@@ -68,6 +73,9 @@ impl Collecting {
         let problems = kept.as_deref().unwrap_or(problems);
         let choice = configs.read()?;
         let mut bench = devices.bench(seed, interrupt)?;
+        if bench.gpu.is_some() || devices.are_simulated() {
+            computable::check_one_of(problems)?;
+        }
         if let Some(gpu) = bench.gpu.as_ref().filter(|gpu| gpu.packs.is_empty()) {
             let hardware = bench.hardware.clone();
             let configs = |problem: &Problem| choice.configs(&hardware, problem);
@@ -105,6 +113,9 @@ impl Collecting {
         let mut tally = result?;
         tally.in_file = collection.problems();
         print_summary(&collection, &tally);
+        if interrupt.requested() {
+            return Err(Interrupted::new("interrupted; the same command with --resume goes on").into());
+        }
         Ok(tally)
     }
 }
@@ -220,7 +231,7 @@ pub(crate) struct Tally {
     pub(crate) device: Duration,
     /// Problems in the output at the end.
     pub(crate) in_file: usize,
-    pub(crate) stopped: Option<&'static str>,
+    pub(crate) budget_spent: bool,
     pub(crate) elapsed: Duration,
 }
 
@@ -264,10 +275,8 @@ impl Runner<'_> {
             result.err()
         });
         tally.elapsed = began.elapsed();
-        if self.interrupt.requested() {
-            tally.stopped = Some("interrupted");
-        } else if next.load(Ordering::Relaxed) < todo.len() && deadline.is_some() {
-            tally.stopped = Some("the budget is spent");
+        if !self.interrupt.requested() && next.load(Ordering::Relaxed) < todo.len() && deadline.is_some() {
+            tally.budget_spent = true;
         }
         match error {
             None => Ok(tally),
@@ -337,8 +346,8 @@ impl Runner<'_> {
 /// Prints what was done, what the files now hold, and how fast the best configs were.
 fn print_summary(collection: &Collection, tally: &Tally) {
     let seconds = tally.elapsed.as_secs_f64();
-    if let Some(reason) = tally.stopped {
-        say!("stopped early: {reason}; --resume goes on");
+    if tally.budget_spent {
+        say!("stopped early: the budget is spent; --resume goes on");
     }
     for (number, what) in [
         (tally.already_there, "already in the file"),

@@ -2,7 +2,9 @@
 
 use std::process::ExitCode;
 
-use crate::output;
+use diode_train::TrainError;
+
+use crate::{interrupt, output};
 
 /// An error in the command line. The exit code is 2 instead of 1.
 #[derive(Debug, thiserror::Error)]
@@ -31,8 +33,14 @@ impl Interrupted {
     }
 }
 
-/// Prints an error as one line on stderr and returns the exit code.
+/// Prints an error as one line on stderr and returns the exit code: 2 for wrong usage, that of the signal for work that the
+/// user stopped, or else 1.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
+    let was_stopped = matches!(error.downcast_ref(), Some(TrainError::Stopped));
+    if error.is::<Interrupted>() || was_stopped {
+        say!("{}", one_line(error));
+        return ExitCode::from(interrupt::exit_code());
+    }
     tell!(Error, {}, "{}", one_line(error));
     if error.is::<Usage>() { ExitCode::from(2) } else { ExitCode::FAILURE }
 }

@@ -1,11 +1,23 @@
 //! Lets Ctrl-C end work at the next good moment and not in its middle.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+/// The exit code for the last signal that was caught. 0 if there was none.
+static LAST: AtomicU8 = AtomicU8::new(0);
+
+/// The exit code of a program that was asked to end before its work was done: 130 after Ctrl-C, 143 after SIGTERM.
+pub(crate) fn exit_code() -> u8 {
+    match LAST.load(Ordering::Relaxed) {
+        0 => 1,
+        code => code,
+    }
+}
 
 /// The user's requests to stop.
 #[derive(Debug, Clone, Default)]
@@ -19,14 +31,33 @@ pub(crate) struct Interrupt {
 }
 
 impl Interrupt {
-    /// Catches Ctrl-C and SIGTERM from now on. It can be called once per process.
-    pub(crate) fn install() -> anyhow::Result<Self> {
+    /// Catches Ctrl-C and SIGTERM from now on. `next` says what happens at the first one, and is printed at once. It can
+    /// be called once per process.
+    pub(crate) fn install(next: &'static str) -> anyhow::Result<Self> {
+        /// How often the program looks for a signal.
+        const STEP: Duration = Duration::from_millis(20);
         let interrupt = Self::default();
         let requests = interrupt.requests.clone();
-        ctrlc::set_handler(move || {
-            requests.fetch_add(1, Ordering::Relaxed);
-        })
-        .context("cannot catch Ctrl-C")?;
+        let mut caught = Vec::new();
+        for signal in [SIGINT, SIGTERM] {
+            let flag = Arc::new(AtomicBool::new(false));
+            signal_hook::flag::register(signal, flag.clone()).context("cannot catch Ctrl-C")?;
+            caught.push((signal, flag));
+        }
+        thread::spawn(move || {
+            loop {
+                for (signal, flag) in &caught {
+                    if flag.swap(false, Ordering::Relaxed) {
+                        // A shell's exit code for a program that a signal has ended.
+                        LAST.store(128 + u8::try_from(*signal).unwrap_or(0), Ordering::Relaxed);
+                        if requests.fetch_add(1, Ordering::Relaxed) == 0 {
+                            say!("{next}");
+                        }
+                    }
+                }
+                thread::sleep(STEP);
+            }
+        });
         Ok(interrupt)
     }
 

@@ -9,20 +9,26 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use diode_compat::{AnyModel, PredecessorOptions, train_predecessor};
-use diode_train::{Checkpoint, EpochLoss, Fitted, FoldModel, Plan, Share, TrainOptions, TrainingSet, fit};
+use diode_train::{
+    Checkpoint, EpochLoss, Fitted, FoldModel, Plan, Share, TrainError, TrainOptions, TrainingSet, fit,
+};
 
+use crate::failure::Interrupted;
 use crate::interrupt::Interrupt;
 use crate::node::time_of_making;
 use crate::output::log::Progress;
 use crate::output::{self, files};
 
+/// What happens at the first Ctrl-C.
+pub(crate) const STOPPING: &str =
+    "stopping at the end of this step: what is learnt so far is kept, no model is written";
+
 /// A trained model of any kind, and how its training went.
 pub(crate) struct Trained {
     pub(crate) model: AnyModel,
-    /// Those of the cross-validation; none without one, and none if the training was stopped.
+    /// Those of the cross-validation; none without one.
     pub(crate) folds: Vec<FoldModel>,
     pub(crate) losses: Vec<EpochLoss>,
-    pub(crate) stopped: bool,
 }
 
 /// The most bytes of a checkpoint, enough for 30 networks of the largest kind.
@@ -37,12 +43,12 @@ fn train(
     beside: &Path,
     interrupt: &Interrupt,
 ) -> anyhow::Result<Trained> {
-    let plan = Plan { options, folds, created_at: time_of_making()?, keep_when_stopped: true };
+    let plan = Plan { options, folds, created_at: time_of_making()?, keep_when_stopped: false };
     let mut checkpoint = resumed(beside, Checkpoint::new(set, &plan))?;
     let known = checkpoint.clone();
     let mut progress = TrainingProgress::new();
     let mut unwritten = None;
-    let fitted = fit(set, &plan, &known, &mut |step: &diode_train::Progress| {
+    let ended = fit(set, &plan, &known, &mut |step: &diode_train::Progress| {
         progress.tell(step);
         if let diode_train::Progress::Learnt { phase, network } = step {
             checkpoint.add(phase.clone(), network.clone());
@@ -50,13 +56,23 @@ fn train(
         }
         let stop = interrupt.requested() || unwritten.is_some();
         if stop { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    })?;
+    });
     progress.finish();
     if let Some(error) = unwritten {
         return Err(error);
     }
-    let Fitted { model, folds, losses, stopped, .. } = fitted;
-    Ok(Trained { model: AnyModel::Ranking(Box::new(model)), folds, losses, stopped })
+    let Fitted { model, folds, losses, .. } = match ended {
+        Err(TrainError::Stopped) => {
+            let kept = output::count(checkpoint.networks(), "network");
+            let shown = beside.display();
+            let words = format!(
+                "interrupted: no model is written; {shown} keeps {kept}, and the same command goes on"
+            );
+            return Err(Interrupted::new(words).into());
+        }
+        ended => ended?,
+    };
+    Ok(Trained { model: AnyModel::Ranking(Box::new(model)), folds, losses })
 }
 
 /// Trains one torch-diode network.
@@ -75,7 +91,7 @@ fn train_predecessors(
         if interrupt.requested() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
     progress.finish();
-    Ok(Trained { model: AnyModel::Predecessor(Box::new(model)), folds: Vec::new(), losses, stopped: false })
+    Ok(Trained { model: AnyModel::Predecessor(Box::new(model)), folds: Vec::new(), losses })
 }
 
 /// The checkpoint of an interrupted training, or a new one. The checkpoint of another training is

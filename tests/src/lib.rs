@@ -17,7 +17,9 @@ pub use administrator::{administrator_token, snapshot_of_h100, token};
 pub use agents::{Agent, until};
 pub use browser::{Browser, LOOKS, Theme, Viewport};
 pub use files::CATCH_FILES;
-pub use programs::{Server, collect_on_cpu, config_label, diode, diode_command, diode_json, server_command};
+pub use programs::{
+    Server, collect_on_cpu, config_label, diode, diode_command, diode_json, diode_list, server_command,
+};
 pub use reported::reported;
 pub use seeded::{seed, seeded, seeded_server};
 pub use trained::trained_on_server;

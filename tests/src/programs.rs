@@ -41,6 +41,13 @@ pub fn server_command(folder: &Path, arguments: &[&str]) -> anyhow::Result<Comma
     Ok(command)
 }
 
+/// Runs `diode … --json`, and parses what it prints, also if some of the list have no answer.
+pub fn diode_list(folder: &Path, arguments: &[&str]) -> anyhow::Result<serde_json::Value> {
+    let output =
+        diode_command(folder, arguments)?.stderr(Stdio::inherit()).output().context("cannot start diode")?;
+    serde_json::from_slice(&output.stdout).context("not one JSON document")
+}
+
 /// Runs `diode … --json`, and parses the JSON document that it prints.
 pub fn diode_json(folder: &Path, arguments: &[&str]) -> anyhow::Result<serde_json::Value> {
     let text = diode(folder, arguments)?;

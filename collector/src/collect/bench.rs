@@ -138,6 +138,11 @@ pub(crate) struct GpuNode {
 }
 
 impl DeviceArgs {
+    /// Whether times are made up.
+    pub(crate) fn are_simulated(&self) -> bool {
+        self.backend == Backend::Simulated
+    }
+
     /// Starts the devices that the flags name.
     pub(crate) fn bench(&self, seed: u64, interrupt: &Interrupt) -> anyhow::Result<Bench> {
         for (name, is_given) in [("--simulate", self.simulate.is_some()), ("--odd", self.odd.is_some())] {
@@ -149,6 +154,10 @@ impl DeviceArgs {
         if let Some(vendor) = self.vendor()? {
             return self.gpus(vendor, seed, interrupt);
         }
+        Usage::refuse_if(
+            self.for_agent && self.backend == Backend::Auto,
+            "this node has no GPU that can be used; to measure its CPU, add --backend cpu",
+        )?;
         for (is_given, words) in [
             (!self.kernels.is_empty(), "--kernels: packs are for GPUs; leave out --backend cpu or simulated"),
             (self.device.is_some(), "--device: it chooses among GPUs; leave it out, or name a kernel pack"),

@@ -49,6 +49,23 @@ impl Journal {
         Ok(())
     }
 
+    /// Fails if another process writes the output now.
+    pub(crate) fn check_is_free(&self) -> anyhow::Result<()> {
+        self.check()?;
+        let Ok(file) = File::open(&self.path) else { return Ok(()) };
+        match file.try_lock_shared() {
+            Err(TryLockError::WouldBlock) => Err(self.is_in_use()),
+            Ok(()) | Err(TryLockError::Error(_)) => Ok(()),
+        }
+    }
+
+    fn is_in_use(&self) -> anyhow::Error {
+        let path = self.path.display();
+        anyhow::anyhow!(
+            "{path}: another diode writes this; wait for its end or choose another --output, for an agent another --home"
+        )
+    }
+
     /// Whether it holds nothing.
     pub(crate) fn is_empty(&self) -> bool {
         fs::metadata(&self.path).map_or(true, |file| file.len() == 0)
@@ -89,10 +106,7 @@ impl Journal {
             match file.try_lock() {
                 // Some file systems have no locks. There, two processes are not kept apart.
                 Ok(()) | Err(TryLockError::Error(_)) => {}
-                Err(TryLockError::WouldBlock) => bail!(
-                    "{}: another diode writes this; wait for its end or choose another --output, for an agent another --home",
-                    self.path.display()
-                ),
+                Err(TryLockError::WouldBlock) => return Err(self.is_in_use()),
             }
             // A collection that just ended may have removed the file between opening and locking.
             if self.leads_to(&file) {

@@ -59,6 +59,7 @@ impl Output {
 
     /// Refuses an output that could not be written after hours of measuring.
     pub(crate) fn check(&self, resume: bool) -> anyhow::Result<()> {
+        Journal::beside(&self.path).check_is_free()?;
         let files = self.files()?;
         if let Some(other) = files.iter().find(|file| file.metadata().is_ok_and(|there| !there.is_file())) {
             bail!("{}: it is there and no regular file; choose another --output", other.display());

@@ -96,7 +96,9 @@ impl Agent {
         log::write_as(self.log_format);
         // This may ask the user to agree to the terms. Only afterwards does Ctrl-C mean to finish the problem in hand.
         let service = Service::new(self.terms.contribute(self.server.client()?)?);
-        let interrupt = Interrupt::install()?;
+        let interrupt = Interrupt::install(
+            "stopping: the problem in hand is finished and the rest of the lease given back; once more to drop that problem",
+        )?;
         match self.work(&service, &interrupt) {
             // The agent was interrupted before it took any work, so there is nothing to give back.
             Err(error) if error.is::<Interrupted>() => {

@@ -7,7 +7,7 @@ use diode_core::Problem;
 
 use crate::collect::bench::DeviceArgs;
 use crate::collect::output::Output;
-use crate::collect::{Collecting, ConfigArgs};
+use crate::collect::{Collecting, ConfigArgs, STOPPING};
 use crate::commands::predecessor::mention_losses;
 use crate::input::arguments;
 use crate::input::generator::GeneratorArgs;
@@ -96,17 +96,19 @@ impl Collect {
             seed: self.generator.seed.into(),
             budget: self.budget,
         };
-        let tally = collecting.run(&problems, &Interrupt::install()?)?;
+        let tally = collecting.run(&problems, &Interrupt::install(STOPPING)?)?;
         if tally.in_file == 0 {
-            match tally.stopped {
-                Some(reason) => bail!("nothing was measured: {reason}"),
-                None if problems.is_empty() => bail!("nothing was measured: there are no problems"),
-                None => bail!(
-                    "nothing was measured: {} of {} problems skipped, for the reasons above",
-                    tally.skipped,
-                    problems.len()
-                ),
+            if tally.budget_spent {
+                bail!("nothing was measured: the budget is spent");
             }
+            if problems.is_empty() {
+                bail!("nothing was measured: there are no problems");
+            }
+            bail!(
+                "nothing was measured: {} of {} problems skipped, for the reasons above",
+                tally.skipped,
+                problems.len()
+            );
         }
         if tally.measured > 0 && tally.configs == 0 {
             bail!("nothing was timed: every config failed on {}", output::count(tally.measured, "problem"));

@@ -142,7 +142,7 @@ impl Evaluate {
         }
         let seed = model.training().map_or(TrainOptions::default().seed, |training| training.seed);
         let options = TrainOptions { seed, ..TrainOptions::default() };
-        let interrupt = Interrupt::install()?;
+        let interrupt = Interrupt::install("stopping: nothing is judged")?;
         let mut progress = TrainingProgress::new();
         let (report, _) = cross_validate(set, &options, folds, &mut |step| {
             progress.tell(step);

@@ -154,7 +154,7 @@ impl BuildArgs {
             processes,
             space: if self.problems.is_some() { "as needed" } else { named },
         };
-        let interrupt = Interrupt::install()?;
+        let interrupt = Interrupt::install("stopping: the kernels in hand are finished")?;
         match build(&settings, &kernels, &interrupt)? {
             Some(summary) => print_summary(&summary, &self.out),
             None => {

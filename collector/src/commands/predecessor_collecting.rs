@@ -16,7 +16,7 @@ use diode_train::{Evaluation, TrainingSet};
 
 use crate::collect::bench::DeviceArgs;
 use crate::collect::output::Output;
-use crate::collect::{Collecting, ConfigArgs};
+use crate::collect::{Collecting, ConfigArgs, STOPPING};
 use crate::commands::predecessor::{DatasetFormat, mention_losses};
 use crate::evaluation::words::validation_in_words;
 use crate::failure::Usage;
@@ -141,7 +141,7 @@ impl CollectShapeset {
         let output = self.collecting.output(&self.output)?;
         mention_losses(&[&output]);
         let problems = problems_of(&self.shapeset, &self.operations)?;
-        self.collecting.collect(&output, None, &problems, self.seed, &Interrupt::install()?)
+        self.collecting.collect(&output, None, &problems, self.seed, &Interrupt::install(STOPPING)?)
     }
 }
 
@@ -195,7 +195,7 @@ impl CreateValidation {
             fs::create_dir_all(&self.output)
                 .with_context(|| format!("cannot create {}", self.output.display()))?;
         }
-        let (seed, interrupt) = (self.generator.seed, Interrupt::install()?);
+        let (seed, interrupt) = (self.generator.seed, Interrupt::install(STOPPING)?);
         self.collecting.collect(&output, self.chunk_size, &problems, seed, &interrupt)
     }
 
@@ -284,18 +284,16 @@ impl CollectAndTrain {
             self.to_train_on(&unseen)?
         };
         self.leave_out(&mut unseen, &problems)?;
-        let interrupt = Interrupt::install()?;
+        let interrupt = Interrupt::install(STOPPING)?;
 
         if !self.skip_collection {
             say!("collecting training problems into {}", dataset.display());
             self.collecting.collect(&dataset, None, &problems, seed, &interrupt)?;
-            stop_if_asked(&interrupt)?;
         }
         let is_kept = self.skip_collection && validation.exists();
         if !(self.skip_validation || is_kept) {
             say!("collecting validation problems into {}", validation.display());
             self.collecting.collect(&validation, None, &unseen, seed.wrapping_add(1), &interrupt)?;
-            stop_if_asked(&interrupt)?;
         }
         if self.skip_training {
             return Ok(());
@@ -327,8 +325,7 @@ impl CollectAndTrain {
             );
         }
         if !self.skip_training {
-            let goes_on = self.recipe.goes_on(&self.model, u64::from(self.generator.seed));
-            files::check_may_write(&self.model, self.force || goes_on)?;
+            files::check_may_write(&self.model, self.force)?;
             self.recipe.check_outputs(&self.model, &[dataset.to_owned(), validation.to_owned()])?;
         }
         let new =
@@ -370,11 +367,4 @@ impl CollectAndTrain {
         }
         Ok(())
     }
-}
-
-fn stop_if_asked(interrupt: &Interrupt) -> anyhow::Result<()> {
-    if interrupt.requested() {
-        bail!("interrupted before training; the same command with --resume goes on");
-    }
-    Ok(())
 }

@@ -1,24 +1,28 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use clap::Args;
 use diode_compat::AnyModel;
+use diode_core::hardware::Hardware;
 use diode_core::space::{Space, SpaceName};
-use diode_core::{ConfigFields, DType, Epilogue, Problem, ProblemGroup, Tflops};
-use diode_model::epilogue::{Verdict, Weighed};
-use diode_model::{Answer, ModelError, Question, Unsure};
-use serde::Serialize;
+use diode_core::{DType, Epilogue, Problem};
+use diode_model::{Answer, Model, ModelError, Question, Ranker, Unsure};
 
+use crate::commands::prediction::{Format, Prediction};
 use crate::failure::Usage;
 use crate::input::arguments::{at_least_one, probability, space};
-use crate::input::models;
 use crate::input::problems::AskedArgs;
+use crate::input::{computable, models};
 use crate::output;
+use crate::output::log::Progress;
 
 /// Predict the fastest configs for problems
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  diode predict 16x4096x4096 --hardware nvidia-h100\n  diode predict --model h200.safetensors --op mm --m 4096 --n 4096 --k 4096 --dtype bfloat16 --top 5\n  diode predict --list sizes.txt --hardware nvidia-h200 --json"
+    after_help = "Example:\n  diode predict 16x4096x4096 --hardware nvidia-h100\n  diode predict --model h200.safetensors --op mm --m 4096 --n 4096 --k 4096 --dtype bfloat16 --top 5\n  diode predict 16x4096x4096 --b-layout column --hardware nvidia-h200 --format triton\n  diode predict --list sizes.txt --hardware nvidia-h200 --format inductor > lookup.json"
 )]
 pub(crate) struct Predict {
     #[command(flatten)]
@@ -54,56 +58,127 @@ pub(crate) struct Predict {
     #[arg(long, value_name = "NAME", default_value = "none")]
     epilogue: Epilogue,
 
-    /// Print one JSON document: a prediction, or a list of them for several problems, with null for one
-    /// that has none
+    /// Predict also for types that no kernel exists for, by the hardware's peak
     #[arg(long)]
+    extrapolate: bool,
+
+    /// What to print: a table, JSON (of several problems a list, with null for one that has no prediction), CSV,
+    /// triton.Config in Python, or the value of torch._inductor.config.lookup_table.table
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
+
+    /// The same as --format json
+    #[arg(long, conflicts_with = "format")]
     json: bool,
 }
 
 impl Predict {
     pub(crate) fn run(self) -> anyhow::Result<()> {
         let problems = self.asked.problems()?;
-        let model = match &self.model {
-            Some(path) => models::read_model(path)?,
-            None => models::shipped_model(self.hardware.as_deref())?,
+        let (model, name) = match &self.model {
+            Some(path) => (models::read_model(path)?, path.display().to_string()),
+            None => {
+                let model = models::shipped_model(self.hardware.as_deref())?;
+                let name = format!("{}-matmul", model.ranked_hardware()?.slug);
+                (model, name)
+            }
         };
         if self.tf32 {
             self.check_tf32(&model, &problems)?;
         }
+        let hardware = model.ranked_hardware()?;
         let alone = problems.len() == 1;
         let (mut answers, mut failures) = (Vec::new(), Vec::new());
-        for problem in &problems {
-            match self.answer(&model, problem, alone) {
+        for (problem, answer) in problems.iter().zip(self.answers(&model, &hardware, &problems)) {
+            match answer {
                 Ok(answer) => answers.push(Some(answer)),
-                Err(error) if alone => return Err(error),
                 Err(error) => {
                     answers.push(None);
-                    failures.push(error.context(format!("{} {}", problem.op, problem.dims())));
+                    failures.push((problem, error));
                 }
             }
         }
         // If every problem fails, the request as a whole is wrong.
         if failures.len() == problems.len()
-            && let Some(error) = failures.pop()
+            && let Some((_, error)) = failures.pop()
         {
             return Err(error);
         }
-        for error in failures {
-            say!("note: no prediction for {error:#}");
+        say_caveats(&answers);
+        let prediction = Prediction {
+            answers,
+            hardware: &hardware,
+            id: models::file_id(self.model.as_deref(), &model)?,
+            model: name,
+        };
+        prediction.print(if self.json { Format::Json } else { self.format })?;
+        if failures.is_empty() {
+            return Ok(());
         }
-        if let Some(why) = answers.iter().flatten().next().and_then(|first| first.uncounted.as_ref()) {
-            say!("note: {why}");
+        let failed = failures.len();
+        for (problem, error) in failures {
+            say!("no prediction for {} {}: {error:#}", problem.op, problem.dims());
         }
-        let hardware = model.ranked_hardware()?.name;
-        match &answers[..] {
-            [Some(answer)] if self.json => output::json(&Document::from(answer)),
-            [Some(answer)] => output::text_out(&in_words(&hardware, answer)),
-            several if self.json => {
-                let documents = several.iter().map(|answer| answer.as_ref().map(Document::from));
-                output::json(&documents.collect::<Vec<_>>())
+        debug_assert!(!alone, "a problem that fails alone is the whole request");
+        anyhow::bail!("no prediction for {failed} of {}", output::count(problems.len(), "problem"))
+    }
+
+    /// The answers, in the order of the problems. They are made on all cores, and problems of one kind after one another,
+    /// because a space is prepared for a kind.
+    fn answers(
+        &self,
+        model: &AnyModel,
+        hardware: &Hardware,
+        problems: &[Problem],
+    ) -> Vec<anyhow::Result<Answer>> {
+        /// How many problems a core takes at once.
+        const PIECE: usize = 32;
+        const LOOK: Duration = Duration::from_millis(50);
+        let mut order: Vec<usize> = (0..problems.len()).collect();
+        order.sort_by_cached_key(|&at| {
+            let p = &problems[at];
+            (p.op, p.a_dtype, p.b_dtype, p.a_layout, p.b_layout, format!("{:?}", p.alignment()), at)
+        });
+        let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let work = || {
+            let mut ranker = model.as_ranking().map(Ranker::new);
+            let mut answered = Vec::new();
+            loop {
+                let from = next.fetch_add(PIECE, Ordering::Relaxed);
+                let Some(piece) =
+                    order.get(from..order.len().min(from + PIECE)).filter(|piece| !piece.is_empty())
+                else {
+                    return answered;
+                };
+                for &at in piece {
+                    let answer =
+                        self.answer(model, ranker.as_mut(), hardware, &problems[at], problems.len() == 1);
+                    answered.push((at, answer));
+                    done.fetch_add(1, Ordering::Relaxed);
+                }
             }
-            several => output::text_out(&in_a_table(&hardware, several)),
-        }
+        };
+        let cores =
+            thread::available_parallelism().map_or(1, usize::from).min(problems.len().div_ceil(PIECE));
+        let mut progress = Progress::new(problems.len() as u64, "problems");
+        let mut all: Vec<_> = thread::scope(|scope| {
+            let others: Vec<_> = (1..cores).map(|_| scope.spawn(work)).collect();
+            if cores == 1 {
+                return work();
+            }
+            let first = scope.spawn(work);
+            while !first.is_finished() {
+                progress.set(done.load(Ordering::Relaxed) as u64, "");
+                thread::sleep(LOOK);
+            }
+            let threads = others.into_iter().chain([first]);
+            threads
+                .flat_map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                .collect()
+        });
+        progress.finish();
+        all.sort_by_key(|(at, _)| *at);
+        all.into_iter().map(|(_, answer)| answer).collect()
     }
 
     fn check_tf32(&self, model: &AnyModel, problems: &[Problem]) -> Result<(), Usage> {
@@ -121,7 +196,15 @@ impl Predict {
         }
     }
 
-    fn answer(&self, model: &AnyModel, problem: &Problem, alone: bool) -> anyhow::Result<Answer> {
+    fn answer(
+        &self,
+        model: &AnyModel,
+        ranker: Option<&mut Ranker<&Model>>,
+        hardware: &Hardware,
+        problem: &Problem,
+        alone: bool,
+    ) -> anyhow::Result<Answer> {
+        self.check_computable(hardware, problem)?;
         let mut question =
             Question { space: self.space, tf32: self.tf32, epilogue: self.epilogue, ..Question::default() };
         question.picks = match self.confidence {
@@ -133,18 +216,48 @@ impl Predict {
             Some(probability) => picks_for(model, problem, &question, probability)?,
             None => self.top.unwrap_or(if alone { 10 } else { 1 }),
         };
-        let answer = match model.answer(problem, &question) {
-            Err(ModelError::TooLargeForHardware(error)) => return Err(Usage::new(error).into()),
-            answer => answer?,
+        let answer = match ranker {
+            Some(ranker) => ranker.answer(problem, &question),
+            None => model.answer(problem, &question),
         };
-        if let Some(caveat) = &answer.caveat {
-            if alone {
-                say!("note: {caveat}");
-            } else {
-                say!("note: {} {}: {caveat}", problem.op, problem.dims());
-            }
+        match answer {
+            Err(ModelError::TooLargeForHardware(error)) => Err(Usage::new(error).into()),
+            answer => Ok(answer?),
         }
-        Ok(answer)
+    }
+
+    /// Refuses types that no kernel exists for, unless the user wants to know what the hardware's peak promises.
+    fn check_computable(&self, hardware: &Hardware, problem: &Problem) -> Result<(), Usage> {
+        let Some(why) = computable::obstacle(problem) else { return Ok(()) };
+        let facts = hardware.facts.as_ref();
+        let has_peak = facts.is_some_and(|facts| facts.peak(problem.a_dtype, false).is_some());
+        let means_something = has_peak && problem.a_dtype != DType::Bool;
+        match (means_something, self.extrapolate) {
+            (true, true) => Ok(()),
+            (true, false) => {
+                Err(Usage::new(format!("{why}; add --extrapolate for a guess by the hardware's peak")))
+            }
+            (false, _) => Err(Usage::new(why)),
+        }
+    }
+}
+
+/// Prints each note once, with the number of problems that it is about.
+fn say_caveats(answers: &[Option<Answer>]) {
+    let alone = answers.len() == 1;
+    let mut notes: BTreeMap<&str, (usize, String)> = BTreeMap::new();
+    for answer in answers.iter().flatten() {
+        for note in answer.caveat.iter().chain(&answer.uncounted) {
+            let first = || (0, format!("{} {}", answer.problem.op, answer.problem.dims()));
+            notes.entry(note).or_insert_with(first).0 += 1;
+        }
+    }
+    for (note, (count, first)) in notes {
+        match count {
+            _ if alone => say!("note: {note}"),
+            1 => say!("note: {first}: {note}"),
+            _ => say!("note: {count} problems, such as {first}: {note}"),
+        }
     }
 }
 
@@ -169,104 +282,4 @@ fn picks_for(
             group.in_words()
         ),
     })
-}
-
-/// An answer as `--json` prints it.
-#[derive(Serialize)]
-struct Document<'a> {
-    candidates: Vec<Candidate>,
-    /// By the number of first candidates. Empty if it was not measured.
-    within_5_percent: BTreeMap<String, f64>,
-    group: ProblemGroup,
-    first_candidate_us: Option<(f64, f64)>,
-    outside_training_range: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    epilogue: Option<Verdict>,
-}
-
-#[derive(Serialize)]
-struct Candidate {
-    #[serde(flatten)]
-    config: ConfigFields,
-    predicted_us: f64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    epilogue_us: Option<f64>,
-}
-
-impl<'a> From<&'a Answer> for Document<'a> {
-    fn from(answer: &'a Answer) -> Self {
-        let shares = answer.confidence.iter().flat_map(|known| &known.within_5_percent);
-        let candidate = |pick: &Weighed| Candidate {
-            config: pick.config.into(),
-            predicted_us: pick.alone.0,
-            epilogue_us: answer.verdict.map(|_| pick.following.0),
-        };
-        Self {
-            candidates: answer.picks.iter().map(candidate).collect(),
-            within_5_percent: shares.map(|(picks, share)| (picks.to_string(), *share)).collect(),
-            group: answer.group(),
-            first_candidate_us: answer.confidence.as_ref().and_then(|known| known.first_us),
-            outside_training_range: answer.caveat.as_deref(),
-            epilogue: answer.verdict,
-        }
-    }
-}
-
-fn in_words(hardware: &str, answer: &Answer) -> String {
-    let problem = &answer.problem;
-    let mut rows = Vec::new();
-    for (place, pick) in (1..).zip(&answer.picks) {
-        let mut row = vec![pick.config.label(), place.to_string()];
-        row.extend(times(answer, pick));
-        rows.push(row);
-    }
-    let hardware = output::one_line(hardware);
-    let mut text = format!("{} {} {} on {hardware}\n\n", problem.op, problem.dims(), problem.a_dtype);
-    let mut heads = vec!["config", "rank", "predicted", "rate"];
-    heads.extend(answer.verdict.map(|verdict| verdict.epilogue.as_str()));
-    text += &output::table(&heads, &rows, 1);
-    if let Some(verdict) = answer.verdict {
-        text += &format!("\n{}\n", verdict.in_words(output::duration));
-    }
-    let Some(known) = &answer.confidence else { return text };
-    if let Some((1, share)) = known.within_5_percent.first() {
-        text += &format!(
-            "\nOn {} that it had not seen, the first pick was within 5 % of the best for {:.0} %.\n",
-            answer.group().in_words(),
-            share * 100.0
-        );
-    }
-    if let Some((low, high)) = known.first_us {
-        text += &format!(
-            "Expected for the first pick: {} to {}, in four cases of five.\n",
-            output::duration(low),
-            output::duration(high)
-        );
-    }
-    text
-}
-
-/// The time with the epilogue, the rate, and the epilogue's part of the time.
-fn times(answer: &Answer, pick: &Weighed) -> impl Iterator<Item = String> {
-    let rate = output::rate(Tflops::from_work(answer.problem.flops(), pick.total()).0);
-    let following = answer.verdict.map(|_| output::duration(pick.following.0));
-    [output::duration(pick.total().0), rate].into_iter().chain(following)
-}
-
-/// A table with the best pick of each problem, one per line.
-fn in_a_table(hardware: &str, answers: &[Option<Answer>]) -> String {
-    let mut rows = Vec::new();
-    for answer in answers.iter().flatten() {
-        let problem = &answer.problem;
-        for pick in &answer.picks {
-            let named = format!("{} {} {}", problem.op, problem.dims(), problem.a_dtype);
-            let mut row = vec![named, pick.config.label()];
-            row.extend(times(answer, pick));
-            rows.push(row);
-        }
-    }
-    let mut heads = vec!["problem", "config", "predicted", "rate"];
-    let verdict = answers.iter().flatten().find_map(|answer| answer.verdict);
-    heads.extend(verdict.map(|verdict| verdict.epilogue.as_str()));
-    format!("on {}\n\n{}", output::one_line(hardware), output::table(&heads, &rows, 2))
 }

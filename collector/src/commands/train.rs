@@ -12,6 +12,7 @@ use crate::input::datasets::{self, Selection, describe};
 use crate::interrupt::Interrupt;
 use crate::node::Node;
 use crate::output::{self, files};
+use crate::training::STOPPING;
 use crate::training::recipe::{Recipe, check_model_name};
 
 /// Train a model that ranks configs by their predicted times
@@ -69,10 +70,7 @@ impl Train {
             !self.related.is_empty() && !self.recipe.ranks(),
             "--related: got it with base or deep, which learn from one kind of hardware; expected ranking",
         )?;
-        let goes_on = self.recipe.goes_on(&self.model, self.seed);
-        self.recipe
-            .models(&self.model)
-            .try_for_each(|model| files::check_may_write(model, self.force || goes_on))?;
+        self.recipe.models(&self.model).try_for_each(|model| files::check_may_write(model, self.force))?;
         let read: Vec<PathBuf> = self.data.iter().chain(&self.related).cloned().collect();
         self.recipe.check_outputs(&self.model, &read)?;
         let mut datasets = self.selection.keep(datasets::read_ending(&self.data, &self.file_extensions)?)?;
@@ -83,7 +81,7 @@ impl Train {
             let related = self.selection.keep_op(related).context("--related")?;
             set = set.with_related(related).context("--related")?;
         }
-        let interrupt = Interrupt::install()?;
+        let interrupt = Interrupt::install(STOPPING)?;
         if !self.without_kept {
             self.recipe.train(&set, self.seed, &self.model, &interrupt)?;
             return Ok(());

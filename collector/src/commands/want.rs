@@ -1,14 +1,14 @@
-use anyhow::Context as _;
 use clap::Args;
 use diode_api::Wanted;
 use diode_core::hardware::find;
 use diode_core::ids::HardwareSlug;
 
 use crate::failure::Usage;
+use crate::input::computable;
 use crate::input::models::this_gpu;
 use crate::input::problems::AskedArgs;
 use crate::output::count;
-use crate::server::{ServerArgs, refusal};
+use crate::server::ServerArgs;
 
 /// Ask a server's agents to measure problems
 ///
@@ -32,6 +32,7 @@ pub(crate) struct Want {
 impl Want {
     pub(crate) fn run(self) -> anyhow::Result<()> {
         let problems = self.asked.problems()?;
+        computable::check_all(&problems)?;
         let slug = match &self.hardware {
             Some(name) => match find(name) {
                 Some(hardware) => hardware.slug,
@@ -42,12 +43,7 @@ impl Want {
         let client = self.server.client()?;
         for some in problems.chunks(Wanted::MAX) {
             let wanted = Wanted { problems: some.to_vec() };
-            let answer = client.post_json(&format!("/hardware/{slug}/wanted"), &wanted);
-            let mut answer = answer
-                .with_context(|| format!("cannot reach {}; is the server running?", client.address()))?;
-            if !answer.status().is_success() {
-                return Err(refusal(&mut answer).1);
-            }
+            client.post_wish(&format!("/hardware/{slug}/wanted"), &wanted)?;
         }
         say!(
             "{} asked for on {slug}; while the plan lasts, a quarter of each agent's time is for what is asked for",

@@ -8,6 +8,7 @@ use diode_core::simulated::{Oddities, SimulatedDevice};
 use diode_core::{Config, Method, Problem};
 
 use crate::devices::{MeasuredConfigs, Meter, Outcome, Quality};
+use crate::input::computable;
 
 /// About as long as a quick GPU needs for a problem. Without this wait, a single simulated agent
 /// would keep a server busy.
@@ -42,6 +43,9 @@ impl Meter for SimulatedMeter {
     ) -> anyhow::Result<Outcome> {
         if abandon() {
             return Ok(Outcome::Abandoned);
+        }
+        if let Some(why) = computable::obstacle(problem) {
+            return Ok(Outcome::Refused(why));
         }
         thread::sleep(PER_PROBLEM);
         if self.device.begin(problem, self.luck) {

@@ -69,6 +69,14 @@ pub(crate) fn model_id(path: &Path, model: &AnyModel) -> anyhow::Result<ModelId>
     Ok(ModelId::of(&bytes))
 }
 
+/// The identity of the model that a command uses: of this file, or of the model that came with the program.
+pub(crate) fn file_id(path: Option<&Path>, model: &AnyModel) -> anyhow::Result<ModelId> {
+    match path {
+        Some(path) => model_id(path, model),
+        None => Ok(ModelId::of(&model.to_bytes()?)),
+    }
+}
+
 /// The end of a model's name, as in torch-diode: `NVIDIA-H100-matmul`.
 const SHIPPED_ENDING: &str = "-matmul";
 

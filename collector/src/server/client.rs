@@ -77,6 +77,11 @@ impl Client {
         Err(Usage::new(format!("--server: got `{address}`, expected https://: others could read the token")))
     }
 
+    /// Whether requests carry a token.
+    pub(crate) fn has_token(&self) -> bool {
+        self.token.is_some()
+    }
+
     pub(crate) fn address(&self) -> &Address {
         &self.address
     }
@@ -138,8 +143,12 @@ impl Client {
     }
 
     pub(crate) fn put(&self, path: &str, body: &impl Serialize) -> anyhow::Result<()> {
-        let mut answer = self.reached(self.show(self.agent.put(self.url(path))).send_json(body))?;
-        if answer.status().is_success() { Ok(()) } else { Err(refusal(&mut answer).1) }
+        done(self.reached(self.show(self.agent.put(self.url(path))).send_json(body))?)
+    }
+
+    /// Posts something to which a successful answer says no more.
+    pub(crate) fn post_wish(&self, path: &str, body: &impl Serialize) -> anyhow::Result<()> {
+        done(self.reached(self.post_json(path, body))?)
     }
 
     fn show<B>(&self, request: RequestBuilder<B>) -> RequestBuilder<B> {
@@ -185,6 +194,18 @@ pub(crate) fn judge<T: DeserializeOwned>(mut answer: Answer) -> anyhow::Result<T
         return answer.body_mut().read_json().context("the answer is not understood; is it a Diode server?");
     }
     Err(refusal(&mut answer).1)
+}
+
+/// Whether a server did what it was asked, where its answer says no more. The page of a proxy or a portal is not its
+/// answer: every answer of a server names its version.
+fn done(mut answer: Answer) -> anyhow::Result<()> {
+    if !answer.status().is_success() {
+        return Err(refusal(&mut answer).1);
+    }
+    if !answer.headers().contains_key(SERVER_HEADER) {
+        bail!("something answered {} that is no Diode server, such as a proxy or a portal", answer.status());
+    }
+    Ok(())
 }
 
 /// Why the server did not do what it was asked.

@@ -270,20 +270,14 @@ impl Recipe {
                 output::count(set.problems(), "problem")
             );
         }
-        let Trained { model, folds, losses, stopped } = match self.predecessor_options(seed) {
+        let Trained { model, folds, losses } = match self.predecessor_options(seed) {
             None => self.best_of_seeds(set, seed, path, interrupt)?,
             Some(options) => super::train_predecessors(set, &options, interrupt)?,
         };
         let bytes = model.to_bytes()?;
         files::write(path, &bytes)?;
-        if stopped {
-            let next =
-                if self.goes_on(path, seed) { "goes on from there" } else { "with --force begins anew" };
-            say!("stopped: {} has the best so far; the same command {next}", path.display());
-        } else {
-            for beside in self.partials(path, seed).filter(|beside| beside.exists()) {
-                fs::remove_file(&beside).with_context(|| format!("cannot remove {}", beside.display()))?;
-            }
+        for beside in self.partials(path, seed).filter(|beside| beside.exists()) {
+            fs::remove_file(&beside).with_context(|| format!("cannot remove {}", beside.display()))?;
         }
         if let Some(file) = &self.unseen_models {
             match FoldModel::file_of_all(&folds)? {
@@ -307,7 +301,6 @@ impl Recipe {
         let mut text = format!("{}: {} parameters, {size:.1} KiB\n", path.display(), model.parameters());
         match model.evaluation() {
             Some(report) => text += &metrics(report),
-            None if stopped => text += "not judged: it was stopped\n",
             None => text += "not judged\n",
         }
         output::text_out(&text)?;
@@ -332,11 +325,6 @@ impl Recipe {
         (0..self.seeds as u64).map(move |more| first.wrapping_add(more))
     }
 
-    /// Whether the same command would go on with an interrupted training. The model at `path` is unfinished then.
-    pub(crate) fn goes_on(&self, path: &Path, seed: u64) -> bool {
-        self.model_type == ModelType::Ranking && self.partials(path, seed).any(|beside| beside.exists())
-    }
-
     fn best_of_seeds(
         &self,
         set: &TrainingSet,
@@ -350,10 +338,6 @@ impl Recipe {
         for (seed, beside) in self.all_seeds(first).zip(self.partials(path, first)) {
             let folds = self.folds.unwrap_or(FOLDS);
             let trained = super::train(set, self.options(seed), folds, &beside, interrupt)?;
-            if trained.stopped {
-                let so_far = best.map(|best| Trained { stopped: true, ..best });
-                return Ok(so_far.unwrap_or(trained));
-            }
             if self.seeds > 1 {
                 say!("seed {seed}: first picks reach {:.2} % of the best", 100.0 * quality(&trained));
             }

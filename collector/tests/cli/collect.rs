@@ -54,11 +54,50 @@ fn an_interrupt_keeps_what_was_measured() {
     let killed = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(killed.success());
     let output = child.wait_with_output().unwrap();
-    assert!(output.status.success(), "{}", stderr(&output));
-    assert!(stderr(&output).contains("interrupted"), "{}", stderr(&output));
+    assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
+    let said = stderr(&output);
+    assert!(
+        said.contains("stopping: ") && said.contains("interrupted") && !said.contains("error:"),
+        "{said}"
+    );
     let dataset = sandbox.dataset("a.msgpack.zst");
     assert_sound(&dataset);
     assert!((1..5000).contains(&dataset.solutions.len()), "{}", dataset.solutions.len());
+}
+
+#[cfg(unix)]
+#[test]
+fn a_second_collection_is_told_of_the_first_and_both_end_as_they_should() {
+    let sandbox = Sandbox::new();
+    let arguments = collect("a.msgpack.zst", &["--num-shapes", "5000"]);
+    let mut first = sandbox.command(&arguments).stderr(Stdio::piped()).spawn().unwrap();
+    let journal = sandbox.path("a.msgpack.zst.journal");
+    wait_until(&mut first, || journal.metadata().is_ok_and(|journal| journal.len() > 0));
+    for more in [&[][..], &["--resume"]] {
+        let error = sandbox.fails(1, &[&arguments[..], more].concat());
+        assert!(error.contains("another diode writes this") && !error.contains("remove"), "{error}");
+    }
+    let killed =
+        std::process::Command::new("kill").args(["-TERM", &first.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    assert_eq!(first.wait_with_output().unwrap().status.code(), Some(143));
+    assert!(!sandbox.dataset("a.msgpack.zst").solutions.is_empty());
+}
+
+#[test]
+fn what_no_kernel_exists_for_is_neither_measured_nor_made_up() {
+    let sandbox = Sandbox::new();
+    sandbox.write("p.json", r#"[{"op":"mm","b":1,"m":64,"n":64,"k":64,"dtype":"bool"}]"#);
+    let line = ["collect", "--problems", "p.json", "--backend", "simulated", "--output", "a.msgpack.zst"];
+    let error = sandbox.fails(2, &line);
+    assert!(error.contains("mm 64×64×64: kernels exist for") && error.contains("not for bool"), "{error}");
+    assert!(!sandbox.path("a.msgpack.zst").exists());
+    let both = r#"[{"op":"mm","b":1,"m":64,"n":64,"k":64,"dtype":"bool"},
+        {"op":"mm","b":1,"m":64,"n":64,"k":64,"dtype":"float16"}]"#;
+    sandbox.write("p.json", both);
+    let output = sandbox.run(&line);
+    assert!(output.status.success() && stderr(&output).contains("not for bool"), "{}", stderr(&output));
+    assert_eq!(sandbox.dataset("a.msgpack.zst").solutions.len(), 1);
 }
 
 /// Of a list, only the best configs are timed. Of a named space, the default configs are, too.

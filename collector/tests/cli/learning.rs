@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use crate::sandbox::{Sandbox, content, stderr};
 use diode_model::{Model, UnseenModels};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 #[test]
 fn a_model_is_trained_judged_and_asked() {
@@ -182,7 +182,7 @@ fn no_result_takes_the_place_of_what_took_time_to_make() {
             "got one name for two results",
         ),
         (with(&train, &["--model", "n.safetensors", "--curves", "m.safetensors"]), "where nothing is lost"),
-        (with(&train, &["--model", "m.safetensors"]), "m.safetensors.partial: "),
+        (with(&train, &["--model", "m.safetensors", "--force"]), "m.safetensors.partial: "),
         (with(&evaluate, &["--report", data]), "where nothing is lost"),
         (with(&evaluate, &["--report", "notes.txt"]), "got a file that is no report"),
         (with(&evaluate, &["--json", "notes.txt"]), "got a file that is no report"),
@@ -235,7 +235,11 @@ fn sizes_alone_are_predicted_with_the_model_that_comes_along() {
     assert_eq!(short["candidates"].as_array().unwrap().len(), 10);
     let long = ["predict", "--model", "NVIDIA-H100-matmul", "--op", "mm", "--m", "16", "--n", "4096"];
     let long = sandbox.ok(&[&long[..], &["--k", "4096", "--dtype", "bfloat16", "--json"]].concat());
-    assert_eq!(serde_json::from_str::<Value>(&long).unwrap(), short, "mm in bfloat16");
+    let mut long = serde_json::from_str::<Value>(&long).unwrap();
+    assert_eq!((&long["model"]["id"], &long["hardware"]), (&short["model"]["id"], &json!("nvidia-h100")));
+    assert_eq!(long["problem"]["k"], 4096);
+    long["model"] = short["model"].clone();
+    assert_eq!(long, short, "mm in bfloat16");
 
     sandbox.write("sizes.txt", "16x4096x4096\n\n8x64x512x512\n");
     let list = ["predict", "--list", "sizes.txt", "--hardware", "nvidia-h100"];
@@ -253,7 +257,11 @@ fn sizes_alone_are_predicted_with_the_model_that_comes_along() {
     let output = sandbox.ok(&["predict", "--list", "recorded.json", "--hardware", "nvidia-h100"]);
     assert!(output.contains("float16") && output.contains("addmm"), "{output}");
     let large = ["predict", "--list", "large.txt", "--hardware", "nvidia-h100", "--json"];
-    let large: Value = serde_json::from_str(&sandbox.ok(&large)).unwrap();
+    let output = sandbox.run(&large);
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "a list that fails in part has failed: {said}");
+    assert!(said.contains("no prediction for mm 1000000000×4096×4096"), "{said}");
+    let large: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(large[0], several[0]);
     assert!(large[1].is_null(), "{large}");
     let mut piped = sandbox.command(&["predict", "--list", "-", "--hardware", "nvidia-h100"]);
@@ -271,6 +279,93 @@ fn sizes_alone_are_predicted_with_the_model_that_comes_along() {
     sandbox.write("bad.txt", "16x16x16\n16 by 16");
     let error = sandbox.fails(1, &["predict", "--list", "bad.txt", "--hardware", "nvidia-h100"]);
     assert!(error.contains("bad.txt: line 2: got `16 by 16`"), "{error}");
+}
+
+#[test]
+fn what_nobody_can_compute_is_refused_in_one_sentence() {
+    let sandbox = Sandbox::new();
+    let ask = |dtype, more: &[&'static str]| {
+        [&["predict", "4096x4096x4096", "--hardware", "nvidia-h200", "--dtype", dtype], more].concat()
+    };
+    for more in [&[][..], &["--extrapolate"]] {
+        let error = sandbox.fails(2, &ask("bool", more));
+        assert!(
+            error.contains("mm 4096×4096×4096: kernels exist for") && error.contains("not for bool"),
+            "{error}"
+        );
+        assert!(!error.contains("--extrapolate"), "{error}");
+    }
+    // What the hardware has a peak for can be guessed.
+    let error = sandbox.fails(2, &ask("int8", &[]));
+    assert!(error.contains("add --extrapolate"), "{error}");
+    sandbox.ok(&ask("int8", &["--extrapolate"]));
+    let error = sandbox.fails(2, &["want", "64x64x64", "--dtype", "bool", "--hardware", "nvidia-h200"]);
+    assert!(error.contains("not for bool"), "{error}");
+}
+
+#[test]
+fn a_prediction_is_printed_in_the_form_that_is_used_next() {
+    let sandbox = Sandbox::new();
+    let ask = |more: &[&'static str]| {
+        let usual =
+            ["predict", "16x4096x4096", "--b-layout", "column", "--hardware", "nvidia-h200", "--top", "3"];
+        sandbox.ok(&[&usual[..], more].concat())
+    };
+    let table = ask(&[]);
+    assert!(table.starts_with("mm 16×4096×4096 bfloat16 nt on "), "{table}");
+    assert!(table.contains("group_m") && table.contains("against cuBLAS"), "{table}");
+    let json: Value = serde_json::from_str(&ask(&["--format", "json"])).unwrap();
+    let first = &json["candidates"][0];
+    let csv = ask(&["--format", "csv"]);
+    let mut lines = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let (head, row) = (lines.next().unwrap(), lines.next().unwrap());
+    let field = |name: &str| row[head.iter().position(|one| *one == name).unwrap()];
+    assert_eq!((field("b_layout"), field("template")), ("column", first["template"].as_str().unwrap()));
+    assert_eq!(field("predicted_us").parse::<f64>().unwrap(), first["predicted_us"].as_f64().unwrap());
+    let triton = ask(&["--format", "triton"]);
+    assert!(triton.contains("import triton\n") && triton.contains("configs = ["), "{triton}");
+    assert!(triton.contains(r#"triton.Config({"BLOCK_M": 16, "BLOCK_N": "#), "{triton}");
+    let inductor: Value = serde_json::from_str(&ask(&["--format", "inductor"])).unwrap();
+    assert_eq!(inductor.as_object().unwrap().len(), 1);
+    let error = sandbox.fails(2, &["predict", "1x1x1", "--format", "csv", "--json"]);
+    assert!(error.contains("--json"), "{error}");
+}
+
+#[test]
+fn picks_that_are_not_in_the_order_of_times_say_why() {
+    let sandbox = Sandbox::new();
+    let sizes: Vec<String> =
+        (1..=200).map(|number| format!("{}x{}x{}", 8 * number, 1024, 512 + 64 * number)).collect();
+    sandbox.write("sizes.txt", &sizes.join("\n"));
+    let ask = ["predict", "--list", "sizes.txt", "--hardware", "nvidia-h200", "--top", "10", "--json"];
+    let lists: Value = serde_json::from_str(&sandbox.ok(&ask)).unwrap();
+    let mut unordered = 0;
+    for one in lists.as_array().unwrap() {
+        let times: Vec<f64> = one["candidates"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|c| c["predicted_us"].as_f64().unwrap())
+            .collect();
+        assert_eq!(times.is_sorted(), one["order"].is_null(), "{one}");
+        unordered += usize::from(!times.is_sorted());
+    }
+    assert!(unordered > 0);
+}
+
+#[test]
+fn rows_of_an_amd_gpu_can_be_told_apart() {
+    let table = Sandbox::new().ok(&["predict", "4096x4096x4096", "--hardware", "amd-mi300x", "--top", "10"]);
+    let rows = table.lines().filter(|line| line.contains('×') && line.contains(" s"));
+    let mut rows: Vec<String> = rows
+        .map(|row| {
+            row.split_whitespace().enumerate().filter(|(at, _)| *at != 3).map(|(_, word)| word).collect()
+        })
+        .collect();
+    let all = rows.len();
+    rows.sort();
+    rows.dedup();
+    assert!(all >= 9 && rows.len() == all, "{table}");
 }
 
 #[test]
@@ -308,7 +403,9 @@ fn an_epilogue_is_fused_where_that_is_better() {
     let fused = json("8192x4096x256", "relu");
     assert_eq!(fused["epilogue"]["fuse"], true, "{fused}");
     let first = &fused["candidates"][0];
-    let total = first["predicted_us"].as_f64().unwrap() + first["epilogue_us"].as_f64().unwrap();
+    let us = |name: &str| first[name].as_f64().unwrap();
+    let total = us("predicted_us");
+    assert_eq!(total, us("alone_us") + us("epilogue_us"));
     assert_eq!(fused["epilogue"]["tile_us"].as_f64(), Some(total));
     assert!(fused["epilogue"]["library_us"].as_f64().unwrap() > 1.07 * total, "{fused}");
     let words = ask("8192x4096x256", "nvidia-h200", "relu", &[]);

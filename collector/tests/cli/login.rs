@@ -35,9 +35,9 @@ pub(crate) fn server(
             };
             let length = field("content-length").map_or(0, |length| length.parse().unwrap());
             reader.read_exact(&mut vec![0; length]).unwrap();
-            let length = body.len();
+            let (length, version) = (body.len(), env!("CARGO_PKG_VERSION"));
             let reply = format!(
-                "HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
+                "HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ndiode-server: {version}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
             );
             reader.get_mut().write_all(reply.as_bytes()).unwrap();
             field("authorization")

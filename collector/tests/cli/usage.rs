@@ -156,12 +156,69 @@ fn mistakes_exit_with_2_and_say_what_is_wrong() {
 #[test]
 fn help_goes_to_stdout_and_every_command_is_in_it() {
     let help = Sandbox::new().ok(&["--help"]);
-    for command in
-        ["detect", "shapes", "collect", "upload", "convert", "stats", "table", "train", "evaluate", "predict"]
-    {
+    for command in [
+        "predict", "table", "models", "collect", "agent", "status", "upload", "datasets", "convert", "stats",
+        "train", "evaluate",
+    ] {
         assert!(help.contains(&format!("\n  {command} ")), "{command}: {help}");
     }
     assert!(!help.contains("worker"), "{help}");
+    assert!(help.contains("More: detect, kernels, shapes"), "{help}");
+    assert!(help.find("Example:").unwrap() < help.find("Usage:").unwrap(), "{help}");
+}
+
+#[test]
+fn torch_diodes_commands_run_under_compat_and_under_their_own_names() {
+    let sandbox = Sandbox::new();
+    let list = stderr(&sandbox.run(&["compat"]));
+    for name in [
+        "collect-shapeset",
+        "create-validation",
+        "collect-and-train",
+        "validate-model",
+        "convert-json-to-msgpack",
+    ] {
+        assert!(list.contains(name), "{list}");
+        let help = sandbox.ok(&["compat", name, "--help"]);
+        assert_eq!(help, sandbox.ok(&[name, "--help"]));
+    }
+    assert!(
+        sandbox
+            .fails(1, &["compat", "collect-shapeset", "--shapeset", "missing.json"])
+            .contains("missing.json")
+    );
+}
+
+#[test]
+fn status_says_what_is_used_and_why_it_is_not() {
+    let sandbox = Sandbox::new();
+    let said = sandbox.ok(&["status", "--server", "http://127.0.0.1:9"]);
+    for words in ["Version  0.", "GPU", "Model", "Server   http://127.0.0.1:9 cannot be reached", "Account"] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+}
+
+#[test]
+fn a_page_of_a_portal_is_no_answer_of_a_server() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let portal = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        // Everything is read, so that the connection is not reset under the answer.
+        stream.set_read_timeout(Some(std::time::Duration::from_millis(300))).unwrap();
+        let mut request = Vec::new();
+        let _ = std::io::Read::read_to_end(&mut stream, &mut request);
+        let page = "<html>Log in to the network</html>";
+        let head = format!(
+            "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+            page.len()
+        );
+        std::io::Write::write_all(&mut stream, (head + page).as_bytes()).unwrap();
+    });
+    let error =
+        Sandbox::new().fails(1, &["want", "64x64x64", "--hardware", "nvidia-h200", "--server", &address]);
+    portal.join().unwrap();
+    assert!(error.contains("no Diode server"), "{error}");
 }
 
 #[cfg(target_os = "linux")]

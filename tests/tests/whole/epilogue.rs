@@ -26,7 +26,7 @@ fn candidates(prediction: &Value) -> anyhow::Result<Vec<(String, f64, f64)>> {
     list.iter()
         .map(|c| {
             let us = |key: &str| c[key].as_f64().context("a time");
-            Ok((config_label(c), us("predicted_us")?, us("epilogue_us")?))
+            Ok((config_label(c), us("alone_us")?, us("epilogue_us")?))
         })
         .collect()
 }

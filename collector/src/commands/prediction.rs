@@ -1,0 +1,375 @@
+//! The forms in which `diode predict` prints its answers.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use clap::ValueEnum;
+use diode_core::hardware::{Hardware, Vendor};
+use diode_core::ids::ModelId;
+use diode_core::table::inductor::InductorOptions;
+use diode_core::{Config, ConfigFields, Layout, Problem, ProblemGroup, Table, Tflops};
+use diode_model::Answer;
+use diode_model::epilogue::{Verdict, Weighed};
+use serde::Serialize;
+
+use crate::output;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    Table,
+    Json,
+    Csv,
+    Triton,
+    Inductor,
+}
+
+/// The answers to a list of problems, and what they rest on.
+pub(crate) struct Prediction<'a> {
+    /// `None` where there is no prediction.
+    pub(crate) answers: Vec<Option<Answer>>,
+    pub(crate) hardware: &'a Hardware,
+    /// The model's name or file.
+    pub(crate) model: String,
+    pub(crate) id: ModelId,
+}
+
+/// Why picks may stand in another order than that of their times.
+const ORDER: &str = "ranks count more than the predicted time: near-copies of an earlier pick stand further back, and \
+                     tile and library are compared with the usual error between them";
+
+impl Prediction<'_> {
+    pub(crate) fn print(&self, format: Format) -> anyhow::Result<()> {
+        match (format, &self.answers[..]) {
+            (Format::Json, [Some(answer)]) => output::json(&self.document(answer)),
+            (Format::Json, several) => {
+                let documents =
+                    several.iter().map(|answer| answer.as_ref().map(|answer| self.document(answer)));
+                output::json(&documents.collect::<Vec<_>>())
+            }
+            (Format::Csv, _) => output::text_out(&self.csv()),
+            (Format::Triton, _) => output::text_out(&self.triton()),
+            (Format::Inductor, _) => output::json(&self.inductor()?),
+            (Format::Table, [Some(answer)]) => output::text_out(&self.in_words(answer)),
+            (Format::Table, _) => output::text_out(&self.in_a_table()),
+        }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Answer> {
+        self.answers.iter().flatten()
+    }
+
+    /// The vendor's library for multiplications.
+    fn library(&self) -> &'static str {
+        match self.hardware.vendor {
+            Vendor::Nvidia => "cuBLAS",
+            Vendor::Amd => "hipBLASLt",
+            Vendor::Cpu => "library",
+        }
+    }
+
+    fn document<'b>(&'b self, answer: &'b Answer) -> Document<'b> {
+        let shares = answer.confidence.iter().flat_map(|known| &known.within_5_percent);
+        let candidate = |pick: &Weighed| Candidate {
+            config: pick.config.into(),
+            predicted_us: pick.total().0,
+            alone_us: answer.verdict.map(|_| pick.alone.0),
+            epilogue_us: answer.verdict.map(|_| pick.following.0),
+            library_over_this: answer.library.map(|library| library.total().0 / pick.total().0),
+        };
+        Document {
+            problem: &answer.problem,
+            hardware: self.hardware.slug.as_str(),
+            model: ModelNamed { name: &self.model, id: &self.id },
+            candidates: answer.picks.iter().map(candidate).collect(),
+            within_5_percent: shares.map(|(picks, share)| (picks.to_string(), *share)).collect(),
+            group: answer.group(),
+            first_candidate_us: answer.confidence.as_ref().and_then(|known| known.first_us),
+            outside_training_range: answer.caveat.as_deref(),
+            order: (!is_in_order(answer)).then_some(ORDER),
+            epilogue: answer.verdict,
+        }
+    }
+
+    fn in_words(&self, answer: &Answer) -> String {
+        let columns = Columns::of([answer].into_iter(), self.library());
+        let rows: Vec<Vec<String>> = (1..)
+            .zip(&answer.picks)
+            .map(|(place, pick): (usize, _)| {
+                columns.row(pick.config.label(), place.to_string(), answer, pick)
+            })
+            .collect();
+        let hardware = output::one_line(&self.hardware.name);
+        let mut text = format!("{} on {hardware}\n\n", named(&answer.problem));
+        text += &output::table(&columns.heads("config", "rank"), &rows, 1);
+        if !is_in_order(answer) {
+            let _ = writeln!(text, "\nNot in the order of times: {ORDER}.");
+        }
+        if let Some(verdict) = answer.verdict {
+            let _ = writeln!(text, "\n{}", verdict.in_words(output::duration));
+        }
+        let Some(known) = &answer.confidence else { return text };
+        if let Some((1, share)) = known.within_5_percent.first() {
+            let _ = writeln!(
+                text,
+                "\nOn {} that it had not seen, the first pick was within 5 % of the best for {:.0} %.",
+                answer.group().in_words(),
+                share * 100.0
+            );
+        }
+        if let Some((low, high)) = known.first_us {
+            let _ = writeln!(
+                text,
+                "Expected for the first pick: {} to {}, in four cases of five.",
+                output::duration(low),
+                output::duration(high)
+            );
+        }
+        text
+    }
+
+    /// A table with the picks of all problems, one per line.
+    fn in_a_table(&self) -> String {
+        let columns = Columns::of(self.all(), self.library());
+        let mut rows = Vec::new();
+        for answer in self.all() {
+            let problem = named(&answer.problem);
+            rows.extend(
+                answer
+                    .picks
+                    .iter()
+                    .map(|pick| columns.row(problem.clone(), pick.config.label(), answer, pick)),
+            );
+        }
+        let hardware = output::one_line(&self.hardware.name);
+        let mut text =
+            format!("on {hardware}\n\n{}", output::table(&columns.heads("problem", "config"), &rows, 2));
+        let unordered = self.all().filter(|answer| !is_in_order(answer)).count();
+        if unordered > 0 {
+            let _ =
+                writeln!(text, "\n{unordered} of {} not in the order of times: {ORDER}.", self.answers.len());
+        }
+        text
+    }
+
+    fn csv(&self) -> String {
+        let mut text = String::from(
+            "op,b,m,n,k,a_dtype,b_dtype,out_dtype,a_layout,b_layout,bias,hardware,rank,template,block_m,block_n,block_k,\
+             group_m,num_stages,num_warps,matrix_instr_nonkdim,waves_per_eu,kpack,k_split,predicted_us,library_us\n",
+        );
+        for answer in self.all() {
+            let p = &answer.problem;
+            for (rank, pick) in (1..).zip(&answer.picks) {
+                let fields = ConfigFields::from(pick.config);
+                let rocm = fields.rocm;
+                let numbers = [
+                    fields.block_m,
+                    fields.block_n,
+                    fields.block_k,
+                    fields.group_m,
+                    fields.num_stages,
+                    fields.num_warps,
+                    rocm.map(|rocm| rocm.matrix_instr_nonkdim),
+                    rocm.map(|rocm| rocm.waves_per_eu),
+                    rocm.map(|rocm| rocm.kpack),
+                    fields.k_split,
+                ];
+                let numbers =
+                    numbers.map(|number| number.map_or_else(String::new, |number| number.to_string()));
+                let library = answer.library.map_or_else(String::new, |one| one.total().0.to_string());
+                // Writing to a String cannot fail.
+                let _ = writeln!(
+                    text,
+                    "{},{},{},{},{},{},{},{},{},{},{},{},{rank},{},{},{},{library}",
+                    p.op,
+                    p.b,
+                    p.m,
+                    p.n,
+                    p.k,
+                    p.a_dtype,
+                    p.b_dtype,
+                    p.out_dtype,
+                    p.a_layout,
+                    p.b_layout,
+                    p.bias,
+                    self.hardware.slug,
+                    fields.template,
+                    numbers.join(","),
+                    pick.total().0,
+                );
+            }
+        }
+        text
+    }
+
+    /// Python that defines `configs`: a list for one problem, or a dictionary by problem.
+    fn triton(&self) -> String {
+        let mut text =
+            format!("# {}, by {} ({})\nimport triton\n\n", self.hardware.slug, self.model, self.id);
+        let list = |answer: &Answer, indent: &str| {
+            let lines = answer.picks.iter().map(|pick| {
+                let time = output::duration(pick.total().0);
+                match triton_config(&pick.config) {
+                    Some(config) => format!("{indent}    {config},  # {time}\n"),
+                    None => format!(
+                        "{indent}    # {time}: {}\n",
+                        pick.config.label().replace("library", self.library())
+                    ),
+                }
+            });
+            format!("[  # {}\n{}{indent}]", named(&answer.problem), lines.collect::<String>())
+        };
+        match &self.answers[..] {
+            [Some(answer)] => text += &format!("configs = {}\n", list(answer, "")),
+            _ => {
+                text += "configs = {\n";
+                for answer in self.all() {
+                    let p = &answer.problem;
+                    let (dims, layouts) =
+                        ([p.b, p.m, p.n, p.k].map(|size| size.to_string()).join(", "), layouts(p));
+                    let key = format!("(\"{}\", {dims}, \"{}\", \"{layouts}\")", p.op, p.a_dtype);
+                    text += &format!("    {key}: {},\n", list(answer, "    "));
+                }
+                text += "}\n";
+            }
+        }
+        text
+    }
+
+    fn inductor(&self) -> anyhow::Result<impl Serialize> {
+        let choices = self.all().map(|answer| {
+            (answer.problem.clone(), answer.picks.iter().map(|pick| pick.config).collect::<Vec<_>>())
+        });
+        Ok(Table::from_choices(self.hardware.clone(), choices)?.to_inductor(&InductorOptions::default())?)
+    }
+}
+
+/// An answer as `--json` prints it.
+#[derive(Serialize)]
+struct Document<'a> {
+    problem: &'a Problem,
+    hardware: &'a str,
+    model: ModelNamed<'a>,
+    candidates: Vec<Candidate>,
+    /// By the number of first candidates. Empty if it was not measured.
+    within_5_percent: BTreeMap<String, f64>,
+    group: ProblemGroup,
+    first_candidate_us: Option<(f64, f64)>,
+    outside_training_range: Option<&'a str>,
+    /// Why the candidates are not in the order of their times, if they are not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    order: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    epilogue: Option<Verdict>,
+}
+
+#[derive(Serialize)]
+struct ModelNamed<'a> {
+    name: &'a str,
+    /// The digest of the model's file.
+    id: &'a ModelId,
+}
+
+#[derive(Serialize)]
+struct Candidate {
+    #[serde(flatten)]
+    config: ConfigFields,
+    /// The time with the epilogue, if there is one.
+    predicted_us: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    alone_us: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    epilogue_us: Option<f64>,
+    /// The library's predicted time / this time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    library_over_this: Option<f64>,
+}
+
+fn is_in_order(answer: &Answer) -> bool {
+    answer.picks.is_sorted_by(|a, b| a.total().0 <= b.total().0)
+}
+
+/// The columns that say something about these answers.
+struct Columns {
+    rocm: bool,
+    library: Option<String>,
+    epilogue: Option<&'static str>,
+}
+
+impl Columns {
+    fn of<'a>(answers: impl Iterator<Item = &'a Answer>, library: &str) -> Self {
+        let mut columns = Self { rocm: false, library: None, epilogue: None };
+        for answer in answers {
+            columns.rocm |=
+                answer.picks.iter().any(|pick| pick.config.tile().is_some_and(|tile| tile.rocm.is_some()));
+            columns.epilogue = columns.epilogue.or(answer.verdict.map(|verdict| verdict.epilogue.as_str()));
+            if answer.library.is_some() {
+                columns.library = Some(format!("against {library}"));
+            }
+        }
+        columns
+    }
+
+    fn heads<'a>(&'a self, first: &'a str, second: &'a str) -> Vec<&'a str> {
+        let mut heads = vec![first, second, "group_m"];
+        if self.rocm {
+            heads.extend(["nonkdim", "waves", "kpack"]);
+        }
+        heads.extend(["predicted", "rate"]);
+        heads.extend(self.library.as_deref());
+        heads.extend(self.epilogue);
+        heads
+    }
+
+    fn row(&self, first: String, second: String, answer: &Answer, pick: &Weighed) -> Vec<String> {
+        let tile = pick.config.tile();
+        let number = |number: Option<u32>| number.map_or_else(|| "–".to_owned(), |number| number.to_string());
+        let mut row = vec![first, second, number(tile.map(|tile| tile.group_m))];
+        if self.rocm {
+            let rocm = tile.and_then(|tile| tile.rocm);
+            row.extend(
+                [rocm.map(|r| r.matrix_instr_nonkdim), rocm.map(|r| r.waves_per_eu), rocm.map(|r| r.kpack)]
+                    .map(number),
+            );
+        }
+        row.push(output::duration(pick.total().0));
+        row.push(output::rate(Tflops::from_work(answer.problem.flops(), pick.total()).0));
+        if self.library.is_some() {
+            let ratio = answer.library.map(|library| library.total().0 / pick.total().0);
+            row.push(ratio.map_or_else(|| "–".to_owned(), |ratio| format!("{ratio:.2}×")));
+        }
+        if self.epilogue.is_some() {
+            row.push(output::duration(pick.following.0));
+        }
+        row
+    }
+}
+
+/// A problem with its type, its layouts and what else is particular: `addmm 16×4096×4096 bfloat16 nt, vector bias`.
+fn named(problem: &Problem) -> String {
+    let mut words = problem.particulars();
+    // The letters of the layouts say it.
+    words.retain(|words| !words.starts_with("A in ") && !words.starts_with("B in "));
+    words.insert(0, format!("{} {} {} {}", problem.op, problem.dims(), problem.a_dtype, layouts(problem)));
+    words.join(", ")
+}
+
+/// The layouts of A and B: `n` for row-major, `t` for column-major.
+fn layouts(problem: &Problem) -> String {
+    let letter = |layout| if layout == Layout::Row { 'n' } else { 't' };
+    [letter(problem.a_layout), letter(problem.b_layout)].iter().collect()
+}
+
+/// A config as Triton's tuner takes it. `None` for the library and for split K, which are no Triton kernels of one launch.
+fn triton_config(config: &Config) -> Option<String> {
+    let tile = config.tile()?;
+    let rocm = tile.rocm.map_or_else(String::new, |rocm| {
+        format!(
+            ", \"matrix_instr_nonkdim\": {}, \"waves_per_eu\": {}, \"kpack\": {}",
+            rocm.matrix_instr_nonkdim, rocm.waves_per_eu, rocm.kpack
+        )
+    });
+    Some(format!(
+        "triton.Config({{\"BLOCK_M\": {}, \"BLOCK_N\": {}, \"BLOCK_K\": {}, \"GROUP_M\": {}{rocm}}}, num_stages={}, num_warps={})",
+        tile.block_m, tile.block_n, tile.block_k, tile.group_m, tile.num_stages, tile.num_warps
+    ))
+}
