@@ -5,6 +5,7 @@
 
 mod cuda;
 mod rocm;
+pub mod serving;
 
 use indexmap::IndexSet;
 
@@ -52,6 +53,9 @@ impl Space {
             Self::List(configs) => return Ok(configs.clone()),
             Self::Named(name) => *name,
         };
+        if !problem.op.is_plain() && hardware.vendor != Vendor::Cpu {
+            return Ok(serving::configs(hardware, problem));
+        }
         problem.op.check_plain().map_err(|invalid| invalid.within(format_args!("space {name}")))?;
         let tiles = match hardware.vendor {
             Vendor::Nvidia => cuda::tiles(name, hardware, problem)?,

@@ -11,6 +11,7 @@ use diode_core::{Config, DType, Epilogue, Invalid, Layout, Micros, Op, Problem, 
 use serde::{Deserialize, Serialize};
 
 use crate::epilogue::{Costs, Decision, Following, Verdict, Weighed, uncounted};
+use crate::serving::put_first;
 use crate::{Limits, MOST_PICKS, Metadata, Model, ModelError, RankedSpace, Ranker};
 
 /// What is asked besides the problem.
@@ -115,6 +116,9 @@ impl<M: Deref<Target = Model>> Ranker<M> {
     pub fn answer(&mut self, problem: &Problem, question: &Question<'_>) -> Result<Answer, ModelError> {
         let model = self.model();
         fits(&model.metadata().hardware, problem)?;
+        if !problem.op.is_plain() {
+            return model.answer_serving(problem, question);
+        }
         let space = match question.space {
             Some(name) => Space::Named(name),
             None if question.rounds(problem) => model.rounding_space(problem)?,
@@ -137,6 +141,44 @@ impl<M: Deref<Target = Model>> Ranker<M> {
             || question.following.is_some_and(|_| Costs::for_hardware(&model.metadata().hardware).is_some());
         let is_measured = is_own && !are_narrower && !ranked.bounded && !is_followed;
         if let Some(known) = model.confidence(problem, ranked.rounds()).filter(|_| is_measured) {
+            let first = answer.picks.first().map(|pick| pick.alone.0);
+            answer.confidence = Some(Confidence {
+                problems: known.problems,
+                within_5_percent: known.within_5_percent.clone(),
+                first_us: first.map(|us| (us * known.time_range.0, us * known.time_range.1)),
+            });
+        }
+        Ok(answer)
+    }
+}
+
+impl Model {
+    /// Answers a question about a scaled, grouped or experts problem. Its space is one list, whatever is asked.
+    fn answer_serving(&self, problem: &Problem, question: &Question<'_>) -> Result<Answer, ModelError> {
+        let serving = self.serving_for(problem)?;
+        let hardware = &self.metadata().hardware;
+        let limits = question
+            .shared_memory
+            .and_then(|bytes| Limits::on_hardware(hardware, problem, Some(bytes), false));
+        let all = question.picks > MOST_PICKS;
+        let ranked = serving.rank(hardware, &[problem], limits, all)?;
+        let mut picks = ranked.picks(question.picks);
+        let (untuned, keeps) = serving.keeps(hardware, &[problem], &ranked)?;
+        if let Some(kept) = untuned
+            .filter(|(config, _)| keeps && limits.is_none_or(|limits| limits.obstacle(config).is_none()))
+        {
+            put_first(&mut picks, kept);
+        }
+        let mut answer = Answer::from_ranking(problem, hardware, &ranked, picks, question)?;
+        if keeps {
+            "vLLM's default: nothing is predicted to be clearly faster".clone_into(&mut answer.why);
+        }
+        let stands_in_from = self.metadata().stands_in_from.as_ref();
+        answer.caveat = serving.caveat(hardware, stands_in_from, problem);
+        let is_known = answer.caveat.is_none();
+        answer.unjudged = question.unjudged(problem, self, is_known);
+        let is_measured = is_known && limits.is_none() && !ranked.bounded && answer.verdict.is_none();
+        if let Some(known) = serving.figures(problem).filter(|_| is_measured) {
             let first = answer.picks.first().map(|pick| pick.alone.0);
             answer.confidence = Some(Confidence {
                 problems: known.problems,

@@ -1,7 +1,7 @@
 //! Why a model cannot be loaded, or cannot predict.
 
 use diode_core::ids::{Digest, HardwareSlug};
-use diode_core::{DType, Invalid, Template};
+use diode_core::{DType, Invalid, Op, Template};
 use diode_numeric::Misfit;
 
 /// Why a model cannot be loaded, or cannot predict.
@@ -33,6 +33,16 @@ pub enum ModelError {
     Damaged { given: Digest, expected: Digest },
 
     // Answering
+    #[error(
+        "op: got {op}, which the model of {hardware} has not learnt; update diode or choose another model"
+    )]
+    NoServing { op: Op, hardware: HardwareSlug },
+
+    #[error(
+        "dtype: got {dtype}, for which {hardware} has no matrix unit; choose other hardware or another type"
+    )]
+    NoUnit { dtype: DType, hardware: String },
+
     #[error("config: got template {0}, expected a tiled Triton kernel; the model has no features for others")]
     NoFeatures(Template),
 

@@ -9,7 +9,9 @@ use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use serde::{Deserialize, Serialize};
 
 use crate::metadata::Metadata;
-use crate::{Layer, Misfit, Model, ModelError, Network, TileNetwork, TileValues};
+use crate::{
+    Layer, MAX_NETWORKS, Misfit, Model, ModelError, Network, Serving, ServingAbout, TileNetwork, TileValues,
+};
 
 /// Far more than our models have (600 kB), and far less than a browser can hold.
 pub const MAX_BYTES: usize = 16 << 20;
@@ -28,6 +30,10 @@ const FURTHER: &str = "further.";
 const LIBRARY: &str = "library.";
 /// The same for the library that rounds float32 to TF32.
 const ROUNDING_LIBRARY: &str = "rounding_library.";
+/// The names of the tensors for scaled, grouped and experts problems begin with this and the network's number.
+const SERVING: &str = "serving.";
+/// The same for the network that predicts what runs untuned there.
+const SERVING_LIBRARY: &str = "serving_library.";
 
 /// The content of a file.
 pub(crate) struct Parts {
@@ -36,6 +42,7 @@ pub(crate) struct Parts {
     pub(crate) further: Vec<TileNetwork>,
     pub(crate) library: Option<Network>,
     pub(crate) rounding_library: Option<Network>,
+    pub(crate) serving: Option<Serving>,
 }
 
 /// The JSON document, as it is written.
@@ -43,6 +50,8 @@ pub(crate) struct Parts {
 struct Document<'a> {
     #[serde(flatten)]
     metadata: &'a Metadata,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    serving: Option<&'a ServingAbout>,
     /// The digest of every tensor's name and bytes.
     tensors: Digest,
 }
@@ -51,6 +60,8 @@ struct Document<'a> {
 #[derive(Deserialize)]
 struct Tensors {
     tensors: Digest,
+    #[serde(default)]
+    serving: Option<ServingAbout>,
 }
 
 /// Reads the feature set alone. It decides whether the rest of the document can be read.
@@ -82,7 +93,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Parts, ModelError> {
         return Err(ModelError::UnknownFeatureSet { given: feature_set, expected: crate::FEATURE_SET });
     }
     let metadata = serde_json::from_str(document)?;
-    let Tensors { tensors: expected } = serde_json::from_str(document)?;
+    let Tensors { tensors: expected, serving: about } = serde_json::from_str(document)?;
     let tensors = SafeTensors::deserialize(bytes)?;
     let given = digest(tensors.iter().map(|(name, view)| (name, view.data())).collect());
     if given != expected {
@@ -98,8 +109,17 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Parts, ModelError> {
         |prefix| tensors.tensor(&weight(prefix, 0)).is_ok().then(|| self::network(&tensors, prefix));
     let (library, rounding_library) =
         (optional(LIBRARY).transpose()?, optional(ROUNDING_LIBRARY).transpose()?);
+    let is_told = about.is_some();
+    let serving_library = optional(SERVING_LIBRARY).filter(|_| is_told).transpose()?;
+    let serving: Vec<Network> = (0..MAX_NETWORKS)
+        .filter(|_| is_told)
+        .map(serving_prefix)
+        .take_while(|prefix| tensors.tensor(&weight(prefix, 0)).is_ok())
+        .map(|prefix| self::network(&tensors, &prefix))
+        .collect::<Result<_, _>>()?;
     let of_tiles = || std::iter::once(&network).chain(&further);
     let networks = of_tiles().map(TileNetwork::dense).chain(&library).chain(&rounding_library);
+    let networks = networks.chain(&serving).chain(&serving_library);
     let with_values = of_tiles().filter(|network| network.values().is_some()).count();
     let expected = networks.map(count).sum::<usize>() + with_values + with_values.min(1);
     if tensors.len() != expected {
@@ -110,7 +130,8 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Parts, ModelError> {
         }
         .into());
     }
-    Ok(Parts { metadata, network, further, library, rounding_library })
+    let serving = about.map(|about| Serving::new(about, serving, serving_library)).transpose()?;
+    Ok(Parts { metadata, network, further, library, rounding_library, serving })
 }
 
 /// The number of tensors that hold a network.
@@ -139,6 +160,10 @@ fn network(tensors: &SafeTensors<'_>, prefix: &str) -> Result<Network, ModelErro
 
 fn further_prefix(number: usize) -> String {
     format!("{FURTHER}{number}.")
+}
+
+fn serving_prefix(number: usize) -> String {
+    format!("{SERVING}{number}.")
 }
 
 fn tile_network(tensors: &SafeTensors<'_>, prefix: &str) -> Result<TileNetwork, ModelError> {
@@ -214,8 +239,8 @@ fn floats(tensors: &SafeTensors<'_>, name: &str) -> Result<(Vec<usize>, Vec<f32>
 pub(crate) fn write(
     metadata: &Metadata,
     networks: &[&TileNetwork],
-    library: Option<&Network>,
-    rounding_library: Option<&Network>,
+    [library, rounding_library]: [Option<&Network>; 2],
+    serving: Option<&Serving>,
 ) -> Result<Vec<u8>, ModelError> {
     let mut parts: Vec<Part> = Vec::new();
     let prefixes = std::iter::once(String::new()).chain((0..).map(further_prefix));
@@ -232,9 +257,14 @@ pub(crate) fn write(
         parts.push(Part::new(format!("{prefix}{VALUES}"), shape, known.values()));
     }
     let of_tiles = of_tiles.iter().map(|(prefix, network)| (prefix.as_str(), network.dense()));
-    let libraries = [(LIBRARY, library), (ROUNDING_LIBRARY, rounding_library)];
+    let serving_library = serving.and_then(Serving::library);
+    let libraries =
+        [(LIBRARY, library), (ROUNDING_LIBRARY, rounding_library), (SERVING_LIBRARY, serving_library)];
     let libraries = libraries.into_iter().filter_map(|(prefix, network)| Some((prefix, network?)));
-    for (prefix, network) in of_tiles.chain(libraries) {
+    let of_serving: Vec<(String, &Network)> =
+        (0..).map(serving_prefix).zip(serving.into_iter().flat_map(Serving::networks)).collect();
+    let of_serving = of_serving.iter().map(|(prefix, network)| (prefix.as_str(), *network));
+    for (prefix, network) in of_tiles.chain(libraries).chain(of_serving) {
         parts.push(Part::new(format!("{prefix}{MEAN}"), vec![network.mean().len()], network.mean()));
         parts.push(Part::new(format!("{prefix}{STD}"), vec![network.std().len()], network.std()));
         for (index, layer) in network.layers().iter().enumerate() {
@@ -248,7 +278,8 @@ pub(crate) fn write(
         .map(|part| Ok((&*part.name, TensorView::new(part.dtype, part.shape.clone(), &part.data)?)))
         .collect::<Result<Vec<_>, safetensors::SafeTensorError>>()?;
     let tensors = digest(parts.iter().map(|part| (&*part.name, &*part.data)).collect());
-    let document = serde_json::to_string(&Document { metadata, tensors })?;
+    let document =
+        serde_json::to_string(&Document { metadata, serving: serving.map(|part| &part.about), tensors })?;
     Ok(safetensors::serialize(views, Some(HashMap::from([(KEY.to_owned(), document)])))?)
 }
 

@@ -11,7 +11,7 @@ use crate::file;
 use crate::metadata::GroupConfidence;
 use crate::metadata::Metadata;
 use crate::tile_network::PreparedConfigs;
-use crate::{Misfit, ModelError, Question, RankedSpace, TileKey, TileNetwork, Unsure, rank};
+use crate::{Misfit, ModelError, Question, RankedSpace, Serving, TileKey, TileNetwork, Unsure, rank};
 
 /// The caveat for a model that has not learnt how fast the library is with rounding to TF32.
 const TF32_CAVEAT: &str = "These configs round float32 to TF32. The model does not know the library's time there, and its file does not say how good its picks are.";
@@ -28,6 +28,8 @@ pub struct Model {
     library: Option<Network>,
     /// The network that predicts the library where float32 is rounded to TF32.
     rounding_library: Option<Network>,
+    /// The part for scaled, grouped and experts problems.
+    serving: Option<Serving>,
     /// Whether the model now predicts times by its second method.
     second_method: bool,
 }
@@ -59,6 +61,7 @@ impl Model {
             further: Vec::new(),
             library: None,
             rounding_library: None,
+            serving: None,
             second_method: false,
         })
     }
@@ -90,6 +93,17 @@ impl Model {
     pub fn with_rounding_library(self, library: Network) -> Result<Self, ModelError> {
         library.expect_inputs(LIBRARY_COLUMNS)?;
         Ok(Self { rounding_library: Some(library), ..self })
+    }
+
+    /// Adds the part for scaled, grouped and experts problems.
+    #[must_use]
+    pub fn with_serving(self, serving: Serving) -> Self {
+        Self { serving: Some(serving), ..self }
+    }
+
+    /// The part for scaled, grouped and experts problems, if the model has learnt them.
+    pub fn serving(&self) -> Option<&Serving> {
+        self.serving.as_ref()
     }
 
     /// Adds what was measured on problems that the model was not trained on.
@@ -130,21 +144,23 @@ impl Model {
 
     /// Reads a model file. Everything in it is checked, so that a loaded model does not fail later.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, ModelError> {
-        let file::Parts { metadata, network, further, library, rounding_library } = file::read(bytes)?;
+        let file::Parts { metadata, network, further, library, rounding_library, serving } =
+            file::read(bytes)?;
         let mut model = Self::from_network(metadata, network)?.with_further(further)?;
         if let Some(library) = library {
             model = model.with_library(library)?;
         }
-        match rounding_library {
-            Some(library) => model.with_rounding_library(library),
-            None => Ok(model),
+        if let Some(library) = rounding_library {
+            model = model.with_rounding_library(library)?;
         }
+        Ok(Self { serving, ..model })
     }
 
     /// The model file. The same model always gives the same bytes.
     pub fn to_bytes(&self) -> Result<Vec<u8>, ModelError> {
         let networks: Vec<&TileNetwork> = self.networks().collect();
-        file::write(&self.metadata, &networks, self.library.as_ref(), self.rounding_library.as_ref())
+        let libraries = [self.library.as_ref(), self.rounding_library.as_ref()];
+        file::write(&self.metadata, &networks, libraries, self.serving.as_ref())
     }
 
     pub fn metadata(&self) -> &Metadata {
@@ -155,7 +171,8 @@ impl Model {
     pub fn parameters(&self) -> u64 {
         let libraries = self.library.iter().chain(&self.rounding_library);
         let tiles: u64 = self.networks().map(TileNetwork::parameters).sum();
-        tiles + libraries.map(Network::parameters).sum::<u64>()
+        let serving = self.serving.iter().flat_map(|part| part.networks().iter().chain(part.library()));
+        tiles + libraries.chain(serving).map(Network::parameters).sum::<u64>()
     }
 
     /// The network that predicts the times of tiles.
@@ -250,6 +267,9 @@ impl Model {
     ///
     /// The library may be among the configs if the model predicts it.
     pub fn predict(&self, problem: &Problem, configs: &[Config]) -> Result<Vec<Micros>, ModelError> {
+        if !problem.op.is_plain() {
+            return self.serving_for(problem)?.predict(&self.metadata.hardware, problem, configs);
+        }
         let features = self.features(problem)?;
         configs.iter().try_for_each(Config::validate)?;
         let is_library = |config: &&Config| config.is_library() && self.knows_library(config.rounds(problem));

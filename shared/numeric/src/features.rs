@@ -185,11 +185,11 @@ pub struct Column {
     pub scale: Scale,
 }
 
-const fn linear(name: &'static str) -> Column {
+pub(crate) const fn linear(name: &'static str) -> Column {
     Column { name, scale: Scale::Linear }
 }
 
-const fn log2(name: &'static str) -> Column {
+pub(crate) const fn log2(name: &'static str) -> Column {
     Column { name, scale: Scale::Log2 }
 }
 

@@ -9,6 +9,7 @@ pub mod features;
 pub mod math;
 mod network;
 mod prepared;
+pub mod serving;
 mod vectors;
 pub use network::{Layer, Misfit, Network, halves};
 pub use prepared::{Effort, Predicted, PreparedTiles, fastest_first};

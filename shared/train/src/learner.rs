@@ -3,7 +3,6 @@
 use std::ops::ControlFlow;
 
 use candle_core::{Device, Tensor};
-use diode_model::COLUMN_COUNT;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -106,7 +105,7 @@ impl Part {
         with_tiles: bool,
         rng: &mut ChaCha8Rng,
     ) -> Result<Self, TrainError> {
-        let shape = (problems.len() * rows, COLUMN_COUNT);
+        let shape = (problems.len() * rows, problems.first().map_or(0, |problem| problem.width()));
         let mut inputs = Vec::with_capacity(shape.0 * shape.1);
         let mut picked = Vec::with_capacity(problems.len());
         for &problem in problems {

@@ -16,6 +16,7 @@ mod network;
 mod options;
 mod prepared;
 mod progress;
+mod serving;
 mod set;
 mod side_by_side;
 pub use error::TrainError;
@@ -27,4 +28,8 @@ pub use fit::{Fitted, fit, train, training};
 pub use folds::{FoldModel, Folds, cross_validate};
 pub use options::{Plan, TrainOptions};
 pub use progress::{Checkpoint, EpochLoss, LearntNetwork, Observer, Progress, Share, curves};
+pub use serving::{
+    JudgedServing, ServingProblem, geomean, judge_serving, serving_figures, serving_options,
+    serving_problems, train_serving,
+};
 pub use set::{LeftOut, TimedConfig, TrainingProblem, TrainingSet};

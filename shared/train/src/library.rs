@@ -9,7 +9,7 @@ use candle_nn::loss::huber;
 use diode_core::Config;
 use diode_core::stats::median;
 use diode_model::features::ProblemFeatures;
-use diode_model::{LIBRARY_COLUMNS, Layer, Model, ModelError, Network, normalise};
+use diode_model::{Layer, Model, ModelError, Network, normalise};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
@@ -101,22 +101,26 @@ fn library_of(comparisons: &[&Comparison], seed: u64) -> Result<Option<Network>,
     Ok(Some(learn(&rows, &targets, seed)?.rounded_to_half().map_err(ModelError::from)?))
 }
 
-fn learn(rows: &[[f32; LIBRARY_COLUMNS]], targets: &[f32], seed: u64) -> Result<Network, TrainError> {
+/// Learns a number from rows of inputs.
+pub(crate) fn learn<const COLUMNS: usize>(
+    rows: &[[f32; COLUMNS]],
+    targets: &[f32],
+    seed: u64,
+) -> Result<Network, TrainError> {
     let count = rows.len() as f32;
     let column = |index: usize| rows.iter().map(move |row| row[index]);
-    let mean: Vec<f32> = (0..LIBRARY_COLUMNS).map(|i| column(i).sum::<f32>() / count).collect();
+    let mean: Vec<f32> = (0..COLUMNS).map(|i| column(i).sum::<f32>() / count).collect();
     let deviation = |i: usize| (column(i).map(|x| (x - mean[i]).powi(2)).sum::<f32>() / count).sqrt();
-    let deviations: Vec<f32> = (0..LIBRARY_COLUMNS).map(deviation).collect();
+    let deviations: Vec<f32> = (0..COLUMNS).map(deviation).collect();
     let idle: Vec<bool> = deviations.iter().map(|&deviation| deviation < CONSTANT).collect();
     let std: Vec<f32> =
         deviations.iter().map(|&deviation| if deviation < CONSTANT { 1.0 } else { deviation }).collect();
 
-    let scaled = |row: &[f32; LIBRARY_COLUMNS], i: usize| {
+    let scaled = |row: &[f32; COLUMNS], i: usize| {
         if idle[i] { 0.0 } else { normalise(row[i], mean[i], std[i]) }
     };
-    let inputs: Vec<f32> =
-        rows.iter().flat_map(|row| (0..LIBRARY_COLUMNS).map(move |i| scaled(row, i))).collect();
-    let inputs = Tensor::from_vec(inputs, (rows.len(), LIBRARY_COLUMNS), &Device::Cpu)?;
+    let inputs: Vec<f32> = rows.iter().flat_map(|row| (0..COLUMNS).map(move |i| scaled(row, i))).collect();
+    let inputs = Tensor::from_vec(inputs, (rows.len(), COLUMNS), &Device::Cpu)?;
     let targets = Tensor::from_slice(targets, (rows.len(), 1), &Device::Cpu)?;
     let networks = (0..NETWORKS)
         .map(|n| learn_one(&inputs, &targets, &idle, seed.wrapping_add(n)))
@@ -147,7 +151,7 @@ fn mean_of(networks: &[Vec<Layer>]) -> Vec<Layer> {
     let scaled = |values: Vec<f32>| values.into_iter().map(|value| value * share).collect::<Vec<f32>>();
     vec![
         Layer {
-            inputs: LIBRARY_COLUMNS,
+            inputs: networks.first().and_then(|layers| layers.first()).map_or(0, |layer| layer.inputs),
             outputs: hidden,
             weights: all(|layers| &layers[0].weights),
             bias: all(|layers| &layers[0].bias),

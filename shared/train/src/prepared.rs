@@ -31,7 +31,7 @@ pub(crate) struct Normalisation {
 /// The rows of one problem in the given order. Measured rows begin with the fastest.
 #[derive(Debug, Clone)]
 pub(crate) struct TrainingRows {
-    /// [`COLUMN_COUNT`] values per row.
+    /// Equally many values per row, mostly [`COLUMN_COUNT`].
     pub(crate) inputs: Vec<f32>,
     pub(crate) ln_us: Vec<f32>,
     pub(crate) ln_base: Vec<f32>,
@@ -47,9 +47,15 @@ impl TrainingRows {
         self.ln_us.len()
     }
 
+    /// The number of columns.
+    pub(crate) fn width(&self) -> usize {
+        self.inputs.len() / self.rows().max(1)
+    }
+
     /// The columns of one row.
     pub(crate) fn row(&self, row: usize) -> &[f32] {
-        &self.inputs[row * COLUMN_COUNT..(row + 1) * COLUMN_COUNT]
+        let width = self.width();
+        &self.inputs[row * width..(row + 1) * width]
     }
 
     /// The columns of a measured problem, not scaled yet.
@@ -131,10 +137,11 @@ fn place(known: &[TileKey], tile: &Tile, loading: Loading) -> u32 {
 
 impl Normalisation {
     /// Computes the scale over all rows with equal weights.
-    fn of(problems: &[TrainingRows]) -> Self {
+    pub(crate) fn of(problems: &[TrainingRows]) -> Self {
         let mut count = 0.0;
-        let mut sums = vec![(0.0, 0.0); COLUMN_COUNT];
-        for row in problems.iter().flat_map(|problem| problem.inputs.chunks_exact(COLUMN_COUNT)) {
+        let width = problems.first().map_or(0, TrainingRows::width);
+        let mut sums = vec![(0.0, 0.0); width];
+        for row in problems.iter().flat_map(|problem| problem.inputs.chunks_exact(width)) {
             count += 1.0;
             for ((sum, squares), &value) in sums.iter_mut().zip(row) {
                 let value = f64::from(value);
@@ -156,7 +163,7 @@ impl Normalisation {
 
     /// Scales rows. Idle columns become 0, so that their weights get no gradient.
     pub(crate) fn apply(&self, inputs: &mut [f32]) {
-        for row in inputs.chunks_exact_mut(COLUMN_COUNT) {
+        for row in inputs.chunks_exact_mut(self.mean.len()) {
             let scales = self.mean.iter().zip(&self.std).zip(&self.idle);
             for (value, ((&mean, &std), &idle)) in row.iter_mut().zip(scales) {
                 *value = if idle { 0.0 } else { normalise(*value, mean, std) };
