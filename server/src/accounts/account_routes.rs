@@ -91,6 +91,7 @@ pub(crate) async fn agree_of_caller(
         (status = 204, description = "Deleted"),
         (status = 401),
         (status = 403),
+        (status = 409, description = "The account of the last administrator stays"),
         (status = 429),
     ),
 )]

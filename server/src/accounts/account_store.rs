@@ -249,25 +249,45 @@ impl Store {
     }
 
     /// Disables an account, or enables it again. Disabling ends its sessions, and its tokens do not work
-    /// meanwhile.
-    pub async fn set_disabled(&self, account: &AccountId, disabled: bool, now: Now) -> StoreResult<()> {
+    /// meanwhile. `false` if the account is the [last administrator's](Connection::is_last_administrator): only whoever runs
+    /// the server may disable it.
+    pub async fn set_disabled(
+        &self,
+        account: &AccountId,
+        disabled: bool,
+        may_be_last: bool,
+        now: Now,
+    ) -> StoreResult<bool> {
         in_transaction!(self, async |db| {
+            db.turn(Exclusive::Owners).await?;
+            if disabled && !may_be_last && db.is_last_administrator(account).await? {
+                return Ok(false);
+            }
             let update = Statement::new("UPDATE accounts SET disabled_at = $1 WHERE id = $2")
                 .bind(disabled.then(|| now.rfc3339()))
                 .bind(account.as_str());
             db.execute(update).await?;
-            db.end_sessions(account, None).await
+            db.end_sessions(account, None).await?;
+            Ok(true)
         })
     }
 
     /// Deletes an account with its sessions and tokens. With [`Uploads::Delete`], also deletes its uploads and
     /// recomputes board entries. The models that it contributed are deleted, too; accepted models stay if the
-    /// uploads stay. Returns the files that no row names any more.
-    pub async fn delete_account(&self, account: &AccountId, uploads: Uploads) -> StoreResult<Vec<BlobKey>> {
+    /// uploads stay. Returns the files that no row names any more; `None` if the account is the
+    /// [last administrator's](Connection::is_last_administrator), which stays.
+    pub async fn delete_account(
+        &self,
+        account: &AccountId,
+        uploads: Uploads,
+    ) -> StoreResult<Option<Vec<BlobKey>>> {
         // An upload that other accounts sent, too, then belongs to one of them.
         let now = Now::read();
         in_transaction!(self, async |db| {
             db.turn(Exclusive::Owners).await?;
+            if db.is_last_administrator(account).await? {
+                return Ok(None);
+            }
             // Waits for uploads of this account that are under way. Uploads that begin later are refused.
             db.claim(Lockable::Account(account)).await?;
             let lock = Statement::new("SELECT id FROM accounts WHERE id = $1").bind(account.as_str());
@@ -277,13 +297,15 @@ impl Store {
             slugs.extend(db.hardware_of_contributions(account).await?);
             db.lock_all_hardware(&slugs).await?;
             let handed_over = db.hand_over_uploads(&all).await?;
-            let (mut touched, mut files) = (BTreeSet::new(), Vec::new());
+            let (mut touched, mut files, mut gone) = (BTreeSet::new(), Vec::new(), Vec::new());
             for upload in &all {
                 touched.extend(db.views_of_upload(upload).await?);
                 if uploads == Uploads::Delete && !handed_over.contains(upload) {
                     files.extend(db.delete_upload(upload).await?);
+                    gone.push(upload.clone());
                 }
             }
+            db.take_back_models_of(&gone, now).await?;
             files.extend(db.remove_contributions_of(account, uploads, now).await?);
             db.reopen_work_of_account(account).await?;
             // The database clears the account of the uploads that stay.
@@ -295,7 +317,7 @@ impl Store {
                 db.note_hardware_change(slug, account.as_str()).await?;
             }
             db.make_entries_anew(&touched).await?;
-            Ok(files)
+            Ok(Some(files))
         })
     }
 
@@ -364,6 +386,17 @@ impl Store {
 }
 
 impl Connection {
+    /// Whether nobody else could look after the server from a browser: the account is an administrator's, and no other
+    /// administrator's account works. The caller has the turn [`Exclusive::Owners`], so two administrators cannot go at
+    /// once.
+    async fn is_last_administrator(&mut self, account: &AccountId) -> StoreResult<bool> {
+        let count = Statement::new(
+            "SELECT COUNT(*), COUNT(CASE WHEN id = $1 THEN 1 END) FROM accounts WHERE admin = 1 AND disabled_at IS NULL",
+        );
+        let (all, own): (i64, i64) = self.fetch_one(count.bind(account.as_str())).await?;
+        Ok(all == 1 && own == 1)
+    }
+
     async fn uploads_of_account(&mut self, account: &AccountId) -> StoreResult<Vec<UploadId>> {
         let select = Statement::new("SELECT id FROM uploads WHERE account = $1").bind(account.as_str());
         let rows: Vec<(String,)> = self.fetch_all(select).await?;

@@ -10,6 +10,7 @@ use headers::{Cookie, HeaderMapExt as _};
 use crate::accounts::secrets::{Secret, digest_of, new_account_id};
 use crate::accounts::terms::check;
 use crate::accounts::{Needed, Peer, Policy, SignUps, SignedIn};
+use crate::admin::acts::LAST_ADMINISTRATOR;
 use crate::app::App;
 use crate::http::{ApiFault, ApiResult};
 use crate::limits::{Rate, admit};
@@ -180,6 +181,7 @@ pub(crate) async fn delete(
 ) -> ApiResult<HeaderValue> {
     confirm(app, peer, caller, request.password).await?;
     let files = app.backend.store.delete_account(&caller.account.id, request.uploads).await?;
+    let files = files.ok_or_else(|| ApiFault::conflict(LAST_ADMINISTRATOR))?;
     app.backend.forget(files).await?;
     SESSION.forget(app.policy())
 }

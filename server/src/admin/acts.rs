@@ -342,6 +342,10 @@ pub(crate) async fn snapshot(backend: &Backend, request: &NewSnapshot, by: Actor
     Ok(job)
 }
 
+/// Why an account is neither deleted nor disabled.
+pub(crate) const LAST_ADMINISTRATOR: &str = "this is the account of the last administrator, who looks after the server; \
+                                             make another first: diode-server admin create NAME --admin";
+
 async fn set_disabled(
     backend: &Backend,
     name: &AccountName,
@@ -358,7 +362,10 @@ async fn set_disabled(
     {
         return Err(ApiFault::conflict("this is your own account; another administrator may disable it"));
     }
-    backend.store.set_disabled(&found.account.id, disabled, Now::read()).await?;
+    let may_be_last = matches!(by, Actor::CommandLine);
+    if !backend.store.set_disabled(&found.account.id, disabled, may_be_last, Now::read()).await? {
+        return Err(ApiFault::conflict(LAST_ADMINISTRATOR));
+    }
     by.write_down(&backend.store, &format!("{} {name}", if disabled { "disable" } else { "enable" })).await?;
     Ok(format!("{name} is {}", if disabled { "disabled" } else { "enabled" }))
 }

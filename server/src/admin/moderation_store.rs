@@ -43,7 +43,7 @@ impl Store {
     /// large uploads follow within seconds. `None` if there is no such upload or account.
     pub async fn moderate(&self, moderation: &Moderation, who: &str, now: Now) -> StoreResult<Option<Done>> {
         in_transaction!(self, async |db| {
-            let done = db.act_on_uploads(moderation).await?;
+            let done = db.act_on_uploads(moderation, now).await?;
             if let Some(done) = &done {
                 let what = format!("{} {} ({})", moderation.action, moderation.subject, done.uploads.len());
                 db.write_down(&what, &moderation.reason, who, now).await?;
@@ -172,7 +172,7 @@ impl Connection {
         Ok(())
     }
 
-    async fn act_on_uploads(&mut self, moderation: &Moderation) -> StoreResult<Option<Done>> {
+    async fn act_on_uploads(&mut self, moderation: &Moderation, now: Now) -> StoreResult<Option<Done>> {
         self.turn(Exclusive::Owners).await?;
         let Some(found) = self.uploads_of_subject(&moderation.subject).await? else { return Ok(None) };
         let mut done = Done { uploads: Vec::new(), files: Vec::new() };
@@ -199,8 +199,11 @@ impl Connection {
             done.uploads.push(upload);
         }
         self.make_entries_anew(&touched).await?;
-        if moderation.action == ModerationAction::Restore {
-            self.fence_again(&done.uploads).await?;
+        match moderation.action {
+            ModerationAction::Restore => self.fence_again(&done.uploads).await?,
+            ModerationAction::Quarantine | ModerationAction::Delete => {
+                self.take_back_models_of(&done.uploads, now).await?;
+            }
         }
         Ok(Some(done))
     }

@@ -72,8 +72,8 @@ impl Store {
 }
 
 impl Connection {
-    /// All hardware that was not merged into another, or only the hardware with a given slug. `db` must be a
-    /// transaction whose queries all see the same state.
+    /// All hardware that was not merged into another, or only the hardware with a given slug. Hardware without a model
+    /// and without a solution that counts is left out. `db` must be a transaction whose queries all see the same state.
     pub(crate) async fn hardware_summaries(
         &mut self,
         memory: &Remembered<HardwareSlug, SummaryFigures>,
@@ -87,6 +87,10 @@ impl Connection {
             Some(slug) => push_resolved(select.push(" WHERE h.slug = "), slug),
             None => select.push(" WHERE h.merged_into IS NULL"),
         };
+        select = select.push(
+            " AND (EXISTS (SELECT 1 FROM models WHERE models.hardware = h.slug) \
+             OR EXISTS (SELECT 1 FROM solutions s WHERE s.hardware = h.slug AND s.standing = 0))",
+        );
         let rows: Vec<HardwareListRow> = self.fetch_all(select.push(" ORDER BY h.slug")).await?;
         let mut summaries = Vec::with_capacity(rows.len());
         for row in rows {

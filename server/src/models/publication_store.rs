@@ -269,6 +269,42 @@ impl Connection {
         Ok(published.ok_or(Refused::Unknown))
     }
 
+    /// Takes back the published models that have learnt from uploads that were removed. The newest model that was
+    /// published before, and that has learnt from no such upload, is published again. Their hardware must be locked.
+    ///
+    /// A fence takes no model back: contributors who agree with each other could otherwise do it without an
+    /// administrator.
+    pub(crate) async fn take_back_models_of(&mut self, uploads: &[UploadId], now: Now) -> StoreResult<()> {
+        for upload in uploads {
+            let select = Statement::new(
+                "SELECT m.id FROM models m JOIN model_uploads u ON u.model = m.id \
+                 WHERE u.upload = $1 AND m.state = 'published' ORDER BY m.id",
+            );
+            let rows: Vec<(String,)> = self.fetch_all(select.bind(upload.as_str())).await?;
+            for (id,) in rows {
+                let Some(model) = self.find_model(&parse("model id", id)?).await? else { continue };
+                let why = format!("it has learnt from upload {upload}, which was removed");
+                let step = Step { action: PublicationAction::RollBack, who: SERVER, why: why.clone() };
+                self.note_publication(&model, step, now).await?;
+                let mut before = self.model_before(&model).await?;
+                while let Some(tainted) = before.take_if(|before| before.withdrawn_uploads > 0) {
+                    before = self.model_before(&tainted).await?;
+                }
+                let update = Statement::new(
+                    "UPDATE models SET state = 'unpublished', pinned = 0, reason = $1 WHERE id = $2",
+                );
+                self.execute(update.bind(why.as_str()).bind(model.id.as_str())).await?;
+                if let Some(before) = before {
+                    self.set_published(&before).await?;
+                    let why = format!("{} is taken back: {why}", model.id);
+                    let step = Step { action: PublicationAction::Publish, who: SERVER, why };
+                    self.note_publication(&before, step, now).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Removes a model for good. Its hardware must be locked. If it is published, the model that was published
     /// before it is published again.
     pub(crate) async fn take_away_model(

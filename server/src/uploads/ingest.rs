@@ -10,7 +10,7 @@ use diode_api::upload_check::{UploadCheck, check_problems};
 use diode_api::{HardwareReceipt, LibraryVersion, MAX_UPLOAD_TIMINGS, Receipt, Standing, UploadLicence};
 use diode_core::hardware::{Facts, Hardware};
 use diode_core::ids::{AccountId, Digest, HardwareSlug, UploadId};
-use diode_core::{Dataset, Invalid, Provenance, Solution};
+use diode_core::{Config, DType, Dataset, Invalid, Provenance, Solution};
 use diode_formats::{Decoded, FormatError, SolutionDigests};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, timeout, timeout_at};
@@ -217,6 +217,7 @@ pub fn prepare(
 ) -> Result<NewUpload, Invalid> {
     let UploadFacts { id, digest, bytes, received_at, account, licence } = source;
     let format = decoded.format.to_string();
+    let mut datasets = decoded.datasets;
     let mut hardware: BTreeMap<HardwareSlug, Hardware> = BTreeMap::new();
     let mut upload = NewUpload {
         id,
@@ -234,11 +235,12 @@ pub fn prepare(
         solutions: Vec::new(),
     };
     let mut check = UploadCheck::default();
-    for dataset in &decoded.datasets {
+    for dataset in &mut datasets {
         let known = known.get(&dataset.hardware.slug);
         let given = as_known(&dataset.hardware, known);
         hardware.entry(given.slug.clone()).or_insert_with(|| describe(&given, known));
         let facts = vouched_for(&given, known);
+        name_library(dataset, facts.as_ref());
         let receipt = add(&mut check, &mut upload, &hardware[&given.slug], facts.as_ref(), known, dataset)?;
         upload.receipts.push(receipt);
     }
@@ -278,6 +280,27 @@ fn vouched_for(given: &Hardware, known: Option<&KnownHardware>) -> Option<Facts>
         (Some(listed), _) => listed.facts,
         (None, Some(KnownHardware { hardware, confirmed: true })) => hardware.facts,
         (None, _) => None,
+    }
+}
+
+/// Gives the library one name for each problem: `allow_tf32` changes nothing if the problem's type or the hardware does not
+/// round to TF32. Otherwise one kernel would stand on a board as two configs, and a copy of somebody's timings would have
+/// another digest.
+fn name_library(dataset: &mut Dataset, facts: Option<&Facts>) {
+    let Some(rounding) = dataset.configs.iter().position(|config| *config == Config::RoundingLibrary) else {
+        return;
+    };
+    let plain = dataset.configs.intern(Config::Library);
+    let no_tf32 = facts.is_some_and(|facts| facts.peaks.tf32.is_none());
+    for solution in &mut dataset.solutions {
+        if no_tf32 || solution.problem.a_dtype != DType::Float32 {
+            let failed = solution.failures.iter_mut().map(|failure| &mut failure.config);
+            for config in solution.configs.iter_mut().chain(failed) {
+                if config.0 as usize == rounding {
+                    *config = plain;
+                }
+            }
+        }
     }
 }
 

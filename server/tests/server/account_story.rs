@@ -76,7 +76,24 @@ async fn accounts_are_made(store: &Store) {
     let first = &all[0].account;
     assert_eq!(store.account(&first.id).await.unwrap().as_ref(), Some(first));
     assert_eq!(store.credentials(&first.name).await.unwrap().unwrap().account, *first);
-    store.delete_account(&first.id, Uploads::Keep).await.unwrap();
+    // The last administrator neither goes nor is disabled, not even while another one is disabled.
+    assert!(!store.set_disabled(&first.id, true, false, start()).await.unwrap());
+    let warden = NewAccount { admin: true, ..named("warden") };
+    assert_eq!(store.delete_account(&first.id, Uploads::Keep).await.unwrap(), None);
+    store.create_account(&warden, None, start()).await.unwrap();
+    assert!(store.set_disabled(&warden.id, true, false, start()).await.unwrap());
+    assert_eq!(store.delete_account(&first.id, Uploads::Keep).await.unwrap(), None);
+    assert!(store.set_disabled(&warden.id, false, false, start()).await.unwrap());
+    let (one, other) = tokio::join!(
+        store.delete_account(&first.id, Uploads::Keep),
+        store.delete_account(&warden.id, Uploads::Keep),
+    );
+    let [one, other] = [one.unwrap(), other.unwrap()].map(|files| files.is_some());
+    assert!(one != other, "one of the two stays");
+    if other {
+        store.create_account(&warden, None, start()).await.unwrap();
+        assert_eq!(store.delete_account(&first.id, Uploads::Keep).await.unwrap(), Some(Vec::new()));
+    }
     assert_eq!(store.account(&first.id).await.unwrap(), None);
     assert!(store.credentials(&first.name).await.unwrap().is_none());
 

@@ -83,6 +83,8 @@ mod publication_story;
 #[cfg(test)]
 mod publications;
 #[cfg(test)]
+mod removal;
+#[cfg(test)]
 mod samples;
 #[cfg(test)]
 mod side_by_side;

@@ -179,7 +179,7 @@ async fn a_disabled_account_does_nothing() {
     let ada = Visitor::signed_up(&app, "ada").await;
     let account: Account = ada.get("/api/v1/account").await.json();
     let store = app.backend.store.as_ref();
-    store.set_disabled(&account.id, true, diode_server::store::Now::read()).await.unwrap();
+    store.set_disabled(&account.id, true, false, diode_server::store::Now::read()).await.unwrap();
     ada.get("/api/v1/account").await.refusal(401, "unauthorized");
     let visitor = Visitor::new(&app);
     // Only a request with the right password learns that the account is disabled.

@@ -26,11 +26,11 @@ pub(super) async fn sessions_begin_and_end(store: &Store) {
     let ada_now = store.credentials(&name).await.unwrap().unwrap();
     assert_eq!((ada_now.password.as_deref(), ada_now.disabled), (Some("another hash"), false));
 
-    store.set_disabled(&ada, true, start()).await.unwrap();
+    store.set_disabled(&ada, true, false, start()).await.unwrap();
     assert!(store.credentials(&name).await.unwrap().unwrap().disabled);
     begin("four").await;
     assert!(!lives("two", start()).await && !lives("four", start()).await);
-    store.set_disabled(&ada, false, start()).await.unwrap();
+    store.set_disabled(&ada, false, false, start()).await.unwrap();
     assert!(!lives("four", start()).await, "it began while the account was disabled");
     begin("five").await;
     assert!(lives("five", start()).await);
@@ -59,9 +59,9 @@ pub(super) async fn tokens_are_used_and_revoked(store: &Store) {
     assert_eq!(used().await, "2026-11-20T10:01:20Z");
     assert!(store.use_token(&row.secret, later(600)).await.unwrap().is_none(), "expired");
     assert!(store.use_token(&secret("other"), start()).await.unwrap().is_none());
-    store.set_disabled(&ada, true, start()).await.unwrap();
+    store.set_disabled(&ada, true, false, start()).await.unwrap();
     assert!(store.use_token(&row.secret, later(90)).await.unwrap().is_none(), "disabled");
-    store.set_disabled(&ada, false, start()).await.unwrap();
+    store.set_disabled(&ada, false, false, start()).await.unwrap();
     assert!(!store.revoke_token(&stranger, &row.id).await.unwrap(), "not theirs");
     assert!(store.revoke_token(&ada, &row.id).await.unwrap());
     assert!(!store.revoke_token(&ada, &row.id).await.unwrap());

@@ -92,7 +92,7 @@ pub(super) async fn uploads_leave_with_their_account(store: &Store) {
     let (with_both, before) =
         (entry(768).await.unwrap(), store.hardware_summary(&h200().slug).await.unwrap().unwrap());
     assert_eq!(with_both.solutions, 2);
-    let mut files = store.delete_account(&ada, Uploads::Delete).await.unwrap();
+    let mut files = store.delete_account(&ada, Uploads::Delete).await.unwrap().unwrap();
     files.sort();
     let mut sent = [hers.digest.clone(), also_hers.digest].map(|digest| (BlobKind::Upload, digest));
     sent.sort();
@@ -104,7 +104,7 @@ pub(super) async fn uploads_leave_with_their_account(store: &Store) {
     let after = store.hardware_summary(&h200().slug).await.unwrap().unwrap();
     assert_eq!(after.solutions, before.solutions - 2);
     // The uploads that stay belong to no account.
-    assert_eq!(store.delete_account(&bob, Uploads::Keep).await.unwrap(), []);
+    assert_eq!(store.delete_account(&bob, Uploads::Keep).await.unwrap(), Some(Vec::new()));
     assert!(store.receipt(&his.id).await.unwrap().is_some());
     let verified = verify_entries(store).await.unwrap();
     assert!(verified.differences.is_empty(), "{verified}");

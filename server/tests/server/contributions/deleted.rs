@@ -56,7 +56,7 @@ async fn accepted_models_stay_without_a_name_if_the_uploads_stay() {
         assert_eq!(review(&root, "accept", &one).await.status, 200);
         let account: diode_api::Account = ada.get("/api/v1/account").await.json();
         let id: AccountId = account.id;
-        let files = app.backend.store.delete_account(&id, Uploads::Keep).await.unwrap();
+        let files = app.backend.store.delete_account(&id, Uploads::Keep).await.unwrap().unwrap();
         assert_eq!(files, [(BlobKind::Model, two.digest.clone())]);
         let seen: ModelSummary = app.fetch(&format!("/api/v1/models/{}", one.id)).await;
         assert_eq!((state(&seen), &seen.contribution.unwrap().by), (ContributionState::Accepted, &None));

@@ -130,7 +130,7 @@ async fn a_disabled_account_stays_so() {
     let (app, provider) = open().await;
     let ada = sign_up(&app, &provider, "ada").await;
     let account: Account = ada.get("/api/v1/account").await.json();
-    app.backend.store.set_disabled(&account.id, true, Now::read()).await.unwrap();
+    app.backend.store.set_disabled(&account.id, true, false, Now::read()).await.unwrap();
     let reply = sign_in(&ada, &provider, "ada").await;
     assert!(reply.status == 403 && text(&reply).contains("disabled"), "{}", text(&reply));
 }
