@@ -172,7 +172,10 @@ async fn refusals_keep_their_words() {
     let app = TestApp::with_seven().await;
     let known = "op, dtype, b_layout, method, min_m, max_m, min_n, max_n, min_k, max_k, kernels, sort, order, limit, cursor";
     for (query, words) in [
-        ("op=nonsense", "parameter `op`: op: got `nonsense`, expected one of mm addmm bmm baddbmm"),
+        (
+            "op=nonsense",
+            "parameter `op`: op: got `nonsense`, expected one of mm addmm bmm baddbmm scaled_mm grouped_mm scaled_grouped_mm fused_moe",
+        ),
         ("limit=x", "parameter `limit`: got `x`, expected a whole number from 1 to 500"),
         ("min_m=-1", "parameter `min_m`: got `-1`, expected a whole number from 0 to 9223372036854775807"),
         ("op=mm&op=mm", "parameter `op`: given twice, expected once"),
