@@ -1,6 +1,6 @@
 //! Numbers as people read them: three significant digits and a unit that fits.
 
-use diode_core::{Bias, Config, DType, Layout, Method, Problem};
+use diode_core::{Bias, Config, DType, Layout, Method, Problem, Scaling};
 
 /// Rounds to three significant digits: `1.04`, `12.3`, `987`.
 pub(crate) fn three_digits(value: f64) -> String {
@@ -102,6 +102,17 @@ pub(crate) fn config(config: &Config, problem: &Problem) -> String {
 /// are the layouts of A and B: `n` row-major, `t` column-major.
 pub(crate) fn kind(problem: &Problem) -> String {
     let p = problem;
+    if !p.op.is_plain() {
+        let mut kind = format!("{} {}", p.op, short(p.a_dtype));
+        if p.scaling != Scaling::None {
+            kind += &format!(" {}", p.scaling);
+        }
+        if let Some(groups) = p.groups {
+            let stage = groups.stage.map(|stage| format!(" {stage}")).unwrap_or_default();
+            kind += &format!("{stage}, {} groups top {}", groups.count, groups.top_k);
+        }
+        return kind;
+    }
     let letter = |layout| if layout == Layout::Row { 'n' } else { 't' };
     let bias = if p.bias == Bias::Vector { ", vector bias" } else { "" };
     format!("{} {} {}{}{bias}", p.op, short(p.a_dtype), letter(p.a_layout), letter(p.b_layout))
@@ -113,6 +124,7 @@ pub(crate) fn short(dtype: DType) -> &'static str {
         DType::BFloat16 => "bf16",
         DType::Float16 => "fp16",
         DType::Float32 => "fp32",
+        DType::Float8E4M3 => "fp8",
         other => other.as_str(),
     }
 }

@@ -1,6 +1,9 @@
 use diode_core::hardware::Hardware;
 use diode_core::ids::{AccountName, HardwareSlug, ModelId, ProblemId, UploadId};
-use diode_core::{Config, DType, FailureReason, Field, Invalid, Layout, Method, Op, Problem, ProblemFields};
+use diode_core::{
+    Config, DType, FailureReason, Field, Groups, Invalid, Layout, Method, Op, Problem, ProblemFields,
+    Scaling, Stage,
+};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::query::{from_text, whole_number};
@@ -172,6 +175,19 @@ pub struct NearestQuery {
     /// `row` unless given; `column` is what `nn.Linear` gives.
     #[serde(deserialize_with = "from_text")]
     pub b_layout: Option<Layout>,
+    /// `none` unless given.
+    #[serde(deserialize_with = "from_text")]
+    pub scaling: Option<Scaling>,
+    /// The number of groups of weights.
+    #[serde(deserialize_with = "groups")]
+    #[cfg_attr(feature = "openapi", param(minimum = 1, maximum = 65_536))]
+    pub groups: Option<u32>,
+    /// The groups that each token goes to; 1 unless given.
+    #[serde(deserialize_with = "groups")]
+    #[cfg_attr(feature = "openapi", param(minimum = 1, maximum = 65_536))]
+    pub top_k: Option<u32>,
+    #[serde(deserialize_with = "from_text")]
+    pub stage: Option<Stage>,
     /// The method that the hardware's figures are of unless given.
     #[serde(deserialize_with = "from_text")]
     pub method: Option<Method>,
@@ -183,6 +199,10 @@ pub struct NearestQuery {
 
 fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     whole_number(deserializer, 1..=Problem::MAX_DIM)
+}
+
+fn groups<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
+    whole_number(deserializer, 1..=Groups::MAX)
 }
 
 fn limit<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
@@ -201,10 +221,13 @@ impl NearestQuery {
         };
         let (m, n, k) = (given(Field::M, self.m)?, given(Field::N, self.n)?, given(Field::K, self.k)?);
         let (op, dtype) = (self.op.unwrap_or(Op::Mm), self.dtype.unwrap_or(DType::BFloat16));
+        let plain = ProblemFields::plain(op, self.b.unwrap_or(1), m, n, k, dtype);
         Problem::new(ProblemFields {
-            a_layout: self.a_layout.unwrap_or(Layout::Row),
-            b_layout: self.b_layout.unwrap_or(Layout::Row),
-            ..ProblemFields::plain(op, self.b.unwrap_or(1), m, n, k, dtype)
+            a_layout: self.a_layout.unwrap_or(plain.a_layout),
+            b_layout: self.b_layout.unwrap_or(plain.b_layout),
+            scaling: self.scaling.unwrap_or(plain.scaling),
+            groups: Groups::from_parts(self.groups, self.top_k, self.stage, None)?,
+            ..plain
         })
     }
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use diode_api::NearestProblem;
-use diode_core::Problem;
 use diode_core::hardware::{Hardware, fits};
+use diode_core::{Problem, Scaling};
 use leptos::leptos_dom::helpers::TimeoutHandle;
 use leptos::prelude::*;
 
@@ -19,15 +19,20 @@ use crate::remote::remote;
 
 /// The path of the API that gives the measured problems nearest to a problem.
 pub(crate) fn nearest_path(hardware: &str, problem: &Problem, limit: u32) -> String {
-    let mut parameters = shape_parameters(problem).to_vec();
+    let mut parameters = shape_parameters(problem);
     parameters.push(("limit", limit.to_string()));
     link(&format!("/hardware/{hardware}/nearest"), parameters)
 }
 
 /// A shape as parameters of the API.
-pub(crate) fn shape_parameters(problem: &Problem) -> [(&'static str, String); 8] {
+pub(crate) fn shape_parameters(problem: &Problem) -> Vec<(&'static str, String)> {
     let p = problem;
-    [
+    let groups = p.groups.into_iter().flat_map(|groups| {
+        let counts = [("groups", groups.count.to_string()), ("top_k", groups.top_k.to_string())];
+        counts.into_iter().chain(groups.stage.map(|stage| ("stage", stage.to_string())))
+    });
+    let scaling = (p.scaling != Scaling::None).then(|| ("scaling", p.scaling.to_string()));
+    let shape = [
         ("op", p.op.to_string()),
         ("b", p.b.to_string()),
         ("m", p.m.to_string()),
@@ -36,7 +41,8 @@ pub(crate) fn shape_parameters(problem: &Problem) -> [(&'static str, String); 8]
         ("dtype", p.a_dtype.to_string()),
         ("a_layout", p.a_layout.to_string()),
         ("b_layout", p.b_layout.to_string()),
-    ]
+    ];
+    shape.into_iter().chain(scaling).chain(groups).collect()
 }
 
 /// A table of the measured problems nearest to a shape.

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use diode_api::ModelSummary;
 use leptos::prelude::*;
 
-pub(crate) use self::fields::{DTYPES, SHAPE, flags, has_a_form, problem_of, shape_of};
+pub(crate) use self::fields::{DTYPES, NARROW, SHAPE, flags, has_a_form, problem_of, shape_of};
 pub(crate) use self::form::{Parameters, SizeField, epilogues, float32, model_choice};
 pub(crate) use self::further::{About, further_view};
 pub(crate) use self::shape_words::{Defaults, ShapeWords, dtype, plain, size};

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use diode_api::{FailedConfig, KernelResult, ModelSummary, ProblemDetail, ProblemView};
 use diode_core::hardware::{find, fits};
 use diode_core::ids::ProblemId;
-use diode_core::{FailureReason, Layout, Micros, Problem, Tflops};
+use diode_core::{FailureReason, Layout, Micros, Problem, Rows, Scaling, Stage, Tflops};
 use leptos::prelude::*;
 use leptos::task::spawn_local;
 
@@ -242,6 +242,7 @@ fn tags(detail: &ProblemDetail) -> Vec<String> {
     if p.out_dtype != p.a_dtype {
         tags.push(format!("output {}", p.out_dtype));
     }
+    tags.extend(scales_and_groups(p));
     tags.push(format!("A {}", layout(p.a_layout)));
     tags.push(format!("B {}", layout(p.b_layout)));
     if p.op.has_bias() {
@@ -250,6 +251,30 @@ fn tags(detail: &ProblemDetail) -> Vec<String> {
     tags.push(format!("timed: {}", format::method(detail.method)));
     tags.push(format::counted(detail.solutions, "run"));
     tags
+}
+
+/// How operands are scaled and how rows are grouped, in words.
+fn scales_and_groups(p: &Problem) -> Vec<String> {
+    let scales = match p.scaling {
+        Scaling::None => None,
+        Scaling::Tensor => Some("one scale for each operand"),
+        Scaling::Row => Some("a scale for each row of A and each column of B"),
+        Scaling::Block => Some("a scale for each 1×128 of A and 128×128 of B"),
+    };
+    let groups = p.groups.into_iter().flat_map(|groups| {
+        let rows = match groups.rows {
+            Rows::Routed => {
+                format!("each token goes to {} of {} groups of weights", groups.top_k, groups.count)
+            }
+            Rows::Even => format!("rows spread evenly over {} groups of weights", groups.count),
+        };
+        let stage = groups.stage.map(|stage| match stage {
+            Stage::GateUp => "gate and up: M tokens in, a row for each token and group out".to_owned(),
+            Stage::Down => "down: a row for each token and group in and out".to_owned(),
+        });
+        [Some(rows), stage].into_iter().flatten()
+    });
+    scales.map(str::to_owned).into_iter().chain(groups).collect()
 }
 
 /// The switch between hardware and methods, if the problem has several.

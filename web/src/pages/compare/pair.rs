@@ -12,7 +12,7 @@ use crate::charts::{Column, Columns};
 use crate::components::{Choice, Loaded, RatioCell, Select, empty, head, named, num, table};
 use crate::format;
 use crate::pages::hardware::{Filter, Filtered, KernelSwitch, Ranges, any_fault, any_of};
-use crate::pages::predict::DTYPES;
+use crate::pages::predict::{DTYPES, NARROW};
 use crate::query::{History, link, parameter_or, use_set_parameters};
 use crate::remote::remote;
 
@@ -99,7 +99,7 @@ pub(super) fn Compared(
             {(!are_models).then(|| view! { <KernelSwitch usual=usual_kernels /> })}
             <div class="filters">
                 <Filter label="Op" key="op" choices=any_of(Op::ALL) />
-                <Filter label="Dtype" key="dtype" choices=any_of(&DTYPES) />
+                <Filter label="Dtype" key="dtype" choices=any_of(&[&DTYPES[..], &NARROW].concat()) />
                 <Filter label="Layout of B" key="b_layout" choices=any_of(Layout::ALL) />
                 <Ranges />
             </div>

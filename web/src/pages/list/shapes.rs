@@ -15,14 +15,19 @@ pub(super) fn shapes(text: &str, defaults: Defaults) -> Vec<Line> {
     let head = lines.peek().and_then(|(_, line)| Head::read(line));
     lines
         .skip(usize::from(head.is_some()))
-        .map(|(number, line)| {
+        .flat_map(|(number, line)| {
             let said = match &head {
                 Some(head) => head.said(line),
                 None => ShapeWords::read(line),
             };
-            let tf32 = said.as_ref().is_ok_and(|said| said.tf32);
-            let problem = said.and_then(|said| said.problem(defaults));
-            Line { number, problem, tf32 }
+            let line = move |said: ShapeWords| {
+                let tf32 = said.tf32;
+                Line { number, problem: said.problem(defaults), tf32 }
+            };
+            match said {
+                Ok(said) => said.launches().into_iter().map(line).collect(),
+                Err(why) => vec![Line::new(number, Err(why))],
+            }
         })
         .collect()
 }
@@ -52,6 +57,10 @@ enum Column {
     ALayout,
     BLayout,
     Bias,
+    Scaling,
+    Groups,
+    TopK,
+    Stage,
     /// torch-diode's column that says whether B is in columns.
     Transposed,
     Other,
@@ -78,6 +87,10 @@ impl Head {
             "a_layout" => Column::ALayout,
             "b_layout" => Column::BLayout,
             "bias" => Column::Bias,
+            "scaling" => Column::Scaling,
+            "groups" => Column::Groups,
+            "top_k" => Column::TopK,
+            "stage" => Column::Stage,
             "transposed" => Column::Transposed,
             _ => Column::Other,
         };
@@ -109,6 +122,10 @@ impl Head {
                 Column::ALayout => said.a_layout = Some(value.parse().map_err(refusal)?),
                 Column::BLayout => said.b_layout = Some(value.parse().map_err(refusal)?),
                 Column::Bias if value == "none" => {}
+                Column::Scaling => said.scaling = Some(value.parse().map_err(refusal)?),
+                Column::Groups => said.groups = Some(count(value)?),
+                Column::TopK => said.top_k = Some(count(value)?),
+                Column::Stage => said.stage = Some(value.parse().map_err(refusal)?),
                 Column::Bias => said.bias = Some(value.parse().map_err(refusal)?),
                 Column::Transposed => {
                     let transposed = value.eq_ignore_ascii_case("true");
@@ -122,6 +139,11 @@ impl Head {
         }
         Ok(said)
     }
+}
+
+/// A number of groups.
+fn count(cell: &str) -> Result<u32, String> {
+    cell.parse().map_err(|_| format!("got `{cell}`, expected a number of groups"))
 }
 
 /// A cell without the blanks and quotes around it.

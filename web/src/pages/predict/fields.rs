@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use diode_core::{Bias, DType, Epilogue, Field, Invalid, Layout, Op, Problem, ProblemFields};
+use diode_core::{
+    Bias, DType, Epilogue, Field, Groups, Invalid, Layout, Op, Problem, ProblemFields, Rows, Scaling,
+};
 use leptos::leptos_dom::helpers::TimeoutHandle;
 use leptos::prelude::*;
 use leptos_router::NavigateOptions;
@@ -12,8 +14,11 @@ use leptos_router::hooks::{use_location, use_navigate, use_query_map};
 use crate::pages::predict::shape_words::{batched, size};
 use crate::query::address;
 
-/// The types that the form offers. The address may name others.
+/// The types that the form offers for unscaled operands. The address may name others.
 pub(crate) const DTYPES: [DType; 3] = [DType::BFloat16, DType::Float16, DType::Float32];
+
+/// The types of scaled operands.
+pub(crate) const NARROW: [DType; 2] = [DType::Float8E4M3, DType::Int8];
 
 /// The address changes this long after the last key press, because browsers limit how often it may change.
 const SETTLED: Duration = Duration::from_millis(250);
@@ -30,6 +35,10 @@ pub(crate) struct Fields {
     pub(super) a_layout: RwSignal<String>,
     pub(super) b_layout: RwSignal<String>,
     pub(super) bias: RwSignal<String>,
+    pub(super) scaling: RwSignal<String>,
+    pub(super) groups: RwSignal<String>,
+    pub(super) top_k: RwSignal<String>,
+    pub(super) stage: RwSignal<String>,
     /// Not empty if float32 may be rounded to TF32.
     pub(super) tf32: RwSignal<String>,
     pub(super) epilogue: RwSignal<String>,
@@ -47,12 +56,29 @@ impl Fields {
     /// Fields with the values of the address. They follow the address when a link or the back button
     /// changes it, and write what the reader types into it.
     pub(super) fn from_address() -> Self {
-        let [op, b, m, n, k, dtype, a_layout, b_layout, bias] =
+        let [op, b, m, n, k, dtype, a_layout, b_layout, bias, scaling, groups, top_k, stage] =
             SHAPE.map(|key| RwSignal::new(key.default.to_owned()));
         let [tf32, hardware, model] = [(); 3].map(|()| RwSignal::new(String::new()));
         let epilogue = RwSignal::new(EPILOGUE.default.to_owned());
-        let fields =
-            Self { op, b, m, n, k, dtype, a_layout, b_layout, bias, tf32, epilogue, hardware, model };
+        let fields = Self {
+            op,
+            b,
+            m,
+            n,
+            k,
+            dtype,
+            a_layout,
+            b_layout,
+            bias,
+            scaling,
+            groups,
+            top_k,
+            stage,
+            tf32,
+            epilogue,
+            hardware,
+            model,
+        };
         let map = use_query_map();
         let read = move || {
             map.with(|map| {
@@ -66,8 +92,41 @@ impl Fields {
         };
         untrack(read);
         Effect::new(move |_| read());
+        Effect::new(move |_| {
+            if let Ok(op) = fields.op.with(|op| op.parse()) {
+                fields.suit(op);
+            }
+        });
         fields.write_back();
         fields
+    }
+
+    /// Sets the type, scales and groups to usual ones where those of the form do not suit an op.
+    fn suit(self, op: Op) {
+        let set = |signal: RwSignal<String>, suits: &dyn Fn(&str) -> bool, usual: &str| {
+            if !signal.with_untracked(|text| suits(text)) {
+                signal.set(usual.to_owned());
+            }
+        };
+        let is_narrow =
+            |text: &str| text.parse().is_ok_and(|dtype: DType| dtype.is_fp8() || dtype == DType::Int8);
+        match (op.may_scale(), op == Op::FusedMoe) {
+            (true, false) => {
+                set(self.dtype, &is_narrow, NARROW[0].as_str());
+                set(self.scaling, &|text| text != Scaling::None.as_str(), Scaling::Row.as_str());
+            }
+            (false, _) => {
+                set(self.scaling, &|text| text == Scaling::None.as_str(), Scaling::None.as_str());
+                set(self.dtype, &|text| op.is_plain() || !is_narrow(text), DTYPES[0].as_str());
+            }
+            // Experts may be scaled or not.
+            (true, true) => {}
+        }
+        for (signal, usual) in [(self.groups, "128"), (self.top_k, "8")] {
+            set(signal, &|text| text.is_empty() != op.is_grouped(), if op.is_grouped() { usual } else { "" });
+        }
+        let is_fused = op == Op::FusedMoe;
+        set(self.stage, &|text| text.is_empty() != is_fused, if is_fused { "gate-up" } else { "" });
     }
 
     fn write_back(self) {
@@ -104,7 +163,7 @@ impl Fields {
         });
     }
 
-    fn signals(self) -> [RwSignal<String>; 13] {
+    fn signals(self) -> [RwSignal<String>; 17] {
         [
             self.op,
             self.b,
@@ -115,6 +174,10 @@ impl Fields {
             self.a_layout,
             self.b_layout,
             self.bias,
+            self.scaling,
+            self.groups,
+            self.top_k,
+            self.stage,
             self.tf32,
             self.epilogue,
             self.hardware,
@@ -140,8 +203,8 @@ impl Fields {
     /// line.
     pub(super) fn problem(self) -> Result<Problem, Invalid> {
         let values = self.signals().map(|signal| signal.get());
-        let [op, b, m, n, k, dtype, a_layout, b_layout, bias, ..] = values.each_ref().map(String::as_str);
-        problem_of([op, b, m, n, k, dtype, a_layout, b_layout, bias])
+        let shape: [&str; SHAPE.len()] = std::array::from_fn(|place| values[place].as_str());
+        problem_of(shape)
     }
 
     /// The epilogue, or why its name is invalid.
@@ -151,7 +214,7 @@ impl Fields {
 }
 
 /// The address for the values of the fields.
-fn written(path: &str, values: [String; 13]) -> String {
+fn written(path: &str, values: [String; 17]) -> String {
     let said = keys().zip(values).filter(|(key, value)| key.is_said(value));
     address(path, said.map(|(key, value)| (key.name, value)))
 }
@@ -170,7 +233,7 @@ const fn key(name: &'static str, default: &'static str, always: bool) -> Key {
 }
 
 /// The parameters that describe a shape, in the order of the address.
-pub(crate) const SHAPE: [Key; 9] = [
+pub(crate) const SHAPE: [Key; 13] = [
     key("op", "mm", true),
     key("b", "1", true),
     key("m", "4096", true),
@@ -180,6 +243,10 @@ pub(crate) const SHAPE: [Key; 9] = [
     key("a_layout", "row", false),
     key("b_layout", "row", true),
     key("bias", "matrix", false),
+    key("scaling", Scaling::None.as_str(), false),
+    Key::optional("groups"),
+    Key::optional("top_k"),
+    Key::optional("stage"),
 ];
 
 /// The epilogue, which stands after the shape.
@@ -200,28 +267,55 @@ impl Key {
 
 /// The problem that values of [`SHAPE`] describe. The error has the same words as on the server and the command
 /// line.
-pub(crate) fn problem_of(values: [&str; 9]) -> Result<Problem, Invalid> {
-    let [op, b, m, n, k, dtype, a_layout, b_layout, bias] = values;
+pub(crate) fn problem_of(values: [&str; SHAPE.len()]) -> Result<Problem, Invalid> {
+    let [op, b, m, n, k, dtype, a_layout, b_layout, bias, scaling, groups, top_k, stage] = values;
     let op: Op = op.parse()?;
     let dtype: DType = dtype.parse()?;
-    let (a_layout, b_layout) = (a_layout.parse()?, b_layout.parse()?);
     let bias = if op.has_bias() { bias.parse()? } else { Bias::None };
     let b = if op.is_batched() { size(Field::B, b)? } else { 1 };
     let (m, n, k) = (size(Field::M, m)?, size(Field::N, n)?, size(Field::K, k)?);
     let plain = ProblemFields::plain(op, b, m, n, k, dtype);
-    Problem::new(ProblemFields { a_layout, b_layout, bias, ..plain })
+    if op.is_plain() {
+        let (a_layout, b_layout) = (a_layout.parse()?, b_layout.parse()?);
+        return Problem::new(ProblemFields { a_layout, b_layout, bias, ..plain });
+    }
+    // The other ops know one layout, which the form does not ask for.
+    let scaling = if op.may_scale() { scaling.parse()? } else { Scaling::None };
+    let groups = match op.is_grouped() {
+        true => Some(Groups {
+            stage: if op == Op::FusedMoe { Some(stage.parse()?) } else { None },
+            ..Groups::routed(small(Field::Groups, groups)?, small(Field::TopK, top_k)?)
+        }),
+        false => None,
+    };
+    Problem::new(ProblemFields { scaling, groups, ..plain })
+}
+
+/// Reads a number of groups.
+fn small(field: Field, text: &str) -> Result<u32, Invalid> {
+    size(field, text)?
+        .try_into()
+        .map_err(|_| Invalid::new(field, text, format!("a number from 1 to {}", Groups::MAX)))
 }
 
 /// Whether Predict's form can describe a problem completely.
 pub(crate) fn has_a_form(problem: &Problem) -> bool {
     let p = problem;
-    p.a_dtype == p.b_dtype && p.a_dtype == p.out_dtype && p.out_layout.is_none()
+    let usual = ProblemFields::plain(p.op, p.b, p.m, p.n, p.k, p.a_dtype);
+    let is_routed = p.groups.is_none_or(|groups| groups.rows == Rows::Routed);
+    let has_layouts = p.op.is_plain() || p.b_layout == usual.b_layout;
+    p.a_dtype == p.b_dtype
+        && p.out_dtype == usual.out_dtype
+        && p.out_layout.is_none()
+        && is_routed
+        && has_layouts
 }
 
 /// The values of [`SHAPE`] for a problem. Parameters that the address leaves out are empty.
-pub(crate) fn shape_of(problem: &Problem) -> [(&'static str, String); 9] {
+pub(crate) fn shape_of(problem: &Problem) -> [(&'static str, String); SHAPE.len()] {
     let p = problem;
     let bias = if p.op.has_bias() { p.bias.to_string() } else { String::new() };
+    let said = Option::unwrap_or_default;
     let values = [
         p.op.to_string(),
         p.b.to_string(),
@@ -232,6 +326,10 @@ pub(crate) fn shape_of(problem: &Problem) -> [(&'static str, String); 9] {
         p.a_layout.to_string(),
         p.b_layout.to_string(),
         bias,
+        p.scaling.to_string(),
+        said(p.groups.map(|groups| groups.count.to_string())),
+        said(p.groups.map(|groups| groups.top_k.to_string())),
+        said(p.groups.and_then(|groups| groups.stage).map(|stage| stage.to_string())),
     ];
     let mut pairs = SHAPE.map(|key| (key.name, String::new()));
     for ((pair, key), value) in pairs.iter_mut().zip(SHAPE).zip(values) {
@@ -250,13 +348,20 @@ pub(crate) fn flags(problem: &Problem) -> String {
         flags += &format!(" --b {}", p.b);
     }
     flags += &format!(" --m {} --n {} --k {} --dtype {}", p.m, p.n, p.k, p.a_dtype);
-    for (name, layout) in [("a", p.a_layout), ("b", p.b_layout)] {
-        if layout != Layout::Row {
+    for (name, layout, usual) in [("a", p.a_layout, Layout::Row), ("b", p.b_layout, p.op.usual_b_layout())] {
+        if layout != usual {
             flags += &format!(" --{name}-layout {layout}");
         }
     }
     if p.op.has_bias() {
         flags += &format!(" --bias {}", p.bias);
+    }
+    if p.scaling != Scaling::None {
+        flags += &format!(" --scaling {}", p.scaling);
+    }
+    if let Some(groups) = p.groups {
+        flags += &format!(" --groups {} --top-k {}", groups.count, groups.top_k);
+        flags += &groups.stage.map(|stage| format!(" --stage {stage}")).unwrap_or_default();
     }
     flags
 }
@@ -267,7 +372,10 @@ mod tests {
 
     #[test]
     fn addresses_keep_their_order_and_emptied_sizes() {
-        let values = ["mm", "1", "", "64", "32", "float16", "row", "row", "matrix", "", "gelu", "", "a1"];
+        let values = [
+            "mm", "1", "", "64", "32", "float16", "row", "row", "matrix", "none", "", "", "", "", "gelu", "",
+            "a1",
+        ];
         let values = values.map(str::to_owned);
         let text = "/predict?op=mm&b=1&m=&n=64&k=32&dtype=float16&b_layout=row&epilogue=gelu&model=a1";
         assert_eq!(written("/predict", values), text);
@@ -299,12 +407,37 @@ mod address_tests {
         );
         assert!(has_a_form(&plain));
         for problem in [linear, plain] {
-            let values = shape_of(&problem);
-            let values = [0, 1, 2, 3, 4, 5, 6, 7, 8].map(|place: usize| match values[place].1.as_str() {
-                "" => SHAPE[place].default,
-                value => value,
-            });
-            assert_eq!(problem_of(values), Ok(problem));
+            is_the_same_again(problem);
+        }
+    }
+
+    fn is_the_same_again(problem: Problem) {
+        let values = shape_of(&problem);
+        let values = std::array::from_fn(|place| match values[place].1.as_str() {
+            "" => SHAPE[place].default,
+            value => value,
+        });
+        assert!(has_a_form(&problem), "{problem:?}");
+        assert_eq!(problem_of(values), Ok(problem));
+    }
+
+    #[test]
+    fn scales_and_groups_are_in_the_address_and_in_the_flags() {
+        let scaled = ProblemFields::plain(Op::ScaledMm, 1, 16, 4096, 14336, DType::Float8E4M3);
+        let scaled = Problem::new(ProblemFields { scaling: Scaling::Row, ..scaled }).unwrap();
+        assert_eq!(
+            flags(&scaled),
+            "--op scaled_mm --m 16 --n 4096 --k 14336 --dtype float8_e4m3fn --scaling row"
+        );
+        let groups = Some(Groups { stage: Some(diode_core::Stage::GateUp), ..Groups::routed(128, 8) });
+        let experts = ProblemFields::plain(Op::FusedMoe, 1, 64, 1536, 2048, DType::Float8E4M3);
+        let experts = Problem::new(ProblemFields { scaling: Scaling::Block, groups, ..experts }).unwrap();
+        assert!(
+            link("/predict", shape_of(&experts)).ends_with("&scaling=block&groups=128&top_k=8&stage=gate-up")
+        );
+        assert!(flags(&experts).ends_with("--scaling block --groups 128 --top-k 8 --stage gate-up"));
+        for problem in [scaled, experts] {
+            is_the_same_again(problem);
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use diode_api::{ModelSummary, NearestProblem};
-use diode_core::{Bias, DType, Epilogue, Field, Invalid, Layout, Op, Problem, ProblemFields};
+use diode_core::{Bias, DType, Epilogue, Field, Invalid, Layout, Op, Problem, ProblemFields, Scaling, Stage};
 use leptos::ev::Event;
 use leptos::prelude::*;
 use leptos_router::hooks::use_query_map;
@@ -11,7 +11,7 @@ use leptos_router::hooks::use_query_map;
 use crate::components::{Choice, Deferred, Select, chips, is_pasted, named, nearest_path, select, unnamed};
 use crate::format;
 use crate::pages::predict::fields::SHAPE;
-use crate::pages::predict::fields::{DTYPES, Fields};
+use crate::pages::predict::fields::{DTYPES, Fields, NARROW};
 use crate::pages::predict::shape_words::ShapeWords;
 use crate::pages::predict::shape_words::{plain, whole};
 use crate::remote::remote;
@@ -42,7 +42,7 @@ pub(crate) fn SizeField(
     };
     view! {
         <div class="field">
-            <label for=id.clone()>{key.to_ascii_uppercase()}</label>
+            <label for=id.clone()>{label(key)}</label>
             <input
                 type="text"
                 inputmode="numeric"
@@ -57,6 +57,14 @@ pub(crate) fn SizeField(
                 aria-describedby="problem-error"
             />
         </div>
+    }
+}
+
+fn label(key: &str) -> String {
+    match key {
+        "groups" => "Groups of weights".to_owned(),
+        "top_k" => "Groups per token".to_owned(),
+        size => size.to_ascii_uppercase(),
     }
 }
 
@@ -88,21 +96,38 @@ pub(super) fn Form(
     };
     let current_model =
         move || choice.with(|c| c.as_ref().map(|model| model.id.to_string()).unwrap_or_default());
-    let dtypes = {
-        // If the address names another type, the form offers it, too.
-        let given = fields.dtype.get_untracked().parse::<DType>().ok();
-        let extra = given.filter(|dtype| !DTYPES.contains(dtype));
-        unnamed(DTYPES.into_iter().chain(extra))
+    // If the address names another type, the form offers it, too.
+    let given = fields.dtype.get_untracked().parse::<DType>().ok();
+    let dtypes = move |op: Op| {
+        let usual: &[DType] = if op == Op::ScaledMm || op == Op::ScaledGroupedMm { &NARROW } else { &DTYPES };
+        let experts: &[DType] = if op == Op::FusedMoe { &NARROW } else { &[] };
+        let extra = given.filter(|dtype| !usual.contains(dtype) && op.is_plain());
+        unnamed(usual.iter().chain(experts).copied().chain(extra))
     };
     let hardware = Signal::derive(move || match (is_there.get(), choice.get()) {
         (true, Ok(model)) => model.hardware.to_string(),
         _ => String::new(),
     });
-    let is_op = move |has: fn(Op) -> bool| fields.op.with(|op| op.parse().is_ok_and(has));
-    let (batched, biased) =
-        (Memo::new(move |_| is_op(Op::is_batched)), Memo::new(move |_| is_op(Op::has_bias)));
-    let is_float32 = Memo::new(move |_| fields.dtype.with(|dtype| dtype.parse() == Ok(DType::Float32)));
     let take = Callback::new(move |said: Parameters| fields.take(&said));
+    let op = Memo::new(move |_| fields.op.with(|op| op.parse().unwrap_or(Op::Mm)));
+    let is_op = move |has: fn(Op) -> bool| Memo::new(move |_| has(op.get()));
+    let (batched, biased, plain) = (is_op(Op::is_batched), is_op(Op::has_bias), is_op(Op::is_plain));
+    let further = move || {
+        let op = op.get();
+        let scalings = Scaling::ALL.iter().filter(|scaling| op == Op::FusedMoe || **scaling != Scaling::None);
+        view! {
+            {op.may_scale().then(|| chips("Scales by", unnamed(scalings), fields.scaling))}
+            {op.is_grouped().then(|| view! {
+                <div class="fields">
+                    <SizeField key="groups" value=fields.groups wrong=wrong(Field::Groups) take />
+                    <SizeField key="top_k" value=fields.top_k wrong=wrong(Field::TopK) take />
+                </div>
+                <p class="hint">{if op == Op::FusedMoe { "M counts tokens. Each goes to so many groups." } else { "M counts the rows of all groups." }}</p>
+            })}
+            {(op == Op::FusedMoe).then(|| chips("Stage", unnamed(Stage::ALL), fields.stage))}
+        }
+    };
+    let is_float32 = Memo::new(move |_| fields.dtype.with(|dtype| dtype.parse() == Ok(DType::Float32)));
     view! {
         <form class="card" on:submit=|event| event.prevent_default() aria-label="Shape">
             <div class="fields">
@@ -116,11 +141,14 @@ pub(super) fn Form(
             {chips("Op", unnamed(Op::ALL), fields.op)}
             {move || batched.get().then(|| view! { <SizeField key="b" value=fields.b wrong=wrong(Field::B) take /> })}
             {move || biased.get().then(|| chips("Bias", unnamed([Bias::Vector, Bias::Matrix]), fields.bias))}
-            {chips("Dtype", dtypes, fields.dtype)}
+            {move || chips("Dtype", dtypes(op.get()), fields.dtype)}
+            {further}
             {move || is_float32.get().then(|| chips("Float32 is computed", float32(), fields.tf32))}
-            {chips("Layout of A", unnamed(Layout::ALL), fields.a_layout)}
-            {chips("Layout of B", unnamed(Layout::ALL), fields.b_layout)}
-            {select("Epilogue", epilogues(), fields.epilogue)}
+            {move || plain.get().then(|| view! {
+                {chips("Layout of A", unnamed(Layout::ALL), fields.a_layout)}
+                {chips("Layout of B", unnamed(Layout::ALL), fields.b_layout)}
+                {select("Epilogue", epilogues(), fields.epilogue)}
+            })}
             <Select
                 label="Model"
                 placeholder="Choose a model"
