@@ -250,11 +250,11 @@ mod tests {
         assert_eq!(errors[0], "K: got 0, expected a size from 1 to 2147483648");
         assert_eq!(
             errors[1],
-            "got `64x64`, expected a shape such as M×N×K, an op, a dtype, a layout of B or a bias"
+            "got `64x64`, expected a shape such as M×N×K, an op, a dtype, a scaling, a layout of B or a bias"
         );
         assert_eq!(
             errors[2],
-            "got `int3`, expected a shape such as M×N×K, an op, a dtype, a layout of B or a bias"
+            "got `int3`, expected a shape such as M×N×K, an op, a dtype, a scaling, a layout of B or a bias"
         );
         assert_eq!(errors[3], "got 5 sizes, expected M, N and K, or B, M, N and K");
         assert!(lines[4].is_ok());
