@@ -105,6 +105,12 @@ impl PyConfig {
         self.tile(|tile| tile.num_warps)
     }
 
+    /// Whether its operands are swapped, so that few rows become the second side of the instruction.
+    #[getter]
+    fn swap_ab(&self) -> bool {
+        self.0.tile().is_some_and(|tile| tile.swap_ab)
+    }
+
     /// ROCm's `matrix_instr_nonkdim`, `waves_per_eu` and `kpack`.
     #[getter]
     fn rocm(&self) -> Option<(u32, u32, u32)> {

@@ -14,7 +14,7 @@ from . import messages
 from ._core import Costs, Hardware, hides_steps, obstacle
 from .heuristics import Answer, Candidate, Heuristic, Request
 from .heuristics.attention import AttentionRequest
-from .inductor import OPS, attention, config, epilogues, kernels
+from .inductor import OPS, attention, config, epilogues, kernels, served
 from .kernels import Offer
 from .picks import Pick, Records
 from .problems import Device, Unsupported, described_device, device_of, problem_of
@@ -206,6 +206,7 @@ class Selector:
             cache_predictions=settings.cache_predictions,
             pick_unjudged=settings.pick_unjudged,
             epilogue=epilogues.epilogue_of(op),
+            tma=op in served.GROUPED or not isinstance(inputs, served.Served) or inputs.may_use_tma(),
             inductor_keys=functools.partial(kernels.lookup_keys, inputs, op),
         )
 

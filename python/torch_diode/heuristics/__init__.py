@@ -39,6 +39,8 @@ class Request:
     """Whether a model may pick tiles for kinds of problems on which the quality of its picks was never measured."""
     epilogue: Epilogue | None = None
     """What a tile would compute, too, and the library would leave to another kernel."""
+    tma: bool = True
+    """Whether Inductor offers the TMA form of its tiles, if it is asked to."""
     inductor_keys: Callable[[], Sequence[str]] = tuple
     """Returns the keys under which tables in Inductor's form list the problem."""
 

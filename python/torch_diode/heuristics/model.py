@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from collections.abc import Sequence
 
-from .._core import Choice, Config, Costs, Hardware, Model
+from .. import messages
+from .._core import Choice, Config, Costs, DiodeError, Hardware, Model
 from ..inductor import OPS
 from . import Answer, Candidate, Request
 
+TMA = "triton::mm_persistent_tma"
 _WORTH_TIMING = 1.25
 """If there are several picks, those predicted to be slower than the fastest by this factor are not benchmarked.
 
@@ -45,8 +48,10 @@ class ModelHeuristic:
 
     def answer(self, request: Request) -> Answer | None:
         model = self.model_for(request.hardware)
-        if model is None or (request.problem.op not in OPS and request.problem.op not in model.ops):
+        if model is None:
             return None
+        if request.problem.op not in OPS:
+            return self._served(model, request)
         threshold = request.performance_threshold
         # A confidence holds for picks without a threshold. So no threshold is set where a confidence is asked for.
         if threshold is None and request.min_confidence is None and model.kind == "ranking":
@@ -54,7 +59,13 @@ class ModelHeuristic:
         # One pick is compiled without a benchmark that compares it with the library. Otherwise Inductor's benchmark decides, also
         # about what is fused.
         is_alone = request.top_k == 1 and request.min_confidence is None and model.kind == "ranking"
-        choice = model.choose(
+        choice = self._chosen(model, request, threshold, is_alone=is_alone)
+        if choice.unjudged is not None:
+            return self._unjudged(choice)
+        return self._answer(model, request, choice, is_alone=is_alone)
+
+    def _chosen(self, model: Model, request: Request, threshold: float | None, *, is_alone: bool) -> Choice:
+        return model.choose(
             request.problem,
             request.top_k,
             min_confidence=request.min_confidence,
@@ -67,22 +78,43 @@ class ModelHeuristic:
             untried=request.pick_unjudged,
             cache=request.cache_predictions,
         )
-        picks = [Candidate(config, us) for config, us in choice.picks]
-        near = [Candidate(config, us) for config, us in choice.near]
-        if choice.unjudged is not None:
-            library = [Candidate(Config("aten"))]
-            why = f"{choice.unjudged}, so it is left to the library"
-            return Answer(self.source, library, why, near=[*picks, *near], caveat=choice.caveat)
+
+    def _answer(self, model: Model, request: Request, choice: Choice, *, is_alone: bool) -> Answer:
         return Answer(
             source=self.source,
-            candidates=picks,
+            candidates=[Candidate(config, us) for config, us in choice.picks],
             why=f"{choice.why}, by {self._named(model)}",
-            near=near,
+            near=[Candidate(config, us) for config, us in choice.near],
             probability=choice.probability,
             between_us=choice.first_us,
             caveat=choice.caveat,
             fusion=_fusion(request, choice) if is_alone else None,
         )
+
+    def _unjudged(self, choice: Choice) -> Answer:
+        near = [Candidate(config, us) for config, us in (*choice.picks, *choice.near)]
+        why = f"{choice.unjudged}, so it is left to the library"
+        return Answer(self.source, [Candidate(Config("aten"))], why, near=near, caveat=choice.caveat)
+
+    def _served(self, model: Model, request: Request) -> Answer | None:
+        """The one pick for a scaled or grouped multiplication. ``None`` if the model has not learnt such problems."""
+        try:
+            choice = self._chosen(model, dataclasses.replace(request, top_k=1, min_confidence=None), None, is_alone=True)
+        except DiodeError as error:
+            messages.logger.debug("%s: %s", request.problem.label, error)
+            return None
+        if choice.unjudged is not None:
+            return self._unjudged(choice)
+        answer = self._answer(model, request, choice, is_alone=True)
+        # The best stands first. Inductor swaps no operands, and does not offer every tile.
+        possible = [one for one in (*answer.candidates, *answer.near) if _is_offered(one.config, request)]
+        if not possible:
+            return None
+        answer = dataclasses.replace(answer, candidates=possible[:1], near=possible[1:])
+        if possible[0].config == choice.picks[0][0]:
+            return answer
+        why = f"the best that Inductor offers, by {self._named(model)}"
+        return dataclasses.replace(answer, why=why, probability=None, between_us=None, fusion=None)
 
     def _named(self, model: Model) -> str:
         """A model in words: whose it is, and the beginning of its file's digest."""
@@ -95,6 +127,10 @@ class ModelHeuristic:
 
     def digest(self) -> str:
         return ",".join(sorted(model.digest for model in self._models.values())) + f";{self._asked_for}"
+
+
+def _is_offered(config: Config, request: Request) -> bool:
+    return not config.swap_ab and (request.tma or config.template != TMA)
 
 
 def _fusion(request: Request, choice: Choice) -> str | None:
