@@ -207,10 +207,9 @@ async fn a_link_to_a_board_lands_on_it_and_a_wrong_filter_is_answered() -> anyho
                 .open(&format!("{page}?min_m=x&board={board}"), "[aria-labelledby=board-title] .empty")
                 .await?;
             browser.wait_for("[aria-label='Chart of the problems'] .empty").await?;
-            ensure!(
-                !browser.script::<bool>("return !!document.querySelector('.skeleton')").await?,
-                "{board} waits"
-            );
+            let settled =
+                "return [...document.querySelectorAll('.skeleton')].every((one) => !one.checkVisibility())";
+            browser.until(settled).await.with_context(|| format!("`{board}` waits"))?;
         }
         // The server refuses a type that does not exist, and the page says so.
         browser
