@@ -249,7 +249,7 @@ fn is_scaled(tile: &Tile, scaling: Scaling) -> bool {
             && (depth != 256 || area <= 64 * 128)
             && (rows.max(columns) < 256 || (rows.min(columns) >= 32 && depth <= 128))
             && (stages < 6 || depth <= if swap { 256 } else { 128 })
-            && (scaling != Scaling::Block || ((depth == 64 || depth == 128) && (!swap || depth == 128)))
+            && (scaling != Scaling::Block || depth == 128 || (depth == 64 && !swap))
 }
 
 fn tiles(
