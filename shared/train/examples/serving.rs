@@ -114,7 +114,7 @@ fn train(path: &str, learnt: &[Dataset], kept: &[Dataset]) -> Outcome {
     serving.about.judged = serving_figures(&judged);
     table(&judged);
     let model = Model::from_bytes(&std::fs::read(path)?)?.with_serving(serving);
-    Ok(std::fs::write(path, model.to_bytes()?)?)
+    Ok(diode_formats::write_atomically(Path::new(path), &model.to_bytes()?)?)
 }
 
 fn lend(from: &str, to: &str) -> Outcome {
@@ -123,7 +123,7 @@ fn lend(from: &str, to: &str) -> Outcome {
     serving.about.stands_in_from = Some(lender.metadata().hardware.slug.clone());
     serving.about.judged.clear();
     let model = Model::from_bytes(&std::fs::read(to)?)?.with_serving(serving);
-    Ok(std::fs::write(to, model.to_bytes()?)?)
+    Ok(diode_formats::write_atomically(Path::new(to), &model.to_bytes()?)?)
 }
 
 /// Prints shares of the best in %, and the speed over what runs untuned by rows or tokens.

@@ -49,7 +49,7 @@ impl ShapeWords {
                 continue;
             }
             for word in word.split(',').filter(|word| !word.is_empty()) {
-                let after = std::mem::replace(&mut follows, "");
+                let after = std::mem::take(&mut follows);
                 if let ("groups", Ok(count)) = (after, word.parse()) {
                     said.groups = Some(count);
                 } else if let ("top", Ok(count)) = (after, word.parse()) {
