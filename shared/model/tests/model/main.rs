@@ -6,6 +6,7 @@ mod file;
 mod oracle;
 mod ranking;
 mod sample;
+mod served;
 mod shortlist;
 #[cfg(test)]
 mod unseen;

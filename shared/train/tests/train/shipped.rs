@@ -81,8 +81,8 @@ fn read(files: &[PathBuf]) -> Vec<Dataset> {
 fn each_model_is_what_its_card_says() {
     for shipped in &SHIPPED {
         let (bytes, model) = shipped.model();
-        // Five networks with values of tiles, and two for the library.
-        assert!(bytes.len() <= 600 * 1024, "{} bytes", bytes.len());
+        // Five networks with values of tiles, and two for the library; 120 kB for scaled, grouped and experts problems.
+        assert!(bytes.len() <= 700 * 1024, "{} bytes", bytes.len());
         assert!(model.knows_library(false));
         let set = TrainingSet::from_datasets(&read(&shipped.training()), None).unwrap();
         let there = (set.problems(), set.timings(), set.others().len());
