@@ -57,12 +57,7 @@ pub(crate) fn probability(text: &str) -> Result<f64, String> {
 
 /// Parses a dtype: its name in torch, or the short name that people type.
 pub(crate) fn dtype(text: &str) -> Result<DType, Invalid> {
-    match text {
-        "fp16" => Ok(DType::Float16),
-        "bf16" => Ok(DType::BFloat16),
-        "fp32" => Ok(DType::Float32),
-        other => DType::from_torch_name(other),
-    }
+    DType::from_short_name(text)
 }
 
 /// Parses the name of a space, or a name from Inductor's setting for its search.

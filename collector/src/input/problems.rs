@@ -10,7 +10,10 @@ use std::str::FromStr;
 use anyhow::{Context as _, bail};
 use clap::Args;
 use diode_compat::ShapeSet;
-use diode_core::{Bias, DType, Invalid, Layout, Op, OutputLayout, Problem, ProblemFields, Scaling, numbered};
+use diode_core::problem::{begins_problem, is_serving_word, serving_problems};
+use diode_core::{
+    Bias, DType, Groups, Invalid, Layout, Op, OutputLayout, Problem, ProblemFields, Scaling, Stage, numbered,
+};
 use serde::de::{Error, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -23,16 +26,18 @@ const MAX_SIZES_BYTES: u64 = 1 << 20;
 /// The problems of a question.
 #[derive(Debug, Args)]
 pub(crate) struct AskedArgs {
-    /// Sizes as MxNxK, or BxMxNxK for a batch
+    /// Sizes as MxNxK, or BxMxNxK for a batch. Words name scaled and grouped problems: 16x4096x14336 fp8 row, grouped
+    /// 512x1536x2048 groups 128 top8, moe 128x768x2048 top8 64 tokens fp8 block
     #[arg(value_name = "SIZE", required_unless_present_any = ["m", "list"], conflicts_with_all = ["b", "m", "n", "k", "list"])]
-    sizes: Vec<Size>,
+    sizes: Vec<Asked>,
 
     /// A file with one size per line, or a list of problems as torch_diode.record() writes it (.json); - for sizes from
     /// standard input
     #[arg(long, value_name = "FILE", conflicts_with_all = ["b", "m", "n", "k"])]
     list: Option<PathBuf>,
 
-    /// Operator: mm, addmm, bmm or baddbmm [default: mm, or bmm for a batch]
+    /// Operator: mm, addmm, bmm, baddbmm, scaled_mm, grouped_mm, scaled_grouped_mm or fused_moe [default: mm, or bmm for
+    /// a batch]
     #[arg(long)]
     op: Option<Op>,
 
@@ -67,13 +72,29 @@ struct FormArgs {
     #[arg(long, default_value = "row")]
     a_layout: Layout,
 
-    /// Order of B in memory: row, or column as in nn.Linear
-    #[arg(long, default_value = "row")]
-    b_layout: Layout,
+    /// Order of B in memory: row, or column as in nn.Linear [default: row, or column where operands are scaled or grouped]
+    #[arg(long)]
+    b_layout: Option<Layout>,
 
     /// Bias of addmm and baddbmm: matrix, or vector as in nn.Linear [default: matrix]
     #[arg(long)]
     bias: Option<Bias>,
+
+    /// Scales of the operands: tensor, row or block
+    #[arg(long)]
+    scaling: Option<Scaling>,
+
+    /// Number of groups, or of experts
+    #[arg(long, value_parser = whole::<u32>)]
+    groups: Option<u32>,
+
+    /// Groups that each token goes to [default: 1]
+    #[arg(long, value_parser = whole::<u32>, requires = "groups")]
+    top_k: Option<u32>,
+
+    /// Multiplication of fused_moe: gate-up or down
+    #[arg(long, requires = "groups")]
+    stage: Option<Stage>,
 }
 
 impl FormArgs {
@@ -81,7 +102,14 @@ impl FormArgs {
     fn problem(&self, op: Op, [b, m, n, k]: [u64; 4], dtype: DType) -> Result<Problem, Usage> {
         let plain = ProblemFields::plain(op, b, m, n, k, dtype);
         let bias = self.bias.unwrap_or(plain.bias);
-        let fields = ProblemFields { a_layout: self.a_layout, b_layout: self.b_layout, bias, ..plain };
+        let fields = ProblemFields {
+            a_layout: self.a_layout,
+            b_layout: self.b_layout.unwrap_or(plain.b_layout),
+            bias,
+            scaling: self.scaling.unwrap_or(plain.scaling),
+            groups: Groups::from_parts(self.groups, self.top_k, self.stage, None).map_err(Usage::new)?,
+            ..plain
+        };
         Problem::new(fields).map_err(Usage::new)
     }
 }
@@ -111,6 +139,60 @@ impl FromStr for Size {
     }
 }
 
+/// A size, or a word or text of a scaled or grouped problem.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Asked {
+    Size(Size),
+    Words(String),
+}
+
+impl FromStr for Asked {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, &'static str> {
+        text.parse().map(Self::Size).or_else(|error| {
+            let words = || text.split_whitespace();
+            let known = |word: &str| begins_problem(word) || is_serving_word(word);
+            if words().count() > 0 && words().all(known) {
+                Ok(Self::Words(text.to_owned()))
+            } else {
+                Err(error)
+            }
+        })
+    }
+}
+
+impl Asked {
+    /// The words of a line, or of one argument.
+    fn text(&self) -> String {
+        match self {
+            Self::Words(text) => text.clone(),
+            Self::Size(Size { b, m, n, k }) => {
+                let b = b.map_or_else(String::new, |b| format!("{b}x"));
+                format!("{b}{m}x{n}x{k}")
+            }
+        }
+    }
+
+    /// Joins the words that follow a size, or `grouped` and `moe`, as arguments give them one by one.
+    fn joined(asked: &[Self]) -> Vec<Self> {
+        let mut joined: Vec<Self> = Vec::new();
+        for next in asked {
+            let text = next.text();
+            let begins =
+                text.split_whitespace().next().is_some_and(begins_problem) || matches!(next, Self::Size(_));
+            match joined.last_mut() {
+                // The size of `grouped` and `moe` stands after the word.
+                Some(last) if !begins || matches!(last.text().as_str(), "grouped" | "moe") => {
+                    *last = Self::Words(format!("{} {text}", last.text()));
+                }
+                _ => joined.push(next.clone()),
+            }
+        }
+        joined
+    }
+}
+
 impl AskedArgs {
     /// The problems, at least one. An invalid problem counts as a mistake in the flags.
     pub(crate) fn problems(&self) -> anyhow::Result<Vec<Problem>> {
@@ -125,11 +207,27 @@ impl AskedArgs {
             (None, Some(m)) => {
                 // The parser has checked that all three sizes are there.
                 let (n, k) = (self.n.unwrap_or(m), self.k.unwrap_or(m));
-                vec![Size { b: self.b, m, n, k }]
+                vec![Asked::Size(Size { b: self.b, m, n, k })]
             }
-            (None, None) => self.sizes.clone(),
+            (None, None) => Asked::joined(&self.sizes),
         };
-        sizes.into_iter().map(|size| Ok(self.problem(size)?)).collect()
+        let problems: Result<Vec<Vec<Problem>>, Usage> =
+            sizes.iter().map(|asked| self.asked(asked)).collect();
+        Ok(problems?.into_iter().flatten().collect())
+    }
+
+    fn asked(&self, asked: &Asked) -> Result<Vec<Problem>, Usage> {
+        match asked {
+            Asked::Size(size) => Ok(vec![self.problem(*size)?]),
+            Asked::Words(text) => {
+                let nothing = || {
+                    let expected =
+                        "a size, such as 16x4096x4096, and what is scaled or grouped: 16x4096x14336 fp8 row";
+                    Usage::new(Invalid::new("problem", format_args!("`{text:.80}`"), expected))
+                };
+                serving_problems(text, self.dtype).ok_or_else(nothing)?.map_err(Usage::new)
+            }
+        }
     }
 
     fn problem(&self, size: Size) -> Result<Problem, Usage> {
@@ -139,7 +237,7 @@ impl AskedArgs {
     }
 }
 
-fn read_sizes(list: &Path) -> anyhow::Result<Vec<Size>> {
+fn read_sizes(list: &Path) -> anyhow::Result<Vec<Asked>> {
     let shown = if list == Path::new("-") { "standard input".to_owned() } else { list.display().to_string() };
     let text = if list == Path::new("-") {
         let mut text = String::new();
@@ -154,7 +252,7 @@ fn read_sizes(list: &Path) -> anyhow::Result<Vec<Size>> {
     };
     let mut sizes = Vec::new();
     for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
-        let size: Result<Size, _> = line.trim().parse();
+        let size: Result<Asked, _> = line.trim().parse();
         sizes.push(
             size.map_err(|expected| anyhow::anyhow!("{shown}: line {number}: got `{line:.80}`, {expected}"))?,
         );
@@ -166,7 +264,7 @@ fn read_sizes(list: &Path) -> anyhow::Result<Vec<Size>> {
 /// One problem.
 #[derive(Debug, Args)]
 pub(crate) struct ProblemArgs {
-    /// Operator: mm, addmm, bmm or baddbmm
+    /// Operator: mm, addmm, bmm, baddbmm, scaled_mm, grouped_mm, scaled_grouped_mm or fused_moe
     #[arg(long)]
     op: Op,
 
@@ -232,6 +330,8 @@ struct ListedProblem {
     b_layout: Option<Layout>,
     bias: Option<Bias>,
     out_layout: Option<OutputLayout>,
+    scaling: Option<Scaling>,
+    groups: Option<Groups>,
 }
 
 /// A size. `Problem` says whether it is too large.
@@ -282,13 +382,14 @@ pub(crate) fn read_problems(path: &Path) -> anyhow::Result<(Vec<Problem>, usize)
 
 impl ListedProblem {
     fn problem(self) -> anyhow::Result<Problem> {
+        let (scaling, groups) = (self.scaling.unwrap_or(Scaling::None), self.groups);
         let Self {
             op, b: ListedSize(b), m: ListedSize(m), n: ListedSize(n), k: ListedSize(k), b_layout, ..
         } = self;
         let rest = (self.a_dtype, self.b_dtype, self.out_dtype, self.a_layout, b_layout, self.bias);
         Ok(match (self.dtype, rest, self.out_layout) {
             (Some(dtype), (None, None, None, None, b_layout, None), None) => {
-                ShortProblem { op, b, m, n, k, dtype, b_layout }.problem()?
+                ShortProblem { op, b, m, n, k, dtype, b_layout, scaling, groups }.problem()?
             }
             (
                 None,
@@ -307,8 +408,8 @@ impl ListedProblem {
                 b_layout,
                 bias,
                 out_layout,
-                scaling: Scaling::None,
-                groups: None,
+                scaling,
+                groups,
             })?,
             _ => anyhow::bail!(
                 "expected {{op, b, m, n, k, dtype}} and b_layout where B is in columns, or \
@@ -328,23 +429,33 @@ pub(crate) struct ShortProblem {
     pub(crate) n: u64,
     pub(crate) k: u64,
     pub(crate) dtype: DType,
-    /// `None` for a row-major B, which is the usual one.
+    /// `None` for the usual one: row-major, or column-major where operands are scaled or grouped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) b_layout: Option<Layout>,
+    #[serde(skip_serializing_if = "is_unscaled")]
+    pub(crate) scaling: Scaling,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) groups: Option<Groups>,
+}
+
+fn is_unscaled(scaling: &Scaling) -> bool {
+    *scaling == Scaling::None
 }
 
 impl ShortProblem {
     /// `None` if the short form cannot express all of the problem.
     pub(crate) fn shorten(problem: &Problem) -> Option<Self> {
         let p = problem;
-        let b_layout = Some(p.b_layout).filter(|layout| *layout != Layout::Row);
-        let short = Self { op: p.op, b: p.b, m: p.m, n: p.n, k: p.k, dtype: p.a_dtype, b_layout };
+        let b_layout = Some(p.b_layout).filter(|layout| *layout != p.op.usual_b_layout());
+        let ProblemFields { op, b, m, n, k, scaling, groups, .. } = **p;
+        let short = Self { op, b, m, n, k, dtype: p.a_dtype, b_layout, scaling, groups };
         (short.problem().as_ref() == Ok(problem)).then_some(short)
     }
 
     pub(crate) fn problem(&self) -> Result<Problem, Invalid> {
         let plain = ProblemFields::plain(self.op, self.b, self.m, self.n, self.k, self.dtype);
-        Problem::new(ProblemFields { b_layout: self.b_layout.unwrap_or(Layout::Row), ..plain })
+        let b_layout = self.b_layout.unwrap_or(plain.b_layout);
+        Problem::new(ProblemFields { b_layout, scaling: self.scaling, groups: self.groups, ..plain })
     }
 }
 
@@ -384,6 +495,20 @@ mod tests {
         for bad in ["", "16", "16x32", "axbxc", "1x2x3x4x5", "16x-1x2", "16x1.5x2"] {
             assert!(bad.parse::<Size>().is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn words_follow_their_size_and_texts_stand_for_problems() {
+        let asked = |words: &[&str]| -> Vec<String> {
+            let asked: Vec<Asked> = words.iter().map(|word| word.parse().unwrap()).collect();
+            Asked::joined(&asked).iter().map(Asked::text).collect()
+        };
+        assert_eq!(asked(&["1x2x3", "2x3x4x5"]), ["1x2x3", "2x3x4x5"]);
+        assert_eq!(asked(&["16x4096x14336", "fp8", "row", "1x2x3"]), ["16x4096x14336 fp8 row", "1x2x3"]);
+        let moe = "moe 128x768x2048 top8 64 tokens fp8 block";
+        assert_eq!(asked(&[moe, "1x2x3"]), [moe, "1x2x3"]);
+        assert_eq!(asked(&moe.split(' ').chain(["1x2x3"]).collect::<Vec<_>>()), [moe, "1x2x3"]);
+        assert!("wide".parse::<Asked>().is_err() && "16x32".parse::<Asked>().is_err());
     }
 
     #[test]

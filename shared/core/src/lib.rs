@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod alignment;
+pub mod baselines;
 pub mod config;
 pub mod dataset;
 pub mod error;

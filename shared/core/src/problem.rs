@@ -1,6 +1,7 @@
 //! The problems that are to be computed.
 
 mod serving;
+mod text;
 
 use std::fmt::Write as _;
 use std::ops::Deref;
@@ -13,6 +14,7 @@ use crate::ids::ProblemId;
 use crate::named_enum::named_enum;
 
 pub use crate::problem::serving::{Groups, Rows, Scaling, Stage};
+pub use crate::problem::text::{begins_problem, is_serving_word, serving_problems};
 
 named_enum! {
     /// The form of the bias of `addmm` and `baddbmm`.

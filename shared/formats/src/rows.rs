@@ -40,17 +40,24 @@ struct Column {
     /// Whether every row has a value.
     #[cfg_attr(not(feature = "parquet"), expect(dead_code))]
     full: bool,
+    /// Whether a file has the column only if a row has a value. Files without such rows stay as they were
+    /// before the column existed.
+    late: bool,
 }
 
 const fn full(name: &'static str, kind: ColumnType) -> Column {
-    Column { name, kind, full: true }
+    Column { name, kind, full: true, late: false }
 }
 
 const fn sparse(name: &'static str, kind: ColumnType) -> Column {
-    Column { name, kind, full: false }
+    Column { name, kind, full: false, late: false }
 }
 
-const COLUMNS: [Column; 40] = [
+const fn late(name: &'static str, kind: ColumnType) -> Column {
+    Column { name, kind, full: false, late: true }
+}
+
+const COLUMNS: [Column; 46] = [
     full("dataset", ColumnType::Number),
     full("solution", ColumnType::Number),
     full("hardware", ColumnType::Text),
@@ -69,6 +76,11 @@ const COLUMNS: [Column; 40] = [
     full("bias", ColumnType::Text),
     sparse("out_size", ColumnType::Text),
     sparse("out_stride", ColumnType::Text),
+    late("scaling", ColumnType::Text),
+    late("groups", ColumnType::Number),
+    late("top_k", ColumnType::Number),
+    late("stage", ColumnType::Text),
+    late("rows", ColumnType::Text),
     full("method", ColumnType::Text),
     full("template", ColumnType::Text),
     sparse("block_m", ColumnType::Number),
@@ -85,6 +97,7 @@ const COLUMNS: [Column; 40] = [
     sparse("waves_per_eu", ColumnType::Number),
     sparse("kpack", ColumnType::Number),
     sparse("k_split", ColumnType::Number),
+    late("swap_ab", ColumnType::Flag),
     sparse("time_ns", ColumnType::Number),
     sparse("time_ms", ColumnType::Real),
     sparse("minimum_ns", ColumnType::Number),
@@ -122,6 +135,16 @@ use at;
 /// The place of a column, or `None` if this format has no such column.
 fn find_column(name: &str) -> Option<usize> {
     COLUMNS.iter().position(|column| column.name == name)
+}
+
+/// Which columns a file of these datasets has.
+fn written(datasets: &[Dataset]) -> [bool; WIDTH] {
+    let is_late = |dataset: &Dataset| {
+        dataset.solutions.iter().any(|solution| !solution.problem.op.is_plain())
+            || dataset.configs.iter().any(|config| config.tile().is_some_and(|tile| tile.swap_ab))
+    };
+    let has_late = datasets.iter().any(is_late);
+    COLUMNS.map(|column| has_late || !column.late)
 }
 
 /// The columns that every file must have. The others have defaults.

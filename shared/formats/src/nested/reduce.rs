@@ -14,11 +14,11 @@ use diode_core::{
 
 use crate::nested::shape;
 
-/// The problem as the format holds it: row-major, with a bias of the output's size.
+/// The problem as the format holds it: in the op's usual layouts, with a bias of the output's size.
 pub(crate) fn plain(problem: &Problem) -> Problem {
     let bias = if problem.op.has_bias() { Bias::Matrix } else { Bias::None };
-    let fields =
-        ProblemFields { a_layout: Layout::Row, b_layout: Layout::Row, bias, ..problem.clone().into_fields() };
+    let b_layout = problem.op.usual_b_layout();
+    let fields = ProblemFields { a_layout: Layout::Row, b_layout, bias, ..problem.clone().into_fields() };
     Problem::new(fields).expect("neither layouts nor the form of a bias make a problem invalid")
 }
 

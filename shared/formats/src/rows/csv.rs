@@ -6,17 +6,22 @@ use std::io::Read;
 use diode_core::Dataset;
 
 use super::reader::Rows;
-use super::{COLUMNS, WIDTH, check_columns, find_column};
+use super::{COLUMNS, WIDTH, check_columns, find_column, written};
 use super::{Cell, writer};
 use crate::FormatError;
 use crate::input::delimited::Delimited;
 use crate::input::source::Source;
 
 pub(crate) fn encode(datasets: &[Dataset]) -> Vec<u8> {
-    let mut out = COLUMNS.map(|column| column.name).join(",");
+    let written = written(datasets);
+    let mut out = String::new();
+    for (number, (column, _)) in COLUMNS.iter().zip(written).filter(|(_, written)| *written).enumerate() {
+        out.push_str(if number > 0 { "," } else { "" });
+        out.push_str(column.name);
+    }
     out.push('\n');
     let write = |row: &[Cell<'_>; WIDTH]| -> Result<(), Infallible> {
-        for (number, cell) in row.iter().enumerate() {
+        for (number, (cell, _)) in row.iter().zip(written).filter(|(_, written)| *written).enumerate() {
             if number > 0 {
                 out.push(',');
             }

@@ -6,7 +6,7 @@ use diode_core::hardware::{Hardware, Vendor};
 use diode_core::ids::HardwareSlug;
 use diode_core::space::config_for;
 use diode_core::{
-    AccType, Bias, Config, ConfigFields, DType, FailureReason, Invalid, Layout, Millis, Nanos, Op,
+    AccType, Bias, Config, ConfigFields, DType, FailureReason, Groups, Invalid, Layout, Millis, Nanos, Op,
     OutputLayout, Problem, ProblemFields, RocmExtras, Template, Tile, TimeColumn,
 };
 
@@ -107,11 +107,19 @@ impl<'a> Row<'a> {
         };
         Problem::new(ProblemFields {
             b_dtype: dtype(at!("b_dtype"))?.unwrap_or(a_dtype),
-            out_dtype: dtype(at!("out_dtype"))?.unwrap_or(a_dtype),
+            out_dtype: dtype(at!("out_dtype"))?.unwrap_or(plain.out_dtype),
             a_layout: self.parse::<Layout>(at!("a_layout"))?.unwrap_or(plain.a_layout),
             b_layout: self.parse::<Layout>(at!("b_layout"))?.unwrap_or(plain.b_layout),
             bias: self.parse::<Bias>(at!("bias"))?.unwrap_or(plain.bias),
             out_layout,
+            scaling: self.parse(at!("scaling"))?.unwrap_or(plain.scaling),
+            groups: Groups::from_parts(
+                self.small(at!("groups"))?,
+                self.small(at!("top_k"))?,
+                self.parse(at!("stage"))?,
+                self.parse(at!("rows"))?,
+            )
+            .map_err(in_words)?,
             ..plain
         })
         .map_err(in_words)
@@ -155,7 +163,7 @@ impl<'a> Row<'a> {
             acc_type: self.parse::<AccType>(at!("acc_type"))?,
             rocm,
             k_split: self.small(at!("k_split"))?,
-            swap_ab: None,
+            swap_ab: self.flag(at!("swap_ab"))?,
         };
         Config::try_from(fields).map_err(in_words)
     }

@@ -1,9 +1,12 @@
 //! Turns datasets into rows.
 
-use diode_core::{Config, ConfigFields, Dataset, OutputLayout, Solution, TimeColumn};
+use diode_core::{Config, ConfigFields, Dataset, OutputLayout, Scaling, Solution, TimeColumn};
 
 use super::Cell;
-use super::{SUBJECT, WIDTH};
+use super::{SUBJECT, WIDTH, place};
+
+/// How many columns a config has. They follow the subject.
+const CONFIG: usize = place("time_ns") - SUBJECT;
 
 /// For each problem, calls `row` with every timing, then with every failure, and then calls `end`.
 pub(super) fn rows<E>(
@@ -20,8 +23,8 @@ pub(super) fn rows<E>(
                 let minimum = solution.minimum_ns.as_ref().map(|minimum| minimum[at]);
                 let spread = solution.spread_ns.as_ref().map(|spread| spread[at]);
                 let repeats = solution.repeats.as_ref().map(|repeats| u64::from(repeats[at]));
-                cells[SUBJECT..SUBJECT + 15].copy_from_slice(&config(dataset.configs.get(index)));
-                cells[SUBJECT + 15..].copy_from_slice(&[
+                cells[SUBJECT..SUBJECT + CONFIG].copy_from_slice(&config(dataset.configs.get(index)));
+                cells[SUBJECT + CONFIG..].copy_from_slice(&[
                     number_or_empty(whole_nanos(&solution.times, at)),
                     Cell::Real(solution.times.millis(at).0),
                     number_or_empty(minimum),
@@ -32,9 +35,10 @@ pub(super) fn rows<E>(
                 row(&cells)?;
             }
             for failure in &solution.failures {
-                cells[SUBJECT..SUBJECT + 15].copy_from_slice(&config(dataset.configs.get(failure.config)));
+                cells[SUBJECT..SUBJECT + CONFIG]
+                    .copy_from_slice(&config(dataset.configs.get(failure.config)));
                 let reason = Cell::Text(failure.reason.as_str());
-                cells[SUBJECT + 15..].copy_from_slice(&[
+                cells[SUBJECT + CONFIG..].copy_from_slice(&[
                     Cell::Empty,
                     Cell::Empty,
                     Cell::Empty,
@@ -96,11 +100,16 @@ fn subject<'a>(
         Cell::Text(p.bias.as_str()),
         size,
         stride,
+        if p.scaling == Scaling::None { Cell::Empty } else { Cell::Text(p.scaling.as_str()) },
+        number_or_empty(p.groups.map(|groups| groups.count.into())),
+        number_or_empty(p.groups.map(|groups| groups.top_k.into())),
+        p.groups.and_then(|groups| groups.stage).map_or(Cell::Empty, |stage| Cell::Text(stage.as_str())),
+        p.groups.map_or(Cell::Empty, |groups| Cell::Text(groups.rows.as_str())),
         Cell::Text(&texts.method),
     ]
 }
 
-fn config(config: &Config) -> [Cell<'static>; 15] {
+fn config(config: &Config) -> [Cell<'static>; CONFIG] {
     let tile = config.tile();
     let number = |value: Option<u32>| number_or_empty(value.map(u64::from));
     let flag = |value: Option<bool>| value.map_or(Cell::Empty, Cell::Flag);
@@ -125,6 +134,7 @@ fn config(config: &Config) -> [Cell<'static>; 15] {
         number(rocm.map(|r| r.waves_per_eu)),
         number(rocm.map(|r| r.kpack)),
         number(k_split),
+        flag(tile.filter(|tile| tile.swap_ab).map(|_| true)),
     ]
 }
 

@@ -9,4 +9,5 @@ mod reducing;
 mod refusals;
 mod round_trips;
 mod samples;
+mod serving;
 mod texts;

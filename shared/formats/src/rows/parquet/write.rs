@@ -12,7 +12,7 @@ use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::parser::parse_message_type;
 
 use super::super::{COLUMNS, Column, ColumnType, WIDTH};
-use super::super::{Cell, writer};
+use super::super::{Cell, writer, written};
 use super::{DATASETS_KEY, DatasetMetadata};
 
 /// After this many rows, the next problem begins a new row group. Readers and writers hold one
@@ -38,10 +38,15 @@ fn write(datasets: &[Dataset]) -> Result<Vec<u8>, ParquetError> {
         .set_created_by(concat!("diode ", env!("CARGO_PKG_VERSION")).to_owned())
         .set_key_value_metadata(Some(vec![KeyValue::new(DATASETS_KEY.to_owned(), about)]))
         .build();
-    let schema = Arc::new(parse_message_type(&schema())?);
+    let written = written(datasets);
+    let schema = Arc::new(parse_message_type(&schema(&written))?);
     let file = SerializedFileWriter::new(Vec::new(), schema, Arc::new(properties))?;
-    let group =
-        std::cell::RefCell::new(RowGroup { columns: COLUMNS.each_ref().map(Values::new), rows: 0, file });
+    let group = std::cell::RefCell::new(RowGroup {
+        columns: COLUMNS.each_ref().map(Values::new),
+        written,
+        rows: 0,
+        file,
+    });
     writer::rows(
         datasets,
         |row| {
@@ -55,7 +60,7 @@ fn write(datasets: &[Dataset]) -> Result<Vec<u8>, ParquetError> {
     group.file.into_inner()
 }
 
-fn schema() -> String {
+fn schema(written: &[bool; WIDTH]) -> String {
     let field = |column: &Column| {
         let repetition = if column.full { "REQUIRED" } else { "OPTIONAL" };
         let (kind, annotation) = match column.kind {
@@ -66,13 +71,19 @@ fn schema() -> String {
         };
         format!("{repetition} {kind} {}{annotation};", column.name)
     };
-    let fields: Vec<String> = COLUMNS.iter().map(field).collect();
+    let fields: Vec<String> = COLUMNS
+        .iter()
+        .zip(written)
+        .filter(|(_, written)| **written)
+        .map(|(column, _)| field(column))
+        .collect();
     format!("message timings {{ {} }}", fields.join(" "))
 }
 
 /// The rows that are not written yet.
 struct RowGroup {
     columns: [Values; WIDTH],
+    written: [bool; WIDTH],
     rows: usize,
     file: SerializedFileWriter<Vec<u8>>,
 }
@@ -94,7 +105,8 @@ impl RowGroup {
             return Ok(());
         }
         let mut group = self.file.next_row_group()?;
-        for (column, values) in COLUMNS.iter().zip(&mut self.columns) {
+        let columns = COLUMNS.iter().zip(&mut self.columns).zip(self.written);
+        for ((column, values), _) in columns.filter(|(_, written)| *written) {
             if let Some(writer) = group.next_column()? {
                 std::mem::replace(values, Values::new(column)).write(writer)?;
             }
