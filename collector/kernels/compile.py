@@ -20,11 +20,16 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 import matmul
+import serving
 import support
 
 KERNELS = {
     name: getattr(module, name)
-    for module, names in [(matmul, ["mm", "mm_known", "bmm", "bmm_known"]), (support, ["fill", "reference", "compare"])]
+    for module, names in [
+        (matmul, ["mm", "mm_known", "bmm", "bmm_known"]),
+        (serving, ["scaled_mm", "scaled_mm_tma", "grouped_mm", "fused_moe"]),
+        (support, ["fill", "fill_scales", "reference", "grouped_reference", "compare"]),
+    ]
     for name in names
 }
 

@@ -9,8 +9,8 @@ pub(crate) mod variant;
 
 pub(crate) use build::{Build, Summary, build, build_here};
 pub(crate) use packs::{PackCache, WantedKernels, find_packs, packs, pull};
-pub(crate) use plan::{Held, Plan, hardware_of, held};
-pub(crate) use variant::{problems_of, tile_of};
+pub(crate) use plan::{Held, Plan, PlannedKernel, hardware_of, held};
+pub(crate) use variant::problems_of;
 
 /// The layout and the meaning of a kernel's arguments. A backend launches only packs that state the
 /// layout it uses.

@@ -7,7 +7,7 @@ use diode_api::{Ability, Breadth, LeasedProblem};
 use diode_core::hardware::{Hardware, Vendor};
 use diode_core::ids::Digest;
 use diode_core::space::{Space, SpaceName};
-use diode_core::{Alignment, Bias, Config, DType, Invalid, KernelVariant, Layout, Op};
+use diode_core::{Alignment, Bias, Config, DType, Invalid, KernelVariant, Layout, Op, Scaling};
 use diode_model::{Model, Ranker};
 
 use crate::devices::gpu::most_operand_bytes;
@@ -98,6 +98,7 @@ impl Allowed {
             layouts: vec![(Layout::Row, Layout::Row), (Layout::Row, Layout::Column)],
             alignments: vec![Alignment::Bytes16],
             biases: Bias::ALL.to_vec(),
+            scalings: Scaling::ALL.to_vec(),
             ..Plan::of_space(arch, Space::Named(SpaceName::Full))
         }
     }

@@ -16,7 +16,7 @@ use crate::agent::ability::{Allowed, ConfigChooser, ability_with};
 use crate::agent::service::{Service, patiently};
 use crate::failure::Interrupted;
 use crate::interrupt::Interrupt;
-use crate::kernels::variant::{Variant, tile_of};
+use crate::kernels::variant::Variant;
 use crate::kernels::{Held, PackCache, build_here, held};
 use crate::output::count;
 use crate::server::{Answered, Trouble};
@@ -237,7 +237,7 @@ pub(super) fn needed(chooser: &mut ConfigChooser, work: &[LeasedProblem]) -> Nee
             continue;
         };
         let Ok(configs) = chooser.choose(work) else { continue };
-        let key = |config| Some(variant.key(tile_of(config)?, variant.fits(tile_of(config)?, &work.problem)));
+        let key = |config| Some(variant.key(&variant.form(config, &work.problem)?));
         needed.entry(general).or_default().extend(configs.iter().filter_map(key));
     }
     needed

@@ -6,7 +6,7 @@ use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand};
 use diode_api::{MAX_PACK_BYTES, PackSummary};
 use diode_core::space::Space;
-use diode_core::{Alignment, Bias, Config, DType, FailureReason, KernelVariant, Layout, Op};
+use diode_core::{Alignment, Bias, Config, DType, FailureReason, KernelVariant, Layout, Op, Scaling};
 use diode_formats::pack::{Kernel, Outcome, Pack};
 use serde::Serialize;
 
@@ -15,7 +15,7 @@ use crate::input::arguments::{SpaceArg, at_least_one, dtype};
 use crate::input::problems::read_problems;
 use crate::interrupt::Interrupt;
 use crate::kernels::{
-    Build, PackCache, Plan, Summary, build, hardware_of, packs, problems_of, pull, tile_of,
+    Build, PackCache, Plan, PlannedKernel, Summary, build, hardware_of, packs, problems_of, pull,
 };
 use crate::output::{self, count};
 use crate::server::{ServerArgs, judge};
@@ -86,12 +86,16 @@ struct BuildArgs {
     #[arg(long, value_delimiter = ',', default_value = "vector,matrix")]
     biases: Vec<Bias>,
 
+    /// How operands of scaled_mm, scaled_grouped_mm and fused_moe are scaled: tensor, row, block
+    #[arg(long, value_delimiter = ',', default_value = "tensor,row,block")]
+    scalings: Vec<Scaling>,
+
     /// Also the float32 kernels that round their inputs to TF32
     #[arg(long)]
     tf32: bool,
 
     /// Only the kernels that the problems of a JSON list need, as `diode collect --problems` takes it
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["ops", "dtypes", "layouts", "alignments", "biases", "tf32"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["ops", "dtypes", "layouts", "alignments", "biases", "scalings", "tf32"])]
     problems: Option<PathBuf>,
 
     /// Compile their sizes in, as Inductor does: kernels like its own, for these problems alone
@@ -122,7 +126,6 @@ impl BuildArgs {
             SpaceArg::Named(name) => name.as_str(),
             SpaceArg::File(_) => "a list",
         };
-        mention_left_out(&space);
         let plan = Plan {
             arch: self.arch.clone(),
             ops: self.ops,
@@ -131,6 +134,7 @@ impl BuildArgs {
             dtypes: self.dtypes,
             layouts: self.layouts,
             alignments: self.alignments,
+            scalings: self.scalings,
             tf32: self.tf32,
             space,
         };
@@ -138,6 +142,7 @@ impl BuildArgs {
             Some(list) => plan.kernels_for(&read_problems(list)?.0, self.exact_sizes)?,
             None => plan.kernels()?,
         };
+        mention_left_out(&plan.space, &kernels);
         if !kernels.iter().any(|kernel| kernel.matmul) {
             bail!(
                 "there is no kernel for what is asked for: of --ops, --biases, --dtypes, --alignments and --space, \
@@ -165,10 +170,14 @@ impl BuildArgs {
     }
 }
 
-/// Says how many configs are left out: kernels exist only for the tiles of one template.
-fn mention_left_out(space: &Space) {
+/// Says how many configs are left out, because there are no kernels of their templates for what is asked for.
+fn mention_left_out(space: &Space, kernels: &[PlannedKernel]) {
     let Space::List(configs) = space else { return };
-    let without = |config: &&Config| tile_of(config).is_none() && !config.is_library();
+    let tma = kernels.iter().any(PlannedKernel::is_tma);
+    let without = |config: &&Config| match config {
+        Config::PersistentTma(_) => !tma,
+        other => other.tile().is_none() && !other.is_library(),
+    };
     let others = configs.iter().filter(without).count();
     if others > 0 {
         say!("note: {} of the list left out, whose templates have no kernels yet", count(others, "config"));
@@ -189,7 +198,9 @@ fn print_summary(summary: &Summary, path: &Path) {
 
 fn parse_dtype(text: &str) -> Result<DType, String> {
     let dtype = dtype(text).map_err(|error| error.to_string())?;
-    KernelVariant::check_dtype(dtype)?;
+    if !KernelVariant::SCALED_DTYPES.contains(&dtype) {
+        KernelVariant::check_dtype(dtype)?;
+    }
     Ok(dtype)
 }
 

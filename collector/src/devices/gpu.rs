@@ -15,6 +15,7 @@ mod policy;
 mod prepared;
 mod procedure;
 mod process;
+mod routing;
 mod session;
 mod timing_queue;
 mod worker;

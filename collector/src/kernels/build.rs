@@ -18,7 +18,6 @@ use crate::interrupt::Interrupt;
 use crate::kernels::compiler::{Compiled, Compilers, Launch, Python, TRITON, installed, sources};
 use crate::kernels::packs::PackCache;
 use crate::kernels::plan::{PlannedKernel, hardware_of};
-use crate::kernels::variant::ARGUMENT_SIZES;
 use crate::kernels::{ABI, ABI_KEY};
 use crate::output::{count, files};
 
@@ -163,7 +162,7 @@ fn pack(
                 FailureReason::OutOfResources,
                 format!("{} bytes of shared memory, {shared_limit} are there", launch.shared),
             ),
-            Compiled::Built(launch) if launch.global_scratch > 0 => unusable(
+            Compiled::Built(launch) if launch.global_scratch > kernel.scratch => unusable(
                 FailureReason::Compile,
                 "needs scratch memory, which launches do not give".to_owned(),
             ),
@@ -186,8 +185,10 @@ fn pack(
         };
         let file = parts.binary(&kernel.key);
         let binary = fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?;
-        if build.arch.starts_with("gfx") && kernel.matmul {
-            check_arguments(&binary, &launch.symbol, &ARGUMENT_SIZES)
+        if let Some(arguments) = &kernel.arguments
+            && build.arch.starts_with("gfx")
+        {
+            check_arguments(&binary, &launch.symbol, arguments)
                 .with_context(|| format!("{}: {}", file.display(), kernel.key))?;
         }
         let Launch { symbol, threads, shared, registers, stack, .. } = launch;

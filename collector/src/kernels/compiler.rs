@@ -245,8 +245,9 @@ impl<'a> Compilers<'a> {
 pub(crate) const TRITON: &str = "3.6.0";
 
 /// The Python sources that this program contains. A build writes them into its folder.
-const SOURCES: [(&str, &str); 3] = [
+const SOURCES: [(&str, &str); 4] = [
     ("matmul.py", include_str!("../../kernels/matmul.py")),
+    ("serving.py", include_str!("../../kernels/serving.py")),
     ("support.py", include_str!("../../kernels/support.py")),
     ("compile.py", include_str!("../../kernels/compile.py")),
 ];

@@ -21,7 +21,7 @@ use crate::interrupt::Interrupt;
 use crate::kernels::build::build_here;
 use crate::kernels::compiler::cache_folder;
 use crate::kernels::plan::Plan;
-use crate::kernels::variant::{Variant, tile_of};
+use crate::kernels::variant::Variant;
 use crate::kernels::{ABI, ABI_KEY};
 use crate::output::count;
 use crate::server::{Answered, Arriving, Client, PackServerArgs, Trouble, document, successful};
@@ -325,8 +325,7 @@ impl WantedKernels<'_> {
         for problem in self.problems {
             let Ok(variant) = Variant::for_problem(problem) else { continue };
             for config in (self.configs)(problem)? {
-                let Some(tile) = tile_of(&config) else { continue };
-                kernels.insert(variant.key(tile, variant.fits(tile, problem)));
+                kernels.extend(variant.form(&config, problem).map(|form| variant.key(&form)));
             }
         }
         Ok(kernels)

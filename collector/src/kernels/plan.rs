@@ -3,15 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use diode_core::hardware::{Hardware, find};
+use diode_core::kernel_variant::KernelKind;
 use diode_core::space::{Space, SpaceName};
 use diode_core::{
-    Alignment, Bias, DType, Invalid, KernelVariant, Layout, Op, OperandAlignment, Problem, ProblemFields,
-    Tile,
+    Alignment, Bias, DType, Groups, Invalid, KernelVariant, Layout, Op, OperandAlignment, Problem,
+    ProblemFields, Scaling, Stage, Tile,
 };
 use serde_json::Value;
 
 use crate::kernels::support::{Support, alignments};
-use crate::kernels::variant::{Variant, tile_of};
+use crate::kernels::variant::{Form, SCRATCH_BYTES, Variant};
 
 /// What the user wants a pack to cover.
 #[derive(Debug, Clone)]
@@ -24,6 +25,8 @@ pub(crate) struct Plan {
     /// The alignments that operands may have.
     pub(crate) alignments: Vec<Alignment>,
     pub(crate) biases: Vec<Bias>,
+    /// How operands are scaled that have scales.
+    pub(crate) scalings: Vec<Scaling>,
     /// Whether fp32 kernels that round their inputs to TF32 are wanted, too.
     pub(crate) tf32: bool,
     pub(crate) space: Space,
@@ -37,6 +40,17 @@ pub(crate) struct PlannedKernel {
     pub(crate) matmul: bool,
     /// Whether its copies must be wide, see [`Variant::expects_wide_copies`].
     pub(crate) wide: bool,
+    /// How many bytes its arguments take. `None` if they are not checked.
+    pub(crate) arguments: Option<Vec<u64>>,
+    /// How many bytes of scratch memory a block may need.
+    pub(crate) scratch: u64,
+}
+
+impl PlannedKernel {
+    /// Whether the tensor memory accelerator feeds it. Only then it needs scratch memory.
+    pub(crate) fn is_tma(&self) -> bool {
+        self.scratch > 0
+    }
 }
 
 impl Plan {
@@ -49,6 +63,7 @@ impl Plan {
             layouts: Vec::new(),
             alignments: Vec::new(),
             biases: Vec::new(),
+            scalings: Vec::new(),
             tf32: false,
             space,
         }
@@ -60,12 +75,25 @@ impl Plan {
         let mut planned = Vec::new();
         let dtypes: BTreeSet<DType> = self.dtypes.iter().copied().collect();
         for dtype in dtypes {
-            planned.extend(self.support(dtype));
-            let tiles = self.tiles(&hardware, dtype)?;
-            for variant in self.variants(dtype) {
-                planned.extend(self.kernels_of(&variant, &tiles));
+            check_arch(&self.arch, dtype)?;
+            let variants = self.variants(dtype);
+            planned.extend(self.support(&variants));
+            let mut plain = None;
+            for variant in &variants {
+                let forms = if variant.kernel.is_plain() {
+                    if plain.is_none() {
+                        plain = Some(self.tiles(&hardware, dtype)?);
+                    }
+                    plain_forms(variant, plain.as_ref().into_iter().flatten())
+                } else {
+                    self.served_forms(&hardware, variant)?
+                };
+                planned.extend(forms.iter().map(|form| self.kernel(variant, form)));
             }
         }
+        // Kernels that prepare measurements may serve several types.
+        let mut seen = BTreeSet::new();
+        planned.retain(|kernel| kernel.matmul || seen.insert(kernel.key.clone()));
         Ok(planned)
     }
 
@@ -76,55 +104,83 @@ impl Plan {
         exact: bool,
     ) -> anyhow::Result<Vec<PlannedKernel>> {
         let hardware = hardware_of(&self.arch)?;
-        let dtypes: BTreeSet<DType> = problems.iter().map(|problem| problem.a_dtype).collect();
-        let mut planned: Vec<PlannedKernel> =
-            dtypes.into_iter().flat_map(|dtype| self.support(dtype)).collect();
+        let mut variants = BTreeSet::new();
         let mut kernels = BTreeMap::new();
         for problem in problems {
             let ProblemFields { op, m, n, k, .. } = **problem;
             let variant = Variant::in_pack(problem, exact)
                 .map_err(|reason| anyhow::anyhow!("{op} of M×N×K = {m}×{n}×{k}: {reason}"))?;
+            check_arch(&self.arch, variant.dtype)?;
+            variants.insert(variant);
             for config in self.space.configs(&hardware, problem)? {
-                let Some(tile) = tile_of(&config) else { continue };
-                let kernel = self.kernel(&variant, tile, variant.fits(tile, problem));
+                let Some(form) = variant.form(&config, problem) else { continue };
+                let kernel = self.kernel(&variant, &form);
                 kernels.insert(kernel.key.clone(), kernel);
             }
         }
+        let mut planned = self.support(&variants);
         planned.extend(kernels.into_values());
         Ok(planned)
     }
 
-    fn support(&self, dtype: DType) -> impl Iterator<Item = PlannedKernel> {
-        Support::all(dtype).into_iter().map(|support| PlannedKernel {
-            key: support.key(),
-            request: support.request(&self.arch),
-            matmul: false,
-            wide: false,
-        })
-    }
-
-    fn kernels_of(&self, variant: &Variant, tiles: &BTreeSet<Tile>) -> impl Iterator<Item = PlannedKernel> {
-        forms(variant)
-            .into_iter()
-            .flat_map(move |(even_k, fits)| tiles.iter().map(move |&tile| (Tile { even_k, ..tile }, fits)))
-            .map(|(tile, fits)| self.kernel(variant, &tile, fits))
-    }
-
-    fn kernel(&self, variant: &Variant, tile: &Tile, fits: bool) -> PlannedKernel {
-        let cuda = self.arch.starts_with("sm_");
-        PlannedKernel {
-            key: variant.key(tile, fits),
-            request: variant.request(tile, fits, &self.arch),
-            matmul: true,
-            wide: variant.expects_wide_copies(tile, &self.arch) && tile.num_stages > 1 && cuda,
+    /// The kernels that prepare and check measurements of some variants.
+    fn support(&self, variants: &BTreeSet<Variant>) -> Vec<PlannedKernel> {
+        let mut planned = Vec::new();
+        let mut seen = BTreeSet::new();
+        for support in variants.iter().flat_map(|variant| Support::all(variant)) {
+            if seen.insert(support.key()) {
+                planned.push(PlannedKernel {
+                    key: support.key(),
+                    request: support.request(&self.arch),
+                    matmul: false,
+                    wide: false,
+                    arguments: None,
+                    scratch: 0,
+                });
+            }
         }
+        planned
+    }
+
+    fn kernel(&self, variant: &Variant, form: &Form) -> PlannedKernel {
+        let cuda = self.arch.starts_with("sm_");
+        let copies = form.tile.num_stages > 1 && cuda && !form.tma;
+        PlannedKernel {
+            key: variant.key(form),
+            request: variant.request(form, &self.arch),
+            matmul: true,
+            wide: copies && variant.expects_wide_copies(&form.tile, &self.arch),
+            arguments: Some(variant.argument_sizes()),
+            scratch: if form.tma { SCRATCH_BYTES } else { 0 },
+        }
+    }
+
+    /// The forms in which the tiles of the space are compiled for a variant of served models, for problems of any
+    /// size.
+    fn served_forms(&self, hardware: &Hardware, variant: &Variant) -> Result<BTreeSet<Form>, Invalid> {
+        let mut forms = BTreeSet::new();
+        for problem in representatives(variant) {
+            for config in self.space.configs(hardware, &problem)? {
+                let Some(form) = variant.form(&config, &problem) else { continue };
+                if form.tma && !self.arch.starts_with("sm_9") {
+                    continue;
+                }
+                // Launches take the width of a group as an argument.
+                let tile = Tile { group_m: 1, allow_tf32: false, ..form.tile };
+                let fixed = form.tma || variant.kernel == KernelKind::FusedMoe;
+                let even = if fixed { vec![tile.even_k] } else { vec![false, true] };
+                forms.extend(even.into_iter().map(|even_k| Form { tile: Tile { even_k, ..tile }, ..form }));
+            }
+        }
+        Ok(forms)
     }
 
     fn variants(&self, dtype: DType) -> BTreeSet<Variant> {
         let allowed = alignments(dtype).iter().filter(|alignment| self.alignments.contains(alignment));
         let allowed: Vec<Alignment> = allowed.copied().collect();
-        let mut variants = BTreeSet::new();
-        for op in &self.ops {
+        let mut variants: BTreeSet<Variant> =
+            self.ops.iter().flat_map(|&op| self.served_variants(op, dtype)).collect();
+        for op in self.ops.iter().filter(|op| op.is_plain() && KernelVariant::DTYPES.contains(&dtype)) {
             let biases = self.biases.iter().filter(|bias| op.has_bias() == (**bias != Bias::None));
             for bias in biases {
                 for &(a_layout, b_layout) in &self.layouts {
@@ -137,10 +193,16 @@ impl Plan {
                                     b: if b_layout == Layout::Row { n } else { k },
                                     out: n,
                                 };
-                                let (batched, bias) = (op.is_batched(), *bias);
-                                let general =
-                                    KernelVariant { batched, dtype, a_layout, b_layout, bias, alignment };
-                                variants.insert(Variant::from(general));
+                                let (kernel, bias, scaling) = (KernelKind::of(*op), *bias, Scaling::None);
+                                variants.insert(Variant::from(KernelVariant {
+                                    kernel,
+                                    dtype,
+                                    a_layout,
+                                    b_layout,
+                                    bias,
+                                    scaling,
+                                    alignment,
+                                }));
                             }
                         }
                     }
@@ -150,7 +212,22 @@ impl Plan {
         variants
     }
 
-    /// The tiles of the space for problems of any size. The variant decides on `EVEN_K` later.
+    /// The variants of an op on scaled or grouped operands of a type. There are none for other ops.
+    fn served_variants(&self, op: Op, dtype: DType) -> Vec<Variant> {
+        let scalings: &[Scaling] =
+            if KernelVariant::SCALED_DTYPES.contains(&dtype) { &self.scalings } else { &[Scaling::None] };
+        if op.is_plain() || !self.alignments.contains(&Alignment::Bytes16) {
+            return Vec::new();
+        }
+        let problem = |&scaling| served_problem(op, dtype, scaling, [128; 3], Groups::routed(8, 2));
+        scalings
+            .iter()
+            .filter_map(problem)
+            .filter_map(|problem| Variant::for_problem(&problem).ok())
+            .collect()
+    }
+
+    /// The tiles of the space for plain problems of any size. The variant decides on `EVEN_K` later.
     pub(super) fn tiles(&self, hardware: &Hardware, dtype: DType) -> Result<BTreeSet<Tile>, Invalid> {
         // Spaces shrink tiles to the next power of two of each size. So powers of two up to the largest block give
         // every tile.
@@ -164,7 +241,7 @@ impl Plan {
         {
             let problem = Problem::new(ProblemFields::plain(Op::Mm, 1, m, n, k, dtype))?;
             for config in self.space.configs(hardware, &problem)? {
-                let Some(tile) = tile_of(&config) else { continue };
+                let Some(tile) = config.tile() else { continue };
                 let precisions =
                     if dtype == DType::Float32 && self.tf32 { &[false, true][..] } else { &[false] };
                 tiles.extend(precisions.iter().map(|&allow_tf32| Tile {
@@ -178,12 +255,70 @@ impl Plan {
     }
 }
 
-/// The forms in which each tile of a variant is compiled: whether the tile divides K, and whether it fits.
-pub(super) fn forms(variant: &Variant) -> Vec<(bool, bool)> {
+/// The forms in which tiles are compiled for a variant of plain multiplications: with and without a rest of K,
+/// fitting or not, as far as that matters.
+fn plain_forms<'a>(variant: &Variant, tiles: impl Iterator<Item = &'a Tile>) -> BTreeSet<Form> {
     let both = &[false, true][..];
     let even = if variant.allows_even_k() { both } else { &[false] };
     let fits = if variant.fit_matters() { both } else { &[false] };
-    even.iter().flat_map(|&even_k| fits.iter().map(move |&fits| (even_k, fits))).collect()
+    let of_tile = |&tile: &Tile| {
+        even.iter().flat_map(move |&even_k| {
+            fits.iter().map(move |&fits| Form { tile: Tile { even_k, ..tile }, tma: false, fits })
+        })
+    };
+    tiles.flat_map(of_tile).collect()
+}
+
+/// A problem of a served model. `None` if the op has no such operands.
+fn served_problem(
+    op: Op,
+    dtype: DType,
+    scaling: Scaling,
+    [m, n, k]: [u64; 3],
+    groups: Groups,
+) -> Option<Problem> {
+    let stage = (op == Op::FusedMoe).then_some(Stage::GateUp);
+    let groups = op.is_grouped().then_some(Groups { stage, ..groups });
+    let fields = ProblemFields { scaling, groups, ..ProblemFields::plain(op, 1, m, n, k, dtype) };
+    Problem::new(fields).ok()
+}
+
+/// Problems that together try every tile of a space: from one row to many, with short and long K, and with few
+/// and many groups.
+fn representatives(variant: &KernelVariant) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let groups = [Groups::routed(8, 2), Groups::routed(128, 8)];
+    for groups in groups.into_iter().take(if variant.op().is_grouped() { 2 } else { 1 }) {
+        for rows in (0..=14).map(|power| 1_u64 << power) {
+            // Rows of grouped operands come in as many as groups that a token has.
+            let m = if variant.op().is_grouped() { rows * u64::from(groups.top_k) } else { rows };
+            for (n, k) in [(1024, 4096), (8192, 4096), (4096, 16_384), (1024, 512)] {
+                problems.extend(served_problem(
+                    variant.op(),
+                    variant.dtype,
+                    variant.scaling,
+                    [m, n, k],
+                    groups,
+                ));
+            }
+        }
+    }
+    problems
+}
+
+/// Refuses types that the GPUs of an architecture do not multiply.
+fn check_arch(arch: &str, dtype: DType) -> Result<(), Invalid> {
+    let refuse = |given: DType, expected: &str| Err(Invalid::new("dtype", given, expected.to_owned()));
+    match (arch, dtype) {
+        ("sm_80", dtype) if dtype.is_fp8() => {
+            refuse(dtype, "a type that sm_80 (A100) multiplies, which has no fp8")
+        }
+        ("gfx942", DType::Float8E4M3) => refuse(dtype, "float8_e4m3fnuz, the fp8 of gfx942 (MI300X)"),
+        (nvidia, DType::Float8E4M3Fnuz) if nvidia.starts_with("sm_") => {
+            refuse(dtype, "float8_e4m3fn, the fp8 of NVIDIA's GPUs")
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The hardware whose limits apply to packs of an architecture.
@@ -215,18 +350,23 @@ pub(crate) fn held(
     arch: &str,
     counted: impl IntoIterator<Item = (KernelVariant, u64)>,
 ) -> Result<Vec<Held>, Invalid> {
-    let counted: Vec<(KernelVariant, u64)> = counted.into_iter().collect();
     let hardware = hardware_of(arch)?;
     let plan = Plan::of_space(arch, Space::Named(SpaceName::Full));
-    let dtypes: BTreeSet<DType> = counted.iter().map(|(variant, _)| variant.dtype).collect();
+    let mut plain: BTreeMap<DType, BTreeSet<Tile>> = BTreeMap::new();
     let mut all = Vec::new();
-    for dtype in dtypes {
-        let tiles = plan.tiles(&hardware, dtype)?.len() as u64;
-        let of_type = counted.iter().filter(|(variant, kernels)| variant.dtype == dtype && *kernels >= tiles);
-        all.extend(of_type.map(|&(variant, kernels)| {
-            let forms = forms(&Variant::from(variant)).len() as u64;
-            Held { variant, complete: kernels >= tiles * forms }
-        }));
+    for (variant, kernels) in counted {
+        let forms = if variant.kernel.is_plain() {
+            if !plain.contains_key(&variant.dtype) {
+                plain.insert(variant.dtype, plan.tiles(&hardware, variant.dtype)?);
+            }
+            plain_forms(&Variant::from(variant), plain[&variant.dtype].iter())
+        } else {
+            plan.served_forms(&hardware, &Variant::from(variant))?
+        };
+        let tiles: BTreeSet<Tile> = forms.iter().map(|form| Tile { even_k: false, ..form.tile }).collect();
+        if !forms.is_empty() && kernels >= tiles.len() as u64 {
+            all.push(Held { variant, complete: kernels >= forms.len() as u64 });
+        }
     }
     Ok(all)
 }
@@ -243,6 +383,7 @@ mod tests {
             layouts: vec![(Layout::Row, Layout::Row)],
             alignments: vec![Alignment::Bytes16],
             biases: vec![Bias::None, Bias::Vector, Bias::Matrix],
+            scalings: Scaling::ALL.to_vec(),
             tf32: false,
             space: Space::Named(SpaceName::Full),
         }
@@ -287,8 +428,7 @@ mod tests {
             let problem = Problem::new(ProblemFields::plain(Op::Mm, 1, m, n, k, DType::BFloat16)).unwrap();
             let variant = Variant::for_problem(&problem).unwrap();
             for config in plan.space.configs(&hardware, &problem).unwrap() {
-                let tile = tile_of(&config).unwrap();
-                let key = variant.key(tile, variant.fits(tile, &problem));
+                let key = variant.key(&variant.form(&config, &problem).unwrap());
                 assert!(keys.contains(&key), "{m}×{n}×{k}: {key}");
             }
         }

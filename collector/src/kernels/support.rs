@@ -1,6 +1,6 @@
 //! The kernels that prepare and check a measurement, see `kernels/support.py`.
 
-use diode_core::{Alignment, DType};
+use diode_core::{Alignment, DType, KernelVariant, Scaling};
 use serde_json::{Value, json};
 
 use crate::kernels::variant::triton_type;
@@ -14,25 +14,40 @@ pub(crate) const REFERENCE_TILE: [u32; 3] = [64, 64, 32];
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Support {
     Fill(DType),
-    Reference { dtype: DType, bias: bool },
+    /// Scales, and the weights of routed rows.
+    FillScales,
+    Reference {
+        dtype: DType,
+        bias: bool,
+    },
+    /// The reference of scaled and grouped rows.
+    GroupedReference {
+        dtype: DType,
+        scaling: Scaling,
+    },
     Compare(DType),
 }
 
 impl Support {
-    /// The four kernels that measuring in a type needs.
-    pub(crate) fn all(dtype: DType) -> [Self; 4] {
-        [
-            Self::Fill(dtype),
-            Self::Reference { dtype, bias: false },
-            Self::Reference { dtype, bias: true },
-            Self::Compare(dtype),
-        ]
+    /// The four kernels that measuring a variant needs.
+    pub(crate) fn all(variant: &KernelVariant) -> [Self; 4] {
+        let (dtype, scaling) = (variant.dtype, variant.scaling);
+        let [first, second] = if variant.kernel.is_plain() {
+            [false, true].map(|bias| Self::Reference { dtype, bias })
+        } else {
+            [Self::FillScales, Self::GroupedReference { dtype, scaling }]
+        };
+        [Self::Fill(dtype), first, second, Self::Compare(variant.out_dtype())]
     }
 
     pub(crate) fn key(self) -> String {
         match self {
             Self::Fill(dtype) => format!("fill;{dtype}"),
+            Self::FillScales => "fill_scales".to_owned(),
             Self::Reference { dtype, bias } => format!("reference;{dtype};bias={bias}"),
+            Self::GroupedReference { dtype, scaling } => {
+                format!("grouped_reference;{dtype};scaling={scaling}")
+            }
             Self::Compare(dtype) => format!("compare;{dtype}"),
         }
     }
@@ -44,6 +59,21 @@ impl Support {
                 "fill",
                 json!({"out": pointer(dtype), "count": "i64", "seed": "i32"}),
                 json!({"BLOCK": BLOCK}),
+            ),
+            Self::FillScales => (
+                "fill_scales",
+                json!({"out": "*fp32", "count": "i64", "seed": "i32", "rows": "i64", "columns": "i64"}),
+                json!({"BLOCK": BLOCK}),
+            ),
+            Self::GroupedReference { dtype, scaling } => (
+                "grouped_reference",
+                json!({
+                    "A": pointer(dtype), "B": pointer(dtype), "a_scales": "*fp32", "b_scales": "*fp32", "out": "*fp32",
+                    "pairs": "*i32", "experts": "*i32", "weights": "*fp32", "M": "i32", "N": "i32", "K": "i32",
+                    "top_k": "i32", "weighted": "i32", "a_scale_row": "i64", "b_scale_group": "i64",
+                    "b_scale_row": "i64",
+                }),
+                json!({"SCALING": scaling.as_str(), "BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": k}),
             ),
             Self::Reference { dtype, bias } => (
                 "reference",
@@ -88,6 +118,10 @@ pub(crate) fn tolerance(dtype: DType, k: u64, tf32: bool) -> (f32, f32) {
         // with K.
         DType::Float32 => (1e-5 * root + 2e-7 * k as f32, 1e-5),
         DType::Float16 => (1e-3 * root, 2e-3),
+        // Hopper cuts each partial sum of fp8 to 14 bits.
+        DType::Float8E4M3 | DType::Float8E4M3Fnuz => (2e-3 * root + 1e-6 * root * k as f32, 3e-2),
+        // Inputs are 40 times as large as those of other types.
+        DType::Int8 => (1.0 * root, 1.6e-2),
         _ => (1e-3 * root, 1.6e-2),
     }
 }

@@ -177,6 +177,7 @@ functions! {
         free = "cuMemFree_v2" / "hipFree" (Pointer);
         fill_async = "cuMemsetD8Async" / "hipMemsetD8Async" (Pointer, u8, usize, Handle);
         copy_async = "cuMemcpyDtoDAsync_v2" / "hipMemcpyDtoDAsync" (Pointer, Pointer, usize, Handle);
+        copy_to_device = "cuMemcpyHtoD_v2" / "hipMemcpyHtoD" (Pointer, *const c_void, usize);
         copy_to_host = "cuMemcpyDtoH_v2" / "hipMemcpyDtoH" (*mut c_void, Pointer, usize);
         module_load = "cuModuleLoadData" / "hipModuleLoadData" (*mut Handle, *const c_void);
         module_unload = "cuModuleUnload" / "hipModuleUnload" (Handle);

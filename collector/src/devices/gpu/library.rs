@@ -7,7 +7,7 @@ use std::ffi::{c_int, c_void};
 use std::path::Path;
 use std::ptr;
 
-use diode_core::{Bias, DType, Layout, Problem};
+use diode_core::{Bias, DType, Layout, Op, Problem, Scaling};
 
 use crate::devices::gpu::GpuVendor;
 use crate::devices::gpu::driver::{DriverError, Gpu, Memory};
@@ -64,7 +64,9 @@ impl VendorLibrary {
     /// NVIDIA's libraries are asked to do.
     pub(crate) fn supports(&self, problem: &Problem, rounds: bool) -> bool {
         let small = [problem.m, problem.n, problem.k].iter().all(|&size| size < 1 << 31);
-        small && Gemm::for_problem(problem, rounds).is_some() && (!rounds || self.plain.is_some())
+        // Only cuBLASLt is asked to scale.
+        let scales = problem.scaling != Scaling::None;
+        small && Gemm::for_problem(problem, rounds).is_some() && (!(rounds || scales) || self.plain.is_some())
     }
 
     /// Queues one multiplication, like `aten::mm`, `addmm`, `bmm` or `baddbmm`.
@@ -86,6 +88,9 @@ impl VendorLibrary {
                 // torch copies the bias to the output and adds the product to it.
                 gpu.copy(matrices.c, bias)?;
                 self.plain(problem, &gemm, matrices, 1.0)
+            }
+            _ if problem.scaling != Scaling::None => {
+                self.cublaslt.multiply(problem, &gemm, matrices, None, 0.0)
             }
             _ => self.plain(problem, &gemm, matrices, 0.0),
         }
@@ -115,23 +120,36 @@ struct Gemm {
     ldb: u64,
     /// A `cudaDataType`; hipBLASLt uses the same numbers.
     data_type: c_int,
+    /// The same of the output.
+    out_type: c_int,
     /// Whether float32 inputs are rounded to TF32.
     rounds: bool,
 }
 
 impl Gemm {
     fn for_problem(problem: &Problem, rounds: bool) -> Option<Self> {
-        let data_type = match problem.a_dtype {
-            DType::Float32 => 0,
-            DType::Float16 => 2,
-            DType::BFloat16 => 14,
-            _ => return None,
+        let data_type = |dtype| match dtype {
+            DType::Float32 => Some(0),
+            DType::Float16 => Some(2),
+            DType::BFloat16 => Some(14),
+            DType::Float8E4M3 if problem.op == Op::ScaledMm => Some(28),
+            _ => None,
         };
+        let (data_type, out_type) = (data_type(problem.a_dtype)?, data_type(problem.out_dtype)?);
+        // cuBLASLt wants the scales of blocks in fours.
+        let fours = |size: u64| size.is_multiple_of(4);
+        let scales = match problem.scaling {
+            Scaling::Block => fours(problem.m) && fours(problem.k.div_ceil(Scaling::BLOCK)),
+            _ => true,
+        };
+        if problem.op.is_grouped() || !scales {
+            return None;
+        }
         let (a_transposed, b_transposed) =
             (problem.a_layout == Layout::Column, problem.b_layout == Layout::Column);
         let lda = if a_transposed { problem.m } else { problem.k };
         let ldb = if b_transposed { problem.k } else { problem.n };
-        Some(Self { a_transposed, b_transposed, lda, ldb, data_type, rounds })
+        Some(Self { a_transposed, b_transposed, lda, ldb, data_type, out_type, rounds })
     }
 }
 

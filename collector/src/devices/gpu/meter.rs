@@ -18,7 +18,7 @@ use crate::devices::gpu::process::{
 use crate::devices::measuring_process::{Lost, MeasuringProcess};
 use crate::devices::{MeasuredConfigs, Meter, Outcome, Quality, Surroundings};
 use crate::failure::Interrupted;
-use crate::kernels::variant::{Variant, tile_of};
+use crate::kernels::variant::Variant;
 
 /// After this many crashes and hangs on one problem, the next one ends the problem: all its configs count as
 /// failed. The most seen was a dozen, and each costs a few seconds.
@@ -75,8 +75,8 @@ impl GpuMeter {
 
     /// The name of the kernel that runs a config on a problem.
     fn kernel(&self, problem: &Problem, config: &Config) -> Option<String> {
-        let (variant, tile) = (Variant::in_pack(problem, self.exact).ok()?, tile_of(config)?);
-        Some(variant.key(tile, variant.fits(tile, problem)))
+        let variant = Variant::in_pack(problem, self.exact).ok()?;
+        Some(variant.key(&variant.form(config, problem)?))
     }
 
     /// Why the config's kernel failed on an earlier problem; `None` if it did not.

@@ -1,10 +1,15 @@
 //! A problem whose inputs and reference are on the GPU already.
 
+use std::collections::BTreeSet;
+
+use diode_core::Config;
+
 use crate::devices::gpu::driver::Memory;
 use crate::devices::gpu::operands::{Arguments, Operands, TURNS, programs};
 use crate::devices::gpu::process::Measure;
 use crate::devices::gpu::session::{KernelSlot, Launchable, LaunchableConfig, Session, SessionError};
 use crate::kernels::support::{Support, tolerance};
+use crate::kernels::variant::Variant;
 
 /// The result of cuBLAS may be this many times as far from the reference as that of a pack's kernel.
 const LIBRARY_LATITUDE: f32 = 16.0;
@@ -22,13 +27,19 @@ pub(super) struct PreparedProblem<'s> {
 
 impl<'s> PreparedProblem<'s> {
     /// Makes the inputs and the reference on the GPU.
-    pub(super) fn new(session: &'s mut Session, request: &Measure) -> Result<Self, SessionError> {
-        let problem = &request.problem;
-        let dtype = problem.a_dtype;
-        let operands = Operands::allocate(&session.gpu, problem)?;
+    pub(super) fn new(
+        session: &'s mut Session,
+        variant: &Variant,
+        request: &Measure,
+    ) -> Result<Self, SessionError> {
+        let heights: BTreeSet<u32> =
+            request.configs.iter().filter_map(Config::tile).map(|tile| tile.block_m).collect();
+        let heights: Vec<u32> = heights.into_iter().collect();
+        let operands = Operands::allocate(&session.gpu, &request.problem, &heights, session.sms)?;
         let wrong = session.gpu.allocate(4 * request.configs.len() as u64)?;
         session.gpu.fill(&wrong, 0)?;
-        let fill = session.support(Support::Fill(dtype))?;
+        let [fill, first, second, compare] = Support::all(variant);
+        let fill = session.support(fill)?;
         if session.pair_ns == 0 {
             session.queue.warm_up(&session.gpu)?;
             session.pair_ns = session.cost_of_a_pair(fill, &wrong)?;
@@ -42,10 +53,23 @@ impl<'s> PreparedProblem<'s> {
                 .finish();
             session.launch(fill, [programs(count), 1], &mut arguments)?;
         }
-        let reference = session.support(Support::Reference { dtype, bias: problem.op.has_bias() })?;
+        for (pointer, [rows, columns], turned, stream) in operands.scales() {
+            let fill = session.support(Support::FillScales)?;
+            let [rows, columns] = if turned { [rows, columns] } else { [rows * columns, 1] };
+            let mut arguments = Arguments::default()
+                .pointer(pointer)
+                .i64(rows * columns)
+                .i32(request.seed.wrapping_add(stream))
+                .i64(rows)
+                .i64(columns)
+                .finish();
+            session.launch(fill, [programs(rows * columns), 1], &mut arguments)?;
+        }
+        let has_second = !variant.kernel.is_plain() || request.problem.op.has_bias();
+        let reference = session.support(if has_second { second } else { first })?;
         let (grid, mut arguments) = operands.reference();
         session.launch(reference, grid, &mut arguments)?;
-        let compare = session.support(Support::Compare(dtype))?;
+        let compare = session.support(compare)?;
         session.queue.wait(&session.gpu)?;
         Ok(Self { session, operands, wrong, compare })
     }
@@ -75,8 +99,8 @@ impl<'s> PreparedProblem<'s> {
     /// percent, so every config gets the same copies in the same order.
     fn run(&self, launchable: Launchable, turn: u64) -> Result<(), SessionError> {
         match launchable {
-            Launchable::Kernel(place, tile) => {
-                let (grid, mut arguments) = self.operands.launch(&tile, turn);
+            Launchable::Kernel(place, form) => {
+                let (grid, mut arguments) = self.operands.launch(&form, turn);
                 self.session.launch(place, grid, &mut arguments)
             }
             Launchable::Library { rounds } => {
@@ -133,7 +157,7 @@ impl<'s> PreparedProblem<'s> {
         self.run(launchable, 0)?;
         let problem = self.operands.problem();
         let tf32 = match launchable {
-            Launchable::Kernel(_, tile) => tile.allow_tf32,
+            Launchable::Kernel(_, form) => form.tile.allow_tf32,
             Launchable::Library { rounds } => rounds,
         };
         let (mut absolute, relative) = tolerance(problem.a_dtype, problem.k, tf32);

@@ -45,7 +45,7 @@ pub(super) fn measure<'a>(
     if needed > memory.free {
         return Ok(Message::Refused { reason: no_room(needed, memory) });
     }
-    let prepared = match PreparedProblem::new(session, request) {
+    let prepared = match PreparedProblem::new(session, &variant, request) {
         Ok(prepared) => prepared,
         // Another program has taken the GPU's memory meanwhile.
         Err(error) if error.cause() == Cause::Memory => {

@@ -9,7 +9,7 @@ use diode_core::{Config, FailureReason, Problem, Tile};
 use diode_formats::FormatError;
 use diode_formats::pack::{Kernel, Outcome, Pack};
 
-use crate::devices::gpu::driver::{DriverError, Function, Gpu, Memory};
+use crate::devices::gpu::driver::{Description, DriverError, Function, Gpu, Memory};
 use crate::devices::gpu::library::{LibraryError, VendorLibrary};
 use crate::devices::gpu::management::Management;
 use crate::devices::gpu::operands::{Arguments, TURNS};
@@ -17,7 +17,7 @@ use crate::devices::gpu::policy;
 use crate::devices::gpu::process::{Cause, Measure, Results};
 use crate::devices::gpu::timing_queue::Queue;
 use crate::kernels::support::Support;
-use crate::kernels::variant::{Variant, tile_of};
+use crate::kernels::variant::{Form, Variant};
 
 /// A GPU and everything that outlives one problem.
 pub(super) struct Session {
@@ -28,6 +28,8 @@ pub(super) struct Session {
     pub(super) library: Option<VendorLibrary>,
     pub(super) management: Option<Box<dyn Management>>,
     pub(super) queue: Queue,
+    /// How many multiprocessors the GPU has.
+    pub(super) sms: u64,
     /// The cost of a pair of events: how much longer one launch between two events takes than one launch of a
     /// group.
     pub(super) pair_ns: u64,
@@ -44,7 +46,7 @@ pub(super) struct LaunchableConfig {
 /// What a launch of a config runs.
 #[derive(Clone, Copy)]
 pub(super) enum Launchable {
-    Kernel(KernelSlot, Tile),
+    Kernel(KernelSlot, Form),
     /// cuBLAS or hipBLASLt, which rounds float32 to TF32 or does not.
     Library {
         rounds: bool,
@@ -64,10 +66,10 @@ impl Session {
         store: Store,
         library: Option<VendorLibrary>,
         management: Option<Box<dyn Management>>,
-        cache_bytes: u64,
     ) -> Result<Self, SessionError> {
+        let Description { sms, cache_bytes, .. } = gpu.describe()?;
         let queue = Queue::new(&gpu, cache_bytes)?;
-        Ok(Self { gpu, facts, store, library, management, queue, pair_ns: 0 })
+        Ok(Self { gpu, facts, store, library, management, queue, sms, pair_ns: 0 })
     }
 
     /// The configs of the request that can be launched, in the order of the packs. The others become failures.
@@ -90,15 +92,17 @@ impl Session {
                             .push(LaunchableConfig { number, launchable: Launchable::Library { rounds } });
                     }
                 }
-                _ => match tile_of(config) {
-                    Some(tile) => {
-                        let key = variant.key(tile, variant.fits(tile, &request.problem));
+                _ => match variant.form(config, &request.problem) {
+                    Some(form) => {
+                        let key = variant.key(&form);
                         match self.store.find(&key) {
                             Ok(slot) => {
-                                let launchable = Launchable::Kernel(slot, *tile);
+                                let launchable = Launchable::Kernel(slot, form);
                                 candidates.push(LaunchableConfig { number, launchable });
                             }
-                            Err(MissingKernel::NotInPack) if self.is_too_large(&request.problem, tile) => {
+                            Err(MissingKernel::NotInPack)
+                                if self.is_too_large(&request.problem, &form.tile) =>
+                            {
                                 results.failed.push((number, FailureReason::OutOfResources));
                             }
                             Err(MissingKernel::NotInPack) => missing = Some(key),

@@ -132,7 +132,7 @@ fn open(options: &WorkerOptions) -> anyhow::Result<(Session, Message)> {
     }
     let known = Hardware::from_name(&name)?.facts;
     let memory_bytes = gpu.memory()?.total;
-    let session = Session::new(gpu, known, Store::new(packs), library, management, cache_bytes)
+    let session = Session::new(gpu, known, Store::new(packs), library, management)
         .map_err(anyhow::Error::from)
         .context("cannot prepare the GPU")?;
     let description = GpuDescription { name, arch, bus_id, memory_bytes, facts, devices: count, warnings };

@@ -69,6 +69,16 @@ impl Gpu {
         })
     }
 
+    /// Writes 32-bit numbers to the begin of an allocation.
+    pub(crate) fn write(&self, memory: &Memory, values: &[u32]) -> Result<()> {
+        let bytes = size_of_val(values);
+        assert!(bytes as u64 <= memory.bytes, "{bytes} of {}", memory.bytes);
+        // SAFETY: reads as many bytes as the slice has. The allocation has at least as many.
+        self.check(&self.api().copy_to_device, |call| unsafe {
+            call(memory.pointer, values.as_ptr().cast(), bytes)
+        })
+    }
+
     /// Waits for all queued work, then reads memory as 32-bit numbers.
     pub(crate) fn read(&self, memory: &Memory) -> Result<Vec<u32>> {
         let mut values = vec![0_u32; (memory.bytes / 4) as usize];

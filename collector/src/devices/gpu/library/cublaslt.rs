@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_void};
 use std::path::Path;
 use std::ptr;
 
-use diode_core::Problem;
+use diode_core::{Problem, Scaling};
 
 use crate::devices::gpu::GpuVendor;
 use crate::devices::gpu::driver::{Gpu, Memory, Slice};
@@ -94,6 +94,21 @@ const HIPBLAS: Numbers = Numbers {
 const F32: c_int = 0;
 const ADD_BIAS: u32 = 4;
 const MAX_WORKSPACE: c_int = 1;
+/// Attributes of cuBLASLt's multiplications of fp8: where the scales of its two operands are and how they are laid
+/// out, and whether sums may have fewer bits. Its operands are in the other order: the first one is B.
+const SCALES: [c_int; 2] = [17, 18];
+const SCALE_MODES: [c_int; 2] = [31, 32];
+const FAST_SUMS: c_int = 25;
+
+/// How the scales of cuBLASLt's two operands are laid out. Scales by row and by block came with cuBLASLt 12.9.
+fn scale_modes(scaling: Scaling) -> Option<[i32; 2]> {
+    match scaling {
+        Scaling::None => None,
+        Scaling::Tensor => Some([0, 0]),
+        Scaling::Row => Some([3, 3]),
+        Scaling::Block => Some([5, 4]),
+    }
+}
 const NOT_SUPPORTED: c_int = 15;
 
 /// Room for the answer to a request for an algorithm. The answer begins with the algorithm and is shorter
@@ -165,6 +180,11 @@ impl CublasLt {
         if let Some(bias) = bias {
             prepared.description.set(self.numbers.bias_pointer, &bias.pointer())?;
         }
+        if let (Some([a, b]), Some(_)) = (matrices.scales, scale_modes(problem.scaling)) {
+            for (attribute, scales) in SCALES.into_iter().zip([b, a]) {
+                prepared.description.set(attribute, &scales.pointer())?;
+            }
+        }
         let (one, output) = (1.0_f32, matrices.c.pointer());
         let [b, a, c] = [&prepared.b, &prepared.a, &prepared.c].map(|layout| layout.handle);
         // SAFETY: the matrices and the workspace lie within their allocations, and all else lives across the call.
@@ -209,19 +229,28 @@ impl CublasLt {
             })?;
         description.set(numbers.transpose_a, &operation(gemm.b_transposed))?;
         description.set(numbers.transpose_b, &operation(gemm.a_transposed))?;
+        if let Some(modes) = scale_modes(problem.scaling) {
+            for (attribute, mode) in SCALE_MODES.into_iter().zip(modes) {
+                // A scale for the whole operand is the default, also of versions that know no other.
+                if mode != 0 {
+                    description.set(attribute, &mode)?;
+                }
+            }
+            description.set(FAST_SUMS, &i8::from(problem.scaling != Scaling::Block))?;
+        }
         if let Some(bias) = bias {
             description.set(numbers.epilogue, &ADD_BIAS)?;
             description.set(numbers.bias_pointer, &bias.pointer())?;
         }
         let shape =
             |turned: bool, rows: u64, columns: u64| if turned { (columns, rows) } else { (rows, columns) };
-        let matrix = |(rows, columns): (u64, u64), leading: u64| {
+        let matrix = |(rows, columns): (u64, u64), leading: u64, data_type: c_int| {
             // SAFETY: writes a handle.
             let layout = owned(
                 &functions.lay_out,
                 functions.set_layout,
                 functions.forget_layout,
-                |call, handle| unsafe { call(handle, gemm.data_type, rows, columns, leading as i64) },
+                |call, handle| unsafe { call(handle, data_type, rows, columns, leading as i64) },
             )?;
             if problem.b > 1 {
                 layout.set(numbers.batches, &(problem.b as i32))?;
@@ -229,9 +258,9 @@ impl CublasLt {
             }
             Ok::<_, LibraryError>(layout)
         };
-        let b = matrix(shape(gemm.b_transposed, problem.n, problem.k), gemm.ldb)?;
-        let a = matrix(shape(gemm.a_transposed, problem.k, problem.m), gemm.lda)?;
-        let c = matrix((problem.n, problem.m), problem.n)?;
+        let b = matrix(shape(gemm.b_transposed, problem.n, problem.k), gemm.ldb, gemm.data_type)?;
+        let a = matrix(shape(gemm.a_transposed, problem.k, problem.m), gemm.lda, gemm.data_type)?;
+        let c = matrix((problem.n, problem.m), problem.n, gemm.out_type)?;
         let choice = self.choose(&description, &b, &a, &c)?;
         Ok(Prepared { problem: problem.clone(), rounds: gemm.rounds, description, a, b, c, choice })
     }
