@@ -124,6 +124,7 @@ extern "C" fn cublasGemmStridedBatchedEx(
             out: matrix(c, c_kind, false, ldc as u64, stride_c as u64)?,
             // SAFETY: the caller gives a pointer to a number.
             kept: f64::from(unsafe { beta.read() }),
+            served: None,
             wrong: false,
         };
         queue(node, product, effect)

@@ -102,6 +102,14 @@ functions! {
         copied.map_err(|outside| node.outside(&outside))
     }
 
+    write = cuMemcpyHtoD_v2, hipMemcpyHtoD (to: u64, from: *const u8, bytes: usize) |node, _| {
+        node.pending.forget(to, bytes as u64);
+        // SAFETY: the caller gives this many bytes.
+        let from = unsafe { slice::from_raw_parts(from, bytes) };
+        let written = node.memory.bytes_mut(to, bytes as u64).map(|to| to.copy_from_slice(from));
+        written.map_err(|outside| node.outside(&outside))
+    }
+
     read = cuMemcpyDtoH_v2, hipMemcpyDtoH (to: *mut u8, from: u64, bytes: usize) |node, _| {
         node.wait();
         node.settle(from, bytes as u64)?;
@@ -250,6 +258,10 @@ fn run(node: &mut Node, key: &str, task: Task, effect: Option<Effect>) -> Result
                 Err(outside) => return Err(node.outside(&outside)),
             }
         }
+        Task::FillScales { at, count, seed, size } => match node.memory.bytes_mut(at, 4 * count) {
+            Ok(bytes) => fill_scales(bytes, count, seed, size),
+            Err(outside) => return Err(node.outside(&outside)),
+        },
         Task::Compare { result, expected, number, wrong, count, absolute, relative } => {
             let sizes = [(result, number), (expected, number.sum())];
             let mut values = Vec::new();
@@ -292,6 +304,17 @@ fn fill(bytes: &mut [u8], number: Number, count: u64, seed: u64) {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (state >> 33) as f64 / f64::from(1 << 30) - 1.0
         });
-        number.write(bytes, element, parts.sum());
+        let value: f64 = parts.sum();
+        // Integers are as much larger as those of the real kernel.
+        number.write(bytes, element, if number == Number::Byte { 40.0 * value } else { value });
+    }
+}
+
+/// Fills memory with scales around 0.6. A matrix has the same ones, however it is written.
+fn fill_scales(bytes: &mut [u8], count: u64, seed: u64, [rows, columns]: [u64; 2]) {
+    for element in 0..count {
+        let drawn = element % rows * columns + element / rows;
+        let mixed = (drawn + seed + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+        Number::Single.write(bytes, element, 0.5 + 0.2 * mixed as f64 / f64::from(1 << 24));
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use diode_core::Scaling;
 use diode_core::ids::Digest;
 use diode_formats::pack::{Outcome, Pack};
 
@@ -24,9 +25,31 @@ pub(crate) struct Kernel {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Computation {
     Multiply(Multiply),
+    Serve(Serve),
     Fill(Number),
+    FillScales,
     Reference { number: Number, bias: bool },
+    GroupedReference { number: Number, scaling: Scaling },
     Compare(Number),
+}
+
+/// A multiplication of scaled or grouped operands, with everything that its code assumes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Serve {
+    pub(crate) kind: ServeKind,
+    pub(crate) number: Number,
+    pub(crate) scaling: Scaling,
+    pub(crate) block: [u64; 3],
+    pub(crate) even_k: bool,
+    /// Whether the tensor memory accelerator feeds it, so that it needs scratch memory.
+    pub(crate) tma: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ServeKind {
+    Scaled,
+    Grouped,
+    Experts,
 }
 
 /// A multiplication, with everything that its code assumes.
@@ -77,7 +100,10 @@ impl Computation {
     pub(crate) fn sizes(&self) -> Vec<u64> {
         let parts: &[(u64, usize)] = match self {
             Self::Multiply(_) => &[(8, 4), (4, 9)],
+            Self::Serve(_) => &[(8, 9), (4, 15)],
             Self::Fill(_) => &[(8, 2), (4, 1)],
+            Self::FillScales => &[(8, 2), (4, 1), (8, 2)],
+            Self::GroupedReference { .. } => &[(8, 8), (4, 5), (8, 3)],
             Self::Reference { .. } => &[(8, 4), (4, 3), (8, 9)],
             Self::Compare(_) => &[(8, 4), (4, 2)],
         };
@@ -87,19 +113,59 @@ impl Computation {
     fn parse(key: &str) -> Option<Self> {
         let mut fields = key.split(';');
         let kernel = fields.next()?;
+        if kernel == "fill_scales" {
+            return Some(Self::FillScales);
+        }
         let number = match fields.next()? {
             "float16" => Number::Half,
             "bfloat16" => Number::BFloat,
             "float32" => Number::Single,
+            "float8_e4m3fn" => Number::Fp8,
+            "float8_e4m3fnuz" => Number::Fnuz,
+            "int8" => Number::Byte,
             _ => return None,
         };
         Some(match kernel {
             "fill" => Self::Fill(number),
             "compare" => Self::Compare(number),
             "reference" => Self::Reference { number, bias: fields.next()? == "bias=true" },
+            "grouped_reference" => Self::GroupedReference {
+                number,
+                scaling: fields.next()?.strip_prefix("scaling=")?.parse().ok()?,
+            },
+            "scaled_mm" => Self::Serve(Serve::parse(ServeKind::Scaled, number, fields)?),
+            "grouped_mm" | "scaled_grouped_mm" => {
+                Self::Serve(Serve::parse(ServeKind::Grouped, number, fields)?)
+            }
+            "fused_moe" => Self::Serve(Serve::parse(ServeKind::Experts, number, fields)?),
             "mm" | "bmm" => Self::Multiply(Multiply::parse(kernel == "bmm", number, fields)?),
             _ => return None,
         })
+    }
+}
+
+impl Serve {
+    fn parse<'a>(kind: ServeKind, number: Number, mut fields: impl Iterator<Item = &'a str>) -> Option<Self> {
+        if fields.next()? != "row,column" {
+            return None;
+        }
+        let scaling = fields.next()?.strip_prefix("scaling=")?.parse().ok()?;
+        if fields.next()? != "align=16,16,16" {
+            return None;
+        }
+        let _precision = fields.next()?;
+        let block = three(fields.next()?.split('x').map(|size| size.parse().ok()))?;
+        let (mut even_k, mut tma) = (false, false);
+        for field in fields {
+            even_k |= field == "even_k=true";
+            tma |= field == "tma=true";
+        }
+        Some(Self { kind, number, scaling, block, even_k, tma })
+    }
+
+    /// The type of the output.
+    pub(crate) fn out(&self) -> Number {
+        if self.scaling == Scaling::None { self.number } else { Number::BFloat }
     }
 }
 
@@ -166,5 +232,15 @@ mod tests {
             Some(Computation::Reference { number: Number::Single, bias: true })
         ));
         assert!(Computation::parse("mm;int8").is_none());
+        let key = "fused_moe;int8;row,column;scaling=row;align=16,16,16;ieee;16x64x128;stages=3;warps=4;even_k=false;swap=true";
+        let Some(Computation::Serve(serve)) = Computation::parse(key) else { panic!("{key}") };
+        assert_eq!(
+            (serve.kind, serve.number, serve.scaling),
+            (ServeKind::Experts, Number::Byte, Scaling::Row)
+        );
+        assert_eq!(
+            (serve.block, serve.even_k, serve.tma, serve.out()),
+            ([16, 64, 128], false, false, Number::BFloat)
+        );
     }
 }

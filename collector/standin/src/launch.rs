@@ -2,10 +2,12 @@
 
 use std::ffi::c_void;
 
-use crate::kernel::{Bias, Computation, Kernel, Multiply};
+use diode_core::Scaling;
+
+use crate::kernel::{Bias, Computation, Kernel, Multiply, Serve, ServeKind};
 use crate::memory::{Memory, Outside};
 use crate::number::Number;
-use crate::product::{Matrix, Product};
+use crate::product::{Matrix, Product, Row, Scales, Served};
 
 /// The arguments of a launch, read one after the other.
 pub(crate) struct Arguments {
@@ -43,10 +45,15 @@ impl Arguments {
         self.take::<f32>().into()
     }
 
-    /// Reads Triton's own two pointers, which no kernel of a pack uses.
-    fn end(&mut self) -> Result<(), String> {
-        let scratch: [u64; 2] = [self.take(), self.take()];
-        expect("the scratch pointers", scratch, [0, 0])
+    /// Reads Triton's own two pointers. Few kernels have scratch memory, of which each block needs `bytes`.
+    fn end(&mut self, blocks: u32, bytes: u64, memory: &mut Memory) -> Result<(), String> {
+        let [scratch, profile]: [u64; 2] = [self.take(), self.take()];
+        expect("the profile pointer", profile, 0)?;
+        expect("whether there is scratch memory", scratch != 0, bytes > 0)?;
+        if bytes == 0 {
+            return Ok(());
+        }
+        memory.check(scratch, bytes * u64::from(blocks)).map_err(|outside| outside.to_string())
     }
 }
 
@@ -58,6 +65,13 @@ pub(crate) enum Task {
         number: Number,
         count: u64,
         seed: u64,
+    },
+    FillScales {
+        at: u64,
+        count: u64,
+        seed: u64,
+        /// Of a matrix that is written column by column.
+        size: [u64; 2],
     },
     Compare {
         result: u64,
@@ -88,6 +102,24 @@ pub(crate) fn task(
             product.check(memory).map_err(outside)?;
             Task::Product(product)
         }
+        Computation::Serve(serve) => {
+            let product = serve.product(grid, arguments, memory)?;
+            product.check(memory).map_err(outside)?;
+            Task::Product(product)
+        }
+        Computation::GroupedReference { number, scaling } => {
+            let product = grouped_reference(number, scaling, grid, arguments, memory)?;
+            product.check(memory).map_err(outside)?;
+            Task::Product(product)
+        }
+        Computation::FillScales => {
+            let (at, count, seed) = (arguments.pointer(), arguments.wide(), arguments.size());
+            let size = [arguments.wide(), arguments.wide()];
+            expect("the grid", grid, [programs(count), 1, 1])?;
+            expect("the scales", size[0] * size[1], count)?;
+            memory.check(at, count * 4).map_err(outside)?;
+            Task::FillScales { at, count, seed, size }
+        }
         Computation::Reference { number, bias } => {
             let product = reference(number, bias, grid, arguments)?;
             product.check(memory).map_err(outside)?;
@@ -109,7 +141,10 @@ pub(crate) fn task(
             Task::Compare { result, expected, number, wrong, count, absolute, relative }
         }
     };
-    arguments.end()?;
+    /// What Triton's descriptors take at most.
+    const SCRATCH: u64 = 512;
+    let needs_scratch = matches!(kernel.work, Computation::Serve(Serve { tma: true, .. }));
+    arguments.end(grid[0], if needs_scratch { SCRATCH } else { 0 }, memory)?;
     Ok(task)
 }
 
@@ -175,9 +210,177 @@ impl Multiply {
             bias,
             out: matrix(out, true, distances[2], batches[2]),
             kept: 0.0,
+            served: None,
             wrong: false,
         })
     }
+}
+
+/// Reads 32-bit numbers from the GPU's memory.
+fn numbers(memory: &mut Memory, at: u64, count: u64) -> Result<Vec<u32>, String> {
+    let bytes = memory.bytes_mut(at, 4 * count).map_err(|outside| outside.to_string())?;
+    Ok(bytes.chunks_exact(4).map(|part| u32::from_le_bytes([part[0], part[1], part[2], part[3]])).collect())
+}
+
+/// The scales of A and of B, by their distances.
+fn scales(
+    scaling: Scaling,
+    [a, b]: [u64; 2],
+    [a_rows, n, k, groups]: [u64; 4],
+    [a_row, b_group, b_row]: [u64; 3],
+) -> Result<Option<[Scales; 2]>, String> {
+    let blocks = |size: u64| size.div_ceil(128);
+    let (expected, of_a, of_b) = match scaling {
+        Scaling::None => return Ok(None),
+        Scaling::Tensor => ([1, 1, 1], [1, 0, 0, 1], [1, 0, 0, groups]),
+        Scaling::Row => ([1, n, n], [1, 1, 0, a_rows], [1, 1, 0, groups * n]),
+        Scaling::Block => {
+            let k = blocks(k);
+            let of_b = [128, k, 1, groups * blocks(n) * k];
+            ([k, blocks(n) * k, k], [1, k, 1, a_rows * k], of_b)
+        }
+    };
+    // Only scales by block have a distance between rows that kernels look at.
+    expect("the distance between groups of scales", b_group, expected[1])?;
+    if scaling == Scaling::Block {
+        expect("the distances between rows of scales", [a_row, b_row], [expected[0], expected[2]])?;
+    }
+    let of = |address, [block, row, depth, count]: [u64; 4], group| Scales {
+        address,
+        block,
+        row,
+        depth,
+        group,
+        count,
+    };
+    Ok(Some([of(a, of_a, 0), of(b, of_b, b_group)]))
+}
+
+/// The rows that sorted lists name: as many blocks as `experts` has, each of `height` pairs.
+fn sorted_rows(
+    pairs: &[u32],
+    experts: &[u32],
+    height: u64,
+    [rows, top_k, groups]: [u64; 3],
+) -> Result<Vec<Row>, String> {
+    let mut found = Vec::new();
+    for (block, pairs) in pairs.chunks(height as usize).enumerate() {
+        let group = u64::from(experts[block]);
+        if experts[block] == u32::MAX {
+            continue;
+        }
+        expect("whether there is the expert of a block", group < groups, true)?;
+        let real = pairs.iter().map(|&pair| u64::from(pair)).filter(|&pair| pair < rows);
+        found.extend(real.map(|pair| Row { out: pair, a: pair / top_k, group }));
+    }
+    let mut places: Vec<u64> = found.iter().map(|row| row.out).collect();
+    places.sort_unstable();
+    expect("whether the lists name each row once", places, (0..rows).collect())?;
+    Ok(found)
+}
+
+impl Serve {
+    fn product(
+        &self,
+        grid: [u32; 3],
+        arguments: &mut Arguments,
+        memory: &mut Memory,
+    ) -> Result<Product, String> {
+        let pointers = [(); 9].map(|()| arguments.pointer());
+        let [a, b, a_scales, b_scales, out, pairs, experts, ends, weights] = pointers;
+        let [m, n, k, lda, ldb, ldc, b_group] = [(); 7].map(|()| arguments.size());
+        let distances = [(); 3].map(|()| arguments.size());
+        let [groups, top_k, weighted, blocks_m, group_m] = [(); 5].map(|()| arguments.size());
+        pointers.into_iter().try_for_each(|pointer| divides("an address", pointer, 16))?;
+        expect("the distances between rows", [lda, ldb, ldc, b_group], [k, k, n, n * k])?;
+        expect("the width of a group", group_m > 0, true)?;
+        divides("K", k, 16 / self.number.size())?;
+        divides("N", n, 16 / self.out().size())?;
+        if self.even_k {
+            divides("K", k, self.block[2])?;
+        }
+        let columns = n.div_ceil(self.block[1]);
+        let whole = |row| Row { out: row, a: row, group: 0 };
+        let rows = match self.kind {
+            ServeKind::Scaled => (0..m).map(whole).collect(),
+            ServeKind::Grouped => {
+                let ends = numbers(memory, ends, groups)?;
+                expect("the end of the last group", u64::from(ends[ends.len() - 1]), m)?;
+                let group = |row| ends.partition_point(|&end| u64::from(end) <= row) as u64;
+                (0..m).map(|row| Row { group: group(row), ..whole(row) }).collect()
+            }
+            ServeKind::Experts => {
+                let used = u64::from(numbers(memory, ends, 1)?[0]);
+                expect("whether all blocks are launched", used <= blocks_m * self.block[0], true)?;
+                let experts = numbers(memory, experts, used / self.block[0])?;
+                sorted_rows(&numbers(memory, pairs, used)?, &experts, self.block[0], [m, top_k, groups])?
+            }
+        };
+        let tiles =
+            if self.kind == ServeKind::Experts { blocks_m } else { m.div_ceil(self.block[0]) } * columns;
+        let [blocks, rest @ ..] = grid;
+        expect("the rest of the grid", rest, [1, 1])?;
+        if self.kind == ServeKind::Grouped || self.tma {
+            expect("whether there are blocks", blocks > 0, true)?;
+        } else {
+            expect("tiles in the grid", u64::from(blocks), tiles)?;
+        }
+        let a_rows = m.div_ceil(top_k);
+        Ok(Product {
+            size: [1, m, n, k],
+            a: Matrix { address: a, number: self.number, row: k, column: 1, batch: 0 },
+            b: Matrix { address: b, number: self.number, row: 1, column: k, batch: b_group },
+            bias: None,
+            out: Matrix { address: out, number: self.out(), row: n, column: 1, batch: 0 },
+            kept: 0.0,
+            served: Some(Served {
+                rows,
+                a_rows,
+                groups,
+                scales: scales(self.scaling, [a_scales, b_scales], [a_rows, n, k, groups], distances)?,
+                weights: (weighted != 0).then_some(weights),
+            }),
+            wrong: false,
+        })
+    }
+}
+
+fn grouped_reference(
+    number: Number,
+    scaling: Scaling,
+    grid: [u32; 3],
+    arguments: &mut Arguments,
+    memory: &mut Memory,
+) -> Result<Product, String> {
+    let [a, b, a_scales, b_scales, out, pairs, experts, weights] = [(); 8].map(|()| arguments.pointer());
+    let [m, n, k, top_k, weighted] = [(); 5].map(|()| arguments.size());
+    let distances = [(); 3].map(|()| arguments.wide());
+    let [height, width] = REFERENCE;
+    let blocks = u64::from(grid[0]) / n.div_ceil(width);
+    expect("tiles in the grid", u64::from(grid[0]), blocks * n.div_ceil(width))?;
+    let experts = numbers(memory, experts, blocks)?;
+    let known = experts.iter().filter(|&&expert| expert != u32::MAX);
+    let groups = u64::from(known.max().copied().unwrap_or(0)) + 1;
+    let pairs = numbers(memory, pairs, blocks * height)?;
+    let rows = sorted_rows(&pairs, &experts, height, [m, top_k, groups])?;
+    let a_rows = m.div_ceil(top_k);
+    let between = if scaling == Scaling::None { [0; 3] } else { distances };
+    Ok(Product {
+        size: [1, m, n, k],
+        a: Matrix { address: a, number, row: k, column: 1, batch: 0 },
+        b: Matrix { address: b, number, row: 1, column: k, batch: n * k },
+        bias: None,
+        out: Matrix { address: out, number: Number::Single, row: n, column: 1, batch: 0 },
+        kept: 0.0,
+        served: Some(Served {
+            rows,
+            a_rows,
+            groups,
+            scales: scales(scaling, [a_scales, b_scales], [a_rows, n, k, groups], between)?,
+            weights: (weighted != 0).then_some(weights),
+        }),
+        wrong: false,
+    })
 }
 
 fn reference(
@@ -201,6 +404,7 @@ fn reference(
         bias: has_bias.then_some(bias),
         out: Matrix { address: out, number: number.sum(), row: n, column: 1, batch: m * n },
         kept: 0.0,
+        served: None,
         wrong: false,
     })
 }

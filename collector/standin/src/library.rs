@@ -17,6 +17,7 @@ pub(crate) fn number(kind: c_int) -> Result<Number, i32> {
         0 => Ok(Number::Single),
         2 => Ok(Number::Half),
         14 => Ok(Number::BFloat),
+        28 => Ok(Number::Fp8),
         _ => Err(NOT_SUPPORTED),
     }
 }

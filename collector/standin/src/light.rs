@@ -7,11 +7,12 @@ use std::ffi::{c_int, c_void};
 use crate::library::{HANDLE, matrix, number, queue};
 use crate::node::{Node, perform};
 use crate::out::put;
-use crate::product::{Matrix, Product};
+use crate::product::{Matrix, Product, Row, Scales, Served};
 use crate::script::Effect;
 
 const INVALID: i32 = 7;
 const ADD_BIAS: u32 = 4;
+const FAST_SUMS: c_int = 25;
 
 /// The constants of a library: an operand as it is and transposed; sums in fp32, also with inputs that are rounded to TF32; the attributes of a
 /// multiplication (two operands, epilogue, bias); the attributes of a matrix (batches and their distance).
@@ -37,6 +38,9 @@ struct Description {
     transposed: [bool; 2],
     epilogue: u32,
     bias: u64,
+    /// Where the scales of both operands are, and how they are laid out.
+    scales: [u64; 2],
+    modes: [u64; 2],
 }
 
 /// A column-major matrix, as the caller described it.
@@ -95,6 +99,12 @@ functions! {
             }
             Some(2) => description.epilogue = value as u32,
             Some(3) => description.bias = value,
+            None if !node.gpu().is_amd() => match attribute {
+                17 | 18 => description.scales[attribute as usize - 17] = value,
+                31 | 32 => description.modes[attribute as usize - 31] = value,
+                FAST_SUMS => {}
+                _ => return Err(INVALID),
+            },
             _ => return Err(INVALID),
         }
         Ok(())
@@ -207,15 +217,38 @@ fn product(
         bias: (description.epilogue == ADD_BIAS).then_some(bias),
         out: matrix(d, d_layout.kind, false, d_layout.leading, d_layout.distance)?,
         kept,
+        served: served(description, [m, n, depth])?,
         wrong: false,
     })
 }
 
-/// Reads a number of four or eight bytes.
+/// The scales of both operands. `None` if there are none.
+fn served(description: &Description, [m, n, depth]: [u64; 3]) -> Result<Option<Served>, i32> {
+    if description.scales == [0, 0] {
+        return Ok(None);
+    }
+    let blocks = |size: u64| size.div_ceil(128);
+    let mut scales = Vec::new();
+    for ((address, mode), rows) in description.scales.into_iter().zip(description.modes).zip([m, n]) {
+        let [block, row, between, count] = match mode {
+            0 => [1, 0, 0, 1],
+            3 => [1, 1, 0, rows],
+            4 => [1, 1, rows, rows * blocks(depth)],
+            5 => [128, blocks(depth), 1, blocks(rows) * blocks(depth)],
+            _ => return Err(INVALID),
+        };
+        scales.push(Scales { address, block, row, depth: between, group: 0, count });
+    }
+    let rows = (0..m).map(|row| Row { out: row, a: row, group: 0 }).collect();
+    Ok(Some(Served { rows, a_rows: m, groups: 1, scales: scales.try_into().ok(), weights: None }))
+}
+
+/// Reads a number of one, four or eight bytes.
 fn read(value: *const c_void, bytes: usize) -> Result<u64, i32> {
     // SAFETY: the caller gives a value that has as many bytes as it states.
     unsafe {
         match bytes {
+            1 => Ok(u64::from(value.cast::<u8>().read())),
             4 => Ok(u64::from(value.cast::<u32>().read())),
             8 => Ok(value.cast::<u64>().read()),
             _ => Err(INVALID),

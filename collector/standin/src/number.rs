@@ -9,11 +9,17 @@ pub(crate) enum Number {
     BFloat,
     Single,
     Double,
+    /// `float8_e4m3fn`.
+    Fp8,
+    /// `float8_e4m3fnuz`.
+    Fnuz,
+    Byte,
 }
 
 impl Number {
     pub(crate) fn size(self) -> u64 {
         match self {
+            Self::Fp8 | Self::Fnuz | Self::Byte => 1,
             Self::Half | Self::BFloat => 2,
             Self::Single => 4,
             Self::Double => 8,
@@ -32,6 +38,9 @@ impl Number {
             Self::BFloat => bf16::from_le_bytes(array(bytes, at)).into(),
             Self::Single => f32::from_le_bytes(array(bytes, at)).into(),
             Self::Double => f64::from_le_bytes(array(bytes, at)),
+            Self::Fp8 => fp8(bytes[at], 7),
+            Self::Fnuz => fp8(bytes[at], 8),
+            Self::Byte => f64::from(bytes[at] as i8),
         }
     }
 
@@ -42,8 +51,29 @@ impl Number {
             Self::BFloat => bytes[at..at + 2].copy_from_slice(&bf16::from_f64(value).to_le_bytes()),
             Self::Single => bytes[at..at + 4].copy_from_slice(&(value as f32).to_le_bytes()),
             Self::Double => bytes[at..at + 8].copy_from_slice(&value.to_le_bytes()),
+            Self::Fp8 => bytes[at] = nearest_fp8(value, 7),
+            Self::Fnuz => bytes[at] = nearest_fp8(value, 8),
+            Self::Byte => bytes[at] = value as i8 as u8,
         }
     }
+}
+
+/// A number of four bits of exponent and three of mantissa.
+fn fp8(byte: u8, bias: i32) -> f64 {
+    let (exponent, mantissa) = (i32::from(byte >> 3 & 15), f64::from(byte & 7));
+    let not_a_number = if bias == 7 { byte & 0x7f == 0x7f } else { byte == 0x80 };
+    let size = match exponent {
+        _ if not_a_number => f64::NAN,
+        0 => mantissa / 8.0 * 2_f64.powi(1 - bias),
+        _ => (1.0 + mantissa / 8.0) * 2_f64.powi(exponent - bias),
+    };
+    if byte & 0x80 == 0 { size } else { -size }
+}
+
+fn nearest_fp8(value: f64, bias: i32) -> u8 {
+    let off = |byte: &u8| (fp8(*byte, bias) - value.abs()).abs();
+    let nearest = (0..0x7f).min_by(|left, right| off(left).total_cmp(&off(right))).unwrap_or(0);
+    if value < 0.0 && nearest > 0 { nearest | 0x80 } else { nearest }
 }
 
 fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {

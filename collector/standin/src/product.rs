@@ -29,6 +29,51 @@ impl Matrix {
     }
 }
 
+/// The scales of an operand's rows or columns. Distances are in elements.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Scales {
+    pub(crate) address: u64,
+    /// How many rows share a scale.
+    pub(crate) block: u64,
+    pub(crate) row: u64,
+    /// Between those of 128 elements and of the next 128.
+    pub(crate) depth: u64,
+    pub(crate) group: u64,
+    /// How many elements there are in all.
+    pub(crate) count: u64,
+}
+
+impl Scales {
+    fn read(&self, memory: &mut Memory) -> Result<Vec<u8>, Outside> {
+        Ok(memory.bytes_mut(self.address, 4 * self.count)?.to_vec())
+    }
+
+    fn at(&self, bytes: &[u8], [group, row, depth]: [u64; 3]) -> f64 {
+        let at = group * self.group + row / self.block * self.row + depth / 128 * self.depth;
+        Number::Single.read(bytes, at)
+    }
+}
+
+/// A row of the output: its place, its row of A, and its group, which says which B it is multiplied by.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Row {
+    pub(crate) out: u64,
+    pub(crate) a: u64,
+    pub(crate) group: u64,
+}
+
+/// What a multiplication of scaled or grouped operands does besides.
+#[derive(Debug, Clone)]
+pub(crate) struct Served {
+    pub(crate) rows: Vec<Row>,
+    pub(crate) a_rows: u64,
+    pub(crate) groups: u64,
+    /// The scales of A and of B.
+    pub(crate) scales: Option<[Scales; 2]>,
+    /// Where the weights of rows are.
+    pub(crate) weights: Option<u64>,
+}
+
 /// out = A · B + bias + `kept` · out
 #[derive(Debug, Clone)]
 pub(crate) struct Product {
@@ -39,6 +84,8 @@ pub(crate) struct Product {
     pub(crate) bias: Option<Matrix>,
     pub(crate) out: Matrix,
     pub(crate) kept: f64,
+    /// With scales or groups, the bias and `kept` are not used.
+    pub(crate) served: Option<Served>,
     /// Whether one element is to be wrong.
     pub(crate) wrong: bool,
 }
@@ -50,16 +97,29 @@ impl Product {
         for (matrix, size) in [(self.a, a), (self.b, b), (self.out, out)] {
             memory.check(matrix.address, matrix.bytes(size))?;
         }
+        if let Some(served) = &self.served {
+            for scales in served.scales.iter().flatten() {
+                memory.check(scales.address, 4 * scales.count)?;
+            }
+            if let Some(weights) = served.weights {
+                memory.check(weights, 4 * self.size[1])?;
+            }
+        }
         self.bias.map_or(Ok(()), |bias| memory.check(bias.address, bias.bytes(out)))
     }
 
     fn sizes(&self) -> [[u64; 3]; 3] {
         let [batches, m, n, k] = self.size;
-        [[batches, m, k], [batches, k, n], [batches, m, n]]
+        let (a_rows, groups) =
+            self.served.as_ref().map_or((m, batches), |served| (served.a_rows, served.groups));
+        [[batches, a_rows, k], [groups, k, n], [batches, m, n]]
     }
 
     /// Computes the product. [`Self::check`] must have succeeded before.
     pub(crate) fn compute(&self, memory: &mut Memory) -> Result<(), Outside> {
+        if let Some(served) = &self.served {
+            return self.compute_served(served, memory);
+        }
         let [batches, m, n, k] = self.size;
         let [size_a, size_b, size_out] = self.sizes();
         let (a, b) = (self.a.read(memory, size_a)?, self.b.read(memory, size_b)?);
@@ -86,6 +146,42 @@ impl Product {
                     }
                     self.out.number.write(out, at, sum);
                 }
+            }
+        }
+        Ok(())
+    }
+
+    fn compute_served(&self, served: &Served, memory: &mut Memory) -> Result<(), Outside> {
+        let [_, m, n, k] = self.size;
+        let [size_a, size_b, size_out] = self.sizes();
+        let (a, b) = (self.a.read(memory, size_a)?, self.b.read(memory, size_b)?);
+        let scales = match served.scales {
+            Some(scales) => Some((scales, [scales[0].read(memory)?, scales[1].read(memory)?])),
+            None => None,
+        };
+        let weights = match served.weights {
+            Some(weights) => Some(memory.bytes_mut(weights, 4 * m)?.to_vec()),
+            None => None,
+        };
+        let out = memory.bytes_mut(self.out.address, self.out.bytes(size_out))?;
+        for &Row { out: row, a: a_row, group } in &served.rows {
+            let weight = weights.as_ref().map_or(1.0, |weights| Number::Single.read(weights, row));
+            let left = |depth| {
+                let scale = scales.as_ref().map_or(1.0, |([of_a, _], [a, _])| of_a.at(a, [0, a_row, depth]));
+                weight * scale * self.a.number.read(&a, self.a.at([0, a_row, depth]))
+            };
+            let left: Vec<f64> = (0..k).map(left).collect();
+            for column in 0..n {
+                let right = |depth| {
+                    let scale =
+                        scales.as_ref().map_or(1.0, |([_, of_b], [_, b])| of_b.at(b, [group, column, depth]));
+                    scale * self.b.number.read(&b, self.b.at([group, depth, column]))
+                };
+                let mut sum: f64 = (0..k).zip(&left).map(|(depth, left)| left * right(depth)).sum();
+                if self.wrong && (row, column) == (m - 1, n - 1) {
+                    sum += 1e5;
+                }
+                self.out.number.write(out, self.out.at([0, row, column]), sum);
             }
         }
         Ok(())

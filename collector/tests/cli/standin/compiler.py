@@ -11,7 +11,13 @@ import time
 ARGUMENTS = {
     "mm": [8] * 4 + [4] * 9,
     "bmm": [8] * 4 + [4] * 9,
+    "scaled_mm": [8] * 9 + [4] * 15,
+    "scaled_mm_tma": [8] * 9 + [4] * 15,
+    "grouped_mm": [8] * 9 + [4] * 15,
+    "fused_moe": [8] * 9 + [4] * 15,
     "fill": [8, 8, 4],
+    "fill_scales": [8, 8, 4, 8, 8],
+    "grouped_reference": [8] * 8 + [4] * 5 + [8] * 3,
     "reference": [8] * 4 + [4] * 3 + [8] * 9,
     "compare": [8] * 4 + [4] * 2,
 }
@@ -51,9 +57,9 @@ def elf(note: bytes, payload: bytes) -> bytes:
 
 def shared(request: dict) -> int:
     constants = request["constants"]
-    if "GROUP_M" not in constants:
+    if "num_stages" not in request["options"] or "EVEN_K" not in constants:
         return 0
-    element = 4 if request["types"]["A"] == "*fp32" else 2
+    element = {"*fp32": 4, "*fp16": 2, "*bf16": 2}.get(request["types"]["A"], 1)
     rows = constants["BLOCK_M"] + constants["BLOCK_N"]
     stages = request["options"]["num_stages"]
     if request["arch"].startswith("gfx"):
@@ -77,7 +83,7 @@ for line in sys.stdin:
         "shared": shared(request),
         "registers": 64,
         "stack": 0,
-        "global_scratch": 0,
+        "global_scratch": 384 if request["kernel"].endswith("tma") or request["constants"].get("TMA") else 0,
         "copies": [16],
     }
     print(json.dumps({"built": built}), flush=True)

@@ -1,6 +1,8 @@
 //! The contents of a collection when nothing goes wrong.
 
-use diode_core::{Bias, Config, DType, Dataset, Layout, Method, Op, ProblemFields};
+use diode_core::{
+    Bias, Config, DType, Dataset, FailureReason, Groups, Layout, Method, Op, ProblemFields, Scaling, Stage,
+};
 
 use super::node::{Node, TILES, Vendor, config};
 use crate::sandbox::{content, stderr};
@@ -97,6 +99,58 @@ fn beside_tiles_that_round_to_tf32_the_library_is_timed_in_both_ways() {
             assert!(solution.failures.is_empty() && timed(Config::Library), "{:?}", solution.failures);
             let rounds = vendor == Vendor::Nvidia && solution.problem.a_dtype == DType::Float32;
             assert_eq!(timed(Config::RoundingLibrary), rounds, "{}", solution.problem.canonical());
+        }
+    }
+}
+
+/// Problems of every operator that models are served with, with every scaling.
+fn served_problems(fp8: DType) -> Vec<ProblemFields> {
+    let plain = |op, m, dtype| ProblemFields::plain(op, 1, m, 144, 256, dtype);
+    let groups = |stage| Some(Groups { stage, ..Groups::routed(6, 2) });
+    let mut problems = Vec::new();
+    for scaling in [Scaling::Tensor, Scaling::Row, Scaling::Block] {
+        problems.push(ProblemFields { scaling, ..plain(Op::ScaledMm, 20, fp8) });
+        problems.push(ProblemFields { scaling, groups: groups(None), ..plain(Op::ScaledGroupedMm, 40, fp8) });
+        for stage in [Stage::GateUp, Stage::Down] {
+            let groups = groups(Some(stage));
+            problems.push(ProblemFields { scaling, groups, ..plain(Op::FusedMoe, 20, fp8) });
+        }
+    }
+    problems.push(ProblemFields { scaling: Scaling::Row, ..plain(Op::ScaledMm, 20, DType::Int8) });
+    problems.push(ProblemFields { groups: groups(None), ..plain(Op::GroupedMm, 40, DType::BFloat16) });
+    for (m, count) in [(20, 6), (1, 64)] {
+        let groups = Some(Groups { stage: Some(Stage::Down), ..Groups::routed(count, 2) });
+        problems.push(ProblemFields { groups, ..plain(Op::FusedMoe, m, DType::BFloat16) });
+    }
+    problems
+}
+
+#[test]
+fn what_models_are_served_with_is_measured() {
+    for (vendor, fp8) in [(Vendor::Nvidia, DType::Float8E4M3), (Vendor::Amd, DType::Float8E4M3Fnuz)] {
+        let problems = served_problems(fp8);
+        let text = serde_json::to_string(&problems).unwrap();
+        let tile = config([16, 64, 128], 3);
+        let mut tiles = vec![tile.clone(), config([64, 64, 64], 2)];
+        if vendor == Vendor::Nvidia {
+            tiles.push(tile.replace("triton::mm", "triton::mm_persistent_tma"));
+            tiles.push(tile.replace(r#""even_k""#, r#""swap_ab": true, "even_k""#));
+        }
+        let node = Node::with_configs(vendor, &text, &tiles);
+        let dataset = node.collected(&node.sound(), &[]);
+        assert_eq!(dataset.solutions.len(), problems.len());
+        for solution in &dataset.solutions {
+            let (problem, name) = (&solution.problem, solution.problem.canonical());
+            // Some configs have no kernel for some operators. All others are timed.
+            let failed: Vec<FailureReason> = solution.failures.iter().map(|failure| failure.reason).collect();
+            assert!(failed.iter().all(|reason| *reason == FailureReason::Compile), "{name}: {failed:?}");
+            let nvidia = vendor == Vendor::Nvidia;
+            let tma = nvidia && problem.op != Op::FusedMoe && problem.scaling != Scaling::Block;
+            let swap = nvidia && matches!(problem.op, Op::ScaledMm | Op::FusedMoe);
+            let scaled = problem.op == Op::ScaledMm && problem.a_dtype == fp8;
+            let library = nvidia && scaled && problem.scaling != Scaling::Block;
+            let expected = 2 + usize::from(tma) + usize::from(swap) + usize::from(library);
+            assert_eq!(solution.times.len(), expected, "{name}");
         }
     }
 }
