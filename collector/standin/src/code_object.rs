@@ -24,13 +24,16 @@ struct Argument {
     offset: u64,
     #[serde(rename = ".size")]
     size: u64,
+    #[serde(rename = ".value_kind", default)]
+    kind: String,
 }
 
-/// The offsets and sizes of a kernel's arguments. `None` if the file does not state them.
+/// The offsets and sizes of a kernel's arguments, without those that HIP itself passes. `None` if the file does not state them.
 pub(crate) fn arguments(file: &[u8], symbol: &str) -> Option<Vec<[u64; 2]>> {
     let metadata: Metadata = rmp_serde::from_slice(note(file)?).ok()?;
     let kernel = metadata.kernels.into_iter().find(|kernel| kernel.name == symbol)?;
-    Some(kernel.args.into_iter().map(|argument| [argument.offset, argument.size]).collect())
+    let passed = kernel.args.into_iter().filter(|argument| !argument.kind.starts_with("hidden_"));
+    Some(passed.map(|argument| [argument.offset, argument.size]).collect())
 }
 
 /// The note with the AMDGPU metadata in an ELF file.
