@@ -5,6 +5,7 @@ python3 datasets.py FOLDER OUT        OUT/learnt.jsonl, and OUT/kept.jsonl of th
 `scaled_mm_row_inductor` is left out: it imitates another kernel of the same problems.
 """
 
+import contextlib
 import json
 import sys
 from pathlib import Path
@@ -41,24 +42,25 @@ def config(tile, group):
 def main():
     folder, out = map(Path, sys.argv[1:])
     out.mkdir(parents=True, exist_ok=True)
-    files = {kept: open(out / f"{'kept' if kept else 'learnt'}.jsonl", "w") for kept in (False, True)}
-    for kind in configs.KINDS:
-        path = folder / f"{kind}.npz"
-        if not path.exists() or kind.endswith("inductor"):
-            continue
-        held = np.load(path)
-        known = [config(*one) for one in json.loads(str(held["configs"]))]
-        for file in files.values():
-            print(json.dumps({"configs": known}), file=file)
-        for problem, times in zip(json.loads(str(held["problems"])), held["times"], strict=True):
-            whole = np.isfinite(times.sum(axis=0))
-            for stage in range(len(times)):
-                which = np.flatnonzero(whole)
-                rival = problem["rivals"].get("torch._grouped_mm" if kind == "grouped_mm" else "torch._scaled_mm")
-                line = {"problem": fields(kind, problem, stage), "configs": which.tolist(),
-                        "ns": [round(1e3 * float(us)) for us in times[stage, which]], "library_ns": rival and round(1e3 * rival),
-                        "named": {name: at for name, at in problem["named"].items() if whole[at]}}  # fmt: skip
-                print(json.dumps(line), file=files[problem["kept"]])
+    with contextlib.ExitStack() as opened:
+        files = {kept: opened.enter_context(open(out / f"{'kept' if kept else 'learnt'}.jsonl", "w")) for kept in (False, True)}
+        for kind in configs.KINDS:
+            path = folder / f"{kind}.npz"
+            if not path.exists() or kind.endswith("inductor"):
+                continue
+            held = np.load(path)
+            known = [config(*one) for one in json.loads(str(held["configs"]))]
+            for file in files.values():
+                print(json.dumps({"configs": known}), file=file)
+            for problem, times in zip(json.loads(str(held["problems"])), held["times"], strict=True):
+                whole = np.isfinite(times.sum(axis=0))
+                for stage in range(len(times)):
+                    which = np.flatnonzero(whole)
+                    rival = problem["rivals"].get("torch._grouped_mm" if kind == "grouped_mm" else "torch._scaled_mm")
+                    line = {"problem": fields(kind, problem, stage), "configs": which.tolist(),
+                            "ns": [round(1e3 * float(us)) for us in times[stage, which]], "library_ns": rival and round(1e3 * rival),
+                            "named": {name: at for name, at in problem["named"].items() if whole[at]}}  # fmt: skip
+                    print(json.dumps(line), file=files[problem["kept"]])
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ use diode_formats::pack::{Kernel, Outcome, Pack};
 use serde::Serialize;
 
 use crate::collect::bench::this_architecture;
+use crate::failure::Usage;
 use crate::input::arguments::{SpaceArg, at_least_one, dtype};
 use crate::input::problems::read_problems;
 use crate::interrupt::Interrupt;
@@ -120,6 +121,10 @@ impl BuildArgs {
         hardware_of(&self.arch)?;
         if self.tf32 && !self.dtypes.contains(&DType::Float32) {
             say!("note: --tf32 adds nothing without float32 among --dtypes");
+        }
+        if self.ops.iter().all(|op| op.is_plain()) {
+            let checked = self.dtypes.iter().try_for_each(|&dtype| KernelVariant::check_dtype(dtype));
+            checked.map_err(|reason| Usage::new(format!("--dtypes: {reason}")))?;
         }
         let space = self.space.read()?;
         let named = match &self.space {

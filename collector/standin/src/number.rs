@@ -1,5 +1,7 @@
 //! The elements of matrices.
 
+use std::sync::LazyLock;
+
 use half::{bf16, f16};
 
 /// The type in which an element is stored.
@@ -71,8 +73,13 @@ fn fp8(byte: u8, bias: i32) -> f64 {
 }
 
 fn nearest_fp8(value: f64, bias: i32) -> u8 {
-    let off = |byte: &u8| (fp8(*byte, bias) - value.abs()).abs();
-    let nearest = (0..0x7f).min_by(|left, right| off(left).total_cmp(&off(right))).unwrap_or(0);
+    /// The numbers of the bytes from 0 on, which ascend, of both types.
+    static NUMBERS: LazyLock<[Vec<f64>; 2]> =
+        LazyLock::new(|| [7, 8].map(|bias| (0..0x7f).map(|byte| fp8(byte, bias)).collect()));
+    let (numbers, size) = (&NUMBERS[usize::from(bias == 8)], value.abs());
+    let above = numbers.partition_point(|number| *number < size).clamp(1, numbers.len() - 1);
+    let is_above = numbers[above] - size < size - numbers[above - 1];
+    let nearest = (above - usize::from(!is_above)) as u8;
     if value < 0.0 && nearest > 0 { nearest | 0x80 } else { nearest }
 }
 
@@ -80,4 +87,23 @@ fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     let mut array = [0; N];
     array.copy_from_slice(&bytes[at..at + N]);
     array
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn eight_bits_are_read_back_and_the_nearest_is_written() {
+        for (number, one, largest) in [(Number::Fp8, 0x38, 448.0), (Number::Fnuz, 0x40, 224.0)] {
+            let written = |value| {
+                let mut bytes = [0];
+                number.write(&mut bytes, 0, value);
+                (bytes[0], number.read(&bytes, 0))
+            };
+            assert_eq!(written(1.0), (one, 1.0));
+            assert_eq!(written(-1.07), (one | 0x81, -1.125));
+            assert_eq!((written(0.0), written(1e6).1), ((0, 0.0), largest));
+        }
+    }
 }

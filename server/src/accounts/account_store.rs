@@ -249,7 +249,7 @@ impl Store {
     }
 
     /// Disables an account, or enables it again. Disabling ends its sessions, and its tokens do not work
-    /// meanwhile. `false` if the account is the [last administrator's](Connection::is_last_administrator): only whoever runs
+    /// meanwhile. `false` if the account is the last administrator's: only whoever runs
     /// the server may disable it.
     pub async fn set_disabled(
         &self,
@@ -275,7 +275,7 @@ impl Store {
     /// Deletes an account with its sessions and tokens. With [`Uploads::Delete`], also deletes its uploads and
     /// recomputes board entries. The models that it contributed are deleted, too; accepted models stay if the
     /// uploads stay. Returns the files that no row names any more; `None` if the account is the
-    /// [last administrator's](Connection::is_last_administrator), which stays.
+    /// last administrator's, which stays.
     pub async fn delete_account(
         &self,
         account: &AccountId,

@@ -105,7 +105,7 @@ fn beside_tiles_that_round_to_tf32_the_library_is_timed_in_both_ways() {
 
 /// Problems of every operator that models are served with, with every scaling.
 fn served_problems(fp8: DType) -> Vec<ProblemFields> {
-    let plain = |op, m, dtype| ProblemFields::plain(op, 1, m, 144, 256, dtype);
+    let plain = |op, m, dtype| ProblemFields::plain(op, 1, m, 144, 144, dtype);
     let groups = |stage| Some(Groups { stage, ..Groups::routed(6, 2) });
     let mut problems = Vec::new();
     for scaling in [Scaling::Tensor, Scaling::Row, Scaling::Block] {
