@@ -10,6 +10,8 @@ groups and rows of those of weights; how many groups there are and how many of t
 multiplied by `weights`; how many row blocks the launch has; how many row blocks a group is wide.
 """
 
+# ruff: noqa: RET505 (Triton compiles the branch not taken if it does not stand in an `else`.)
+
 import triton
 import triton.language as tl
 

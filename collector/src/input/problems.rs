@@ -10,14 +10,9 @@ use std::str::FromStr;
 use anyhow::{Context as _, bail};
 use clap::Args;
 use diode_compat::ShapeSet;
-<<<<<<< ours
 use diode_core::problem::{begins_problem, is_serving_word, serving_problems};
 use diode_core::{
     Bias, DType, Groups, Invalid, Layout, Op, OutputLayout, Problem, ProblemFields, Scaling, Stage, numbered,
-=======
-use diode_core::{
-    Bias, DType, Groups, Invalid, Layout, Op, OutputLayout, Problem, ProblemFields, Scaling, numbered,
->>>>>>> theirs
 };
 use serde::de::{Error, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -392,15 +387,9 @@ impl ListedProblem {
             op, b: ListedSize(b), m: ListedSize(m), n: ListedSize(n), k: ListedSize(k), b_layout, ..
         } = self;
         let rest = (self.a_dtype, self.b_dtype, self.out_dtype, self.a_layout, b_layout, self.bias);
-        let served = self.scaling.is_some() || self.groups.is_some();
         Ok(match (self.dtype, rest, self.out_layout) {
-<<<<<<< ours
             (Some(dtype), (None, None, None, None, b_layout, None), None) => {
                 ShortProblem { op, b, m, n, k, dtype, b_layout, scaling, groups }.problem()?
-=======
-            (Some(dtype), (None, None, None, None, b_layout, None), None) if !served => {
-                ShortProblem { op, b, m, n, k, dtype, b_layout }.problem()?
->>>>>>> theirs
             }
             (
                 None,
@@ -419,13 +408,8 @@ impl ListedProblem {
                 b_layout,
                 bias,
                 out_layout,
-<<<<<<< ours
                 scaling,
                 groups,
-=======
-                scaling: self.scaling.unwrap_or(Scaling::None),
-                groups: self.groups,
->>>>>>> theirs
             })?,
             _ => anyhow::bail!(
                 "expected {{op, b, m, n, k, dtype}} and b_layout where B is in columns, or \

@@ -59,7 +59,7 @@ impl Arguments {
 
 /// The work that a launch asks for.
 pub(crate) enum Task {
-    Product(Product),
+    Product(Box<Product>),
     Fill {
         at: u64,
         number: Number,
@@ -100,17 +100,17 @@ pub(crate) fn task(
         Computation::Multiply(multiply) => {
             let product = multiply.product(grid, arguments)?;
             product.check(memory).map_err(outside)?;
-            Task::Product(product)
+            Task::Product(Box::new(product))
         }
         Computation::Serve(serve) => {
             let product = serve.product(grid, arguments, memory)?;
             product.check(memory).map_err(outside)?;
-            Task::Product(product)
+            Task::Product(Box::new(product))
         }
         Computation::GroupedReference { number, scaling } => {
             let product = grouped_reference(number, scaling, grid, arguments, memory)?;
             product.check(memory).map_err(outside)?;
-            Task::Product(product)
+            Task::Product(Box::new(product))
         }
         Computation::FillScales => {
             let (at, count, seed) = (arguments.pointer(), arguments.wide(), arguments.size());
@@ -123,7 +123,7 @@ pub(crate) fn task(
         Computation::Reference { number, bias } => {
             let product = reference(number, bias, grid, arguments)?;
             product.check(memory).map_err(outside)?;
-            Task::Product(product)
+            Task::Product(Box::new(product))
         }
         Computation::Fill(number) => {
             let (at, count, seed) = (arguments.pointer(), arguments.wide(), arguments.size());

@@ -14,14 +14,14 @@ fn released(hardware: &str) -> Model {
 
 fn by_row(m: u64) -> Problem {
     let plain = ProblemFields::plain(Op::ScaledMm, 1, m, 14_336, 4096, DType::Float8E4M3);
-    Problem::new(ProblemFields { scaling: Scaling::Row, ..plain }).unwrap()
+    Problem::new(ProblemFields { scaling: Scaling::Row, ..plain }).expect("valid")
 }
 
 fn experts(m: u64, stage: Stage) -> Problem {
     let (n, k) = if stage == Stage::GateUp { (1536, 2048) } else { (2048, 768) };
     let groups = Some(Groups { stage: Some(stage), ..Groups::routed(128, 8) });
     let plain = ProblemFields::plain(Op::FusedMoe, 1, m, n, k, DType::BFloat16);
-    Problem::new(ProblemFields { groups, ..plain }).unwrap()
+    Problem::new(ProblemFields { groups, ..plain }).expect("valid")
 }
 
 #[test]
