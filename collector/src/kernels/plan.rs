@@ -1,5 +1,6 @@
 //! Plans which kernels a pack is to hold.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use diode_core::hardware::{Hardware, find};
@@ -356,10 +357,11 @@ pub(crate) fn held(
     let mut all = Vec::new();
     for (variant, kernels) in counted {
         let forms = if variant.kernel.is_plain() {
-            if !plain.contains_key(&variant.dtype) {
-                plain.insert(variant.dtype, plan.tiles(&hardware, variant.dtype)?);
-            }
-            plain_forms(&Variant::from(variant), plain[&variant.dtype].iter())
+            let tiles = match plain.entry(variant.dtype) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(new) => new.insert(plan.tiles(&hardware, variant.dtype)?),
+            };
+            plain_forms(&Variant::from(variant), tiles.iter())
         } else {
             plan.served_forms(&hardware, &Variant::from(variant))?
         };

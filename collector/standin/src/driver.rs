@@ -249,7 +249,7 @@ fn run(node: &mut Node, key: &str, task: Task, effect: Option<Effect>) -> Result
             // The factor is the same for a kernel in every run, and differs between kernels.
             let factor = 50 + key.bytes().fold(7_u64, |sum, byte| (sum * 31 + u64::from(byte)) % 101);
             took += product.size.iter().product::<u64>() * factor / 1000;
-            node.pending.add(product, &mut node.memory).map_err(|outside| node.outside(&outside))?;
+            node.pending.add(*product, &mut node.memory).map_err(|outside| node.outside(&outside))?;
         }
         Task::Fill { at, number, count, seed } => {
             let bytes = node.memory.bytes_mut(at, count * number.size());
