@@ -74,8 +74,9 @@ fn fp8(byte: u8, bias: i32) -> f64 {
 
 fn nearest_fp8(value: f64, bias: i32) -> u8 {
     /// The numbers of the bytes from 0 on, which ascend, of both types.
-    static NUMBERS: LazyLock<[Vec<f64>; 2]> =
-        LazyLock::new(|| [7, 8].map(|bias| (0..0x7f).map(|byte| fp8(byte, bias)).collect()));
+    static NUMBERS: LazyLock<[Vec<f64>; 2]> = LazyLock::new(|| {
+        [(7, 0x7e), (8, 0x7f)].map(|(bias, last)| (0..=last).map(|byte| fp8(byte, bias)).collect())
+    });
     let (numbers, size) = (&NUMBERS[usize::from(bias == 8)], value.abs());
     let above = numbers.partition_point(|number| *number < size).clamp(1, numbers.len() - 1);
     let is_above = numbers[above] - size < size - numbers[above - 1];
@@ -95,7 +96,7 @@ mod tests {
 
     #[test]
     fn eight_bits_are_read_back_and_the_nearest_is_written() {
-        for (number, one, largest) in [(Number::Fp8, 0x38, 448.0), (Number::Fnuz, 0x40, 224.0)] {
+        for (number, one, largest) in [(Number::Fp8, 0x38, 448.0), (Number::Fnuz, 0x40, 240.0)] {
             let written = |value| {
                 let mut bytes = [0];
                 number.write(&mut bytes, 0, value);
