@@ -56,10 +56,39 @@ def scaled_step(a, b, acc, of_rows, of_columns, SWAP: tl.constexpr):
 
 
 @triton.jit
-def scaled_mm(A, B, a_scales, b_scales, C, pairs, experts, ends, weights, M, N, K, lda, ldb, ldc, b_group,
-              a_scale_row, b_scale_group, b_scale_row, groups, top_k, weighted, blocks_m, group_m,
-              BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, EVEN_K: tl.constexpr,
-              SCALING: tl.constexpr, FAST: tl.constexpr, SWAP: tl.constexpr):
+def scaled_mm(
+    A,
+    B,
+    a_scales,
+    b_scales,
+    C,
+    pairs,
+    experts,
+    ends,
+    weights,
+    M,
+    N,
+    K,
+    lda,
+    ldb,
+    ldc,
+    b_group,
+    a_scale_row,
+    b_scale_group,
+    b_scale_row,
+    groups,
+    top_k,
+    weighted,
+    blocks_m,
+    group_m,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    EVEN_K: tl.constexpr,
+    SCALING: tl.constexpr,
+    FAST: tl.constexpr,
+    SWAP: tl.constexpr,
+):
     """C = (A · Bᵀ) scaled by "tensor", "row" (of A and of B) or "block"."""
     block_m, block_n = place(tl.program_id(0), tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N), group_m)
     row = (block_m * BLOCK_M + tl.arange(0, BLOCK_M)) % M
@@ -107,10 +136,39 @@ def scaled_mm(A, B, a_scales, b_scales, C, pairs, experts, ends, weights, M, N, 
 
 
 @triton.jit
-def scaled_mm_tma(A, B, a_scales, b_scales, C, pairs, experts, ends, weights, M, N, K, lda, ldb, ldc, b_group,
-                  a_scale_row, b_scale_group, b_scale_row, groups, top_k, weighted, blocks_m, group_m,
-                  BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, EVEN_K: tl.constexpr,
-                  SCALING: tl.constexpr, FAST: tl.constexpr, SWAP: tl.constexpr):
+def scaled_mm_tma(
+    A,
+    B,
+    a_scales,
+    b_scales,
+    C,
+    pairs,
+    experts,
+    ends,
+    weights,
+    M,
+    N,
+    K,
+    lda,
+    ldb,
+    ldc,
+    b_group,
+    a_scale_row,
+    b_scale_group,
+    b_scale_row,
+    groups,
+    top_k,
+    weighted,
+    blocks_m,
+    group_m,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    EVEN_K: tl.constexpr,
+    SCALING: tl.constexpr,
+    FAST: tl.constexpr,
+    SWAP: tl.constexpr,
+):
     """The same by row or tensor, persistent, through the copy engine: no addresses in registers, so large tiles don't spill."""
     rows = tl.cdiv(M, BLOCK_M)
     columns = tl.cdiv(N, BLOCK_N)
@@ -136,10 +194,39 @@ def scaled_mm_tma(A, B, a_scales, b_scales, C, pairs, experts, ends, weights, M,
 
 
 @triton.jit
-def grouped_mm(A, B, a_scales, b_scales, C, pairs, experts, ends, weights, M, N, K, lda, ldb, ldc, b_group,
-               a_scale_row, b_scale_group, b_scale_row, groups, top_k, weighted, blocks_m, group_m,
-               BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, EVEN_K: tl.constexpr,
-               SCALING: tl.constexpr, FAST: tl.constexpr, TMA: tl.constexpr):
+def grouped_mm(
+    A,
+    B,
+    a_scales,
+    b_scales,
+    C,
+    pairs,
+    experts,
+    ends,
+    weights,
+    M,
+    N,
+    K,
+    lda,
+    ldb,
+    ldc,
+    b_group,
+    a_scale_row,
+    b_scale_group,
+    b_scale_row,
+    groups,
+    top_k,
+    weighted,
+    blocks_m,
+    group_m,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    EVEN_K: tl.constexpr,
+    SCALING: tl.constexpr,
+    FAST: tl.constexpr,
+    TMA: tl.constexpr,
+):
     """Ragged groups of rows of A, each by its own weight. Persistent: a program walks the groups and takes every n-th tile.
 
     `ends` holds the row after the last of each group. Inside a group rows run fastest, as in Inductor's template.
@@ -210,10 +297,39 @@ def grouped_mm(A, B, a_scales, b_scales, C, pairs, experts, ends, weights, M, N,
 
 
 @triton.jit
-def fused_moe(A, B, a_scales, b_scales, C, pairs, experts, ends, weights, M, N, K, lda, ldb, ldc, b_group,
-              a_scale_row, b_scale_group, b_scale_row, groups, top_k, weighted, blocks_m, group_m,
-              BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, EVEN_K: tl.constexpr,
-              SCALING: tl.constexpr, FAST: tl.constexpr, SWAP: tl.constexpr):
+def fused_moe(
+    A,
+    B,
+    a_scales,
+    b_scales,
+    C,
+    pairs,
+    experts,
+    ends,
+    weights,
+    M,
+    N,
+    K,
+    lda,
+    ldb,
+    ldc,
+    b_group,
+    a_scale_row,
+    b_scale_group,
+    b_scale_row,
+    groups,
+    top_k,
+    weighted,
+    blocks_m,
+    group_m,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    EVEN_K: tl.constexpr,
+    SCALING: tl.constexpr,
+    FAST: tl.constexpr,
+    SWAP: tl.constexpr,
+):
     """One launch of a layer of experts, as vLLM and SGLang launch it. M is the number of pairs.
 
     `pairs` lists pairs (token · top-k + slot) sorted by expert and padded to whole blocks with M. `experts` has the expert
