@@ -110,11 +110,13 @@ async fn a_dataset_has_a_card_and_is_taken_in_two_clicks() -> anyhow::Result<()>
     let saved: u64 = browser.script("return window.blobs_by_name['nvidia-h100.msgpack.zst'].size").await?;
     let there = server.bytes("/api/v1/datasets/nvidia-h100.msgpack.zst")?;
     assert_eq!(saved, there.len() as u64);
-    // The size that the page gives before is an estimate.
-    let estimate = "const text = document.querySelector('[data-testid=files] li > .hint').innerText;
-        return parseFloat(text.match(/about ([\\d.]+)\\s*MB/)[1])";
-    let estimate = 1e6 * browser.script::<f64>(estimate).await? / saved as f64;
-    ensure!((0.5..2.0).contains(&estimate), "{estimate} of the size");
+    // The page says before between which sizes the file is.
+    let range = "const text = document.querySelector('[data-testid=files] li > .hint').innerText;
+        const sizes = [...text.matchAll(/([\\d.]+)\\s*(kB|MB)/g)];
+        return sizes.slice(0, 2).map(([, size, unit]) => size * (unit === 'MB' ? 1e6 : 1e3))";
+    let range: Vec<f64> = browser.script(range).await?;
+    let [least, most] = [range.first(), range.last()].map(|size| size.copied().unwrap_or_default());
+    ensure!((least..=most).contains(&(saved as f64)), "{saved} bytes, expected {least} to {most}");
     // The page shows how much of a file has arrived, even if it is compressed on its way.
     browser.devtools("Network.enable", serde_json::json!({})).await?;
     let slowly = serde_json::json!({
