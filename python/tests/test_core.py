@@ -87,8 +87,10 @@ def test_300_problems_are_answered_as_by_the_command_line(model: Model, diode: s
     problems = ROOT / "tests/problems.json"
     tf32 = flags == "--tf32"
     command = [diode, "predict", "--list", str(problems), "--model", str(MODEL), "--top", "5", "--json", *flags.split()]
-    told = json.loads(subprocess.check_output(command))
-    assert len(told) == 300
+    run = subprocess.run(command, stdout=subprocess.PIPE, check=False)
+    told = json.loads(run.stdout)
+    # One problem is too large for the GPU's memory.
+    assert (run.returncode, len(told)) == (1, 300)
     sure = 0
     for fields, expected in zip(json.loads(problems.read_text()), told, strict=True):
         problem = Problem(fields.pop("op"), dtype=fields.pop("a_dtype"), **fields)
@@ -100,7 +102,7 @@ def test_300_problems_are_answered_as_by_the_command_line(model: Model, diode: s
         choice = model.choose(problem, 5, tf32=tf32, epilogue=epilogue)
         candidates = [Config(**_given(one)) for one in expected["candidates"]]
         assert [config for config, _ in choice.picks] == candidates, problem
-        assert [us for _, us in choice.picks] == [one["predicted_us"] for one in expected["candidates"]], problem
+        assert [us for _, us in choice.picks] == [_alone(one) for one in expected["candidates"]], problem
         shares = expected["within_5_percent"]
         judged = [int(picks) for picks in shares if int(picks) <= len(choice.picks)]
         assert choice.probability == (shares[str(max(judged))] if judged else None), problem
@@ -110,13 +112,18 @@ def test_300_problems_are_answered_as_by_the_command_line(model: Model, diode: s
         sure += choice.probability is not None
         tile = next((one for one in expected["candidates"] if one["template"] != "aten"), None)
         if epilogue is not None and tile is not None:
-            assert choice.tile == (Config(**_given(tile)), tile["predicted_us"], tile["epilogue_us"]), problem
+            assert choice.tile == (Config(**_given(tile)), _alone(tile), tile["epilogue_us"]), problem
         # What runs alone is what stands first, but for the doubt about tiles and the kinds that nobody judged.
         alone = model.choose(problem, tf32=tf32, library_tf32=tf32, epilogue=epilogue, alone=True)
         assert (alone.unjudged is None) or choice.caveat is not None or problem.op == "addmm", problem
         trusted = model.choose(problem, tf32=tf32, library_tf32=tf32, epilogue=epilogue, alone=True, untried=True)
         assert trusted.unjudged is None and trusted.picks == alone.picks
     assert sure > 100 if not epilogue else sure == 0
+
+
+def _alone(candidate: dict[str, Any]) -> float:
+    """The predicted time without what follows."""
+    return candidate.get("alone_us", candidate["predicted_us"])
 
 
 def _gated(problem: Problem) -> Epilogue:
@@ -128,7 +135,8 @@ def _gated(problem: Problem) -> Epilogue:
 
 def _given(candidate: dict[str, Any]) -> dict[str, Any]:
     """The fields of a candidate of ``diode predict --json`` that a config has."""
-    return {key: value for key, value in candidate.items() if key not in ("predicted_us", "epilogue_us") and value is not None}
+    others = ("predicted_us", "alone_us", "epilogue_us", "library_over_this")
+    return {key: value for key, value in candidate.items() if key not in others and value is not None}
 
 
 def test_a_repeated_choice_takes_microseconds(model: Model) -> None:

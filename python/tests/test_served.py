@@ -147,7 +147,7 @@ def test_the_second_version_is_picked_where_it_is_lowered() -> None:
 def test_a_tma_tile_that_torch_cannot_have_is_left_with_the_sizes_as_they_are(name: str) -> None:
     inputs = GRAPHS["rows, bias" if name == "bias" else name][1]
     without = alone(scaled, inputs)
-    torch_diode.install(heuristic=lambda problem: {**TILE, "template": TMA})
+    torch_diode.install(heuristic=lambda problem: {**TILE, "template": TMA}, model=[])
     assert code_of(scaled, *inputs) == without
     assert "its template is not offered here" in torch_diode.explain()[-1].why
 
