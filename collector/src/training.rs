@@ -43,7 +43,7 @@ fn train(
     beside: &Path,
     interrupt: &Interrupt,
 ) -> anyhow::Result<Trained> {
-    let plan = Plan { options, folds, created_at: time_of_making()?, keep_when_stopped: false };
+    let plan = Plan { options, folds, created_at: time_of_making()? };
     let mut checkpoint = resumed(beside, Checkpoint::new(set, &plan))?;
     let known = checkpoint.clone();
     let mut progress = TrainingProgress::new();

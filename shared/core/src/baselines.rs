@@ -2,7 +2,8 @@
 
 use crate::hardware::{Hardware, Vendor};
 use crate::named_enum::named_enum;
-use crate::{Config, DType, Op, Problem, Scaling, Tile};
+use crate::space::serving::swaps;
+use crate::{Config, DType, Op, Problem, ProblemFields, Scaling, Tile};
 
 named_enum! {
     /// A named config of a problem.
@@ -22,13 +23,14 @@ impl Baseline {
                 Shape { blocks: [64, 128, 128], group: 32, stages, warps: 4 }
             }
             (Op::FusedMoe, _) if self == Self::VllmDefault => vllm_experts(problem),
-            (Op::FusedMoe, _) => sglang_experts(hardware, problem),
+            (Op::FusedMoe, _) => sglang_experts(problem, has_little_shared_memory(hardware)),
             _ => return None,
         };
         let [m, n, k] = shape.blocks;
         // Both load fewer stages on AMD GPUs.
         let stages = if hardware.vendor == Vendor::Amd { 2 } else { shape.stages };
-        let swap_ab = hardware.vendor == Vendor::Nvidia && swaps(problem, m, n);
+        let swap_ab =
+            hardware.vendor == Vendor::Nvidia && problem.op == Op::FusedMoe && swaps(problem.a_dtype, m, n);
         let tile = Tile { group_m: shape.group, swap_ab, ..Tile::new(m, n, k, stages, shape.warps) };
         Some(Config::Mm(tile.for_k(problem.k)))
     }
@@ -41,9 +43,14 @@ struct Shape {
     warps: u32,
 }
 
-/// Whether the experts' kernel multiplies the transposes: on Hopper, in fp8, with few rows to a block.
-fn swaps(problem: &Problem, block_m: u32, block_n: u32) -> bool {
-    problem.op == Op::FusedMoe && problem.a_dtype.is_fp8() && block_m < 64 && block_n >= 64
+/// The tiles of both defaults for all numbers of tokens of a layer of experts.
+pub(crate) fn experts_tiles(problem: &Problem) -> impl Iterator<Item = Tile> {
+    const TOKENS: [u64; 9] = [1, 8, 16, 32, 64, 96, 128, 512, 8192];
+    let shapes = TOKENS.into_iter().filter_map(|m| {
+        let problem = Problem::new(ProblemFields { m, ..problem.clone().into_fields() }).ok()?;
+        Some([vllm_experts(&problem), sglang_experts(&problem, false)])
+    });
+    shapes.flatten().map(|Shape { blocks: [m, n, k], stages, warps, .. }| Tile::new(m, n, k, stages, warps))
 }
 
 /// `get_default_config` of vLLM.
@@ -71,12 +78,8 @@ fn vllm_experts(problem: &Problem) -> Shape {
 }
 
 /// `get_default_config` of SGLang.
-fn sglang_experts(hardware: &Hardware, problem: &Problem) -> Shape {
-    /// GPUs below this much shared memory for a block get smaller blocks.
-    const LARGE: u32 = 128 * 1024;
+fn sglang_experts(problem: &Problem, small: bool) -> Shape {
     let few = problem.groups.is_some_and(|groups| problem.m <= u64::from(groups.count));
-    let small = hardware.vendor == Vendor::Nvidia
-        && hardware.facts.as_ref().is_some_and(|facts| facts.smem_per_block < LARGE);
     let (blocks, group, stages, warps) = match (problem.scaling, problem.a_dtype) {
         (Scaling::Block, dtype) if dtype != DType::Int8 => ([64, 128, 128], 32, 3, 4),
         (_, dtype) if dtype.is_fp8() => match (small, few) {
@@ -89,6 +92,13 @@ fn sglang_experts(hardware: &Hardware, problem: &Problem) -> Shape {
         _ => ([64, 64, 32], 8, 3, 4),
     };
     Shape { blocks, group, stages, warps }
+}
+
+/// Whether SGLang takes smaller blocks.
+fn has_little_shared_memory(hardware: &Hardware) -> bool {
+    const LARGE: u32 = 128 * 1024;
+    hardware.vendor == Vendor::Nvidia
+        && hardware.facts.as_ref().is_some_and(|facts| facts.smem_per_block < LARGE)
 }
 
 #[cfg(test)]

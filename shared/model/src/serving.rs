@@ -4,9 +4,10 @@
 
 use std::ops::Deref;
 
+use diode_core::baselines::Baseline;
 use diode_core::hardware::{Hardware, floor};
 use diode_core::ids::{Digest, HardwareSlug};
-use diode_core::space::serving::{groups, untuned};
+use diode_core::space::serving::groups;
 use diode_core::space::{Space, SpaceName};
 use diode_core::{Config, DType, Invalid, Method, Micros, Op, Problem, Scaling};
 use diode_numeric::serving::{SERVING_COLUMNS, SERVING_FEATURES, SERVING_LIBRARY_COLUMNS, ServingFeatures};
@@ -339,7 +340,8 @@ impl Serving {
         launches: &[&Problem],
         ranked: &RankedSpace,
     ) -> Result<(Option<(Config, Micros)>, bool), ModelError> {
-        let Some(config) = launches.first().and_then(|problem| untuned(problem)) else {
+        let experts = launches.first().filter(|problem| problem.op == Op::FusedMoe);
+        let Some(config) = experts.and_then(|problem| Baseline::VllmDefault.config(hardware, problem)) else {
             return Ok((None, false));
         };
         let features =

@@ -38,11 +38,9 @@ pub struct Fitted {
     /// The problems of the folds. Each has the share of the best Triton config that the first pick reached,
     /// by a model that was not trained on the problem. Empty without folds.
     pub unseen: Vec<(Problem, f64)>,
-    /// The models of the folds. Empty without folds, or if the training was stopped.
+    /// The models of the folds. Empty without folds.
     pub folds: Vec<FoldModel>,
     pub losses: Vec<EpochLoss>,
-    /// Whether the training was stopped. The model is then the best so far.
-    pub stopped: bool,
 }
 
 /// Trains a model on all of a set, then judges the recipe by cross-validation and writes the result into the
@@ -50,7 +48,7 @@ pub struct Fitted {
 /// the same bytes, even if a checkpoint already has some of the networks.
 ///
 /// All networks are trained side by side, the model's own from the beginning. A training that is stopped gives
-/// the model as far as it has come, without figures. The library's network learns from the first picks of the
+/// no model; its checkpoint has what is done. The library's network learns from the first picks of the
 /// folds' models for problems that these were not trained on, because it will decide about such picks. Without
 /// folds it learns from the model's own first picks.
 pub fn fit(
@@ -74,13 +72,13 @@ pub fn fit(
     let mut learnt = learnt.into_iter();
     let Some(Part { model, .. }) = learnt.next() else { return Err(TrainError::Stopped) };
     let parts: Vec<(usize, Part)> = used.into_iter().zip(learnt).collect();
-    if stopped && !plan.keep_when_stopped {
+    if stopped {
         return Err(TrainError::Stopped);
     }
-    let Some(folds) = folds.filter(|_| !stopped) else {
+    let Some(folds) = folds else {
         let seen = comparisons(&model, set, |_| true)?;
         let model = add_library(model, &seen.iter().collect::<Vec<_>>(), plan.options.seed)?;
-        return Ok(Fitted::unjudged(model, losses, stopped));
+        return Ok(Fitted::unjudged(model, losses));
     };
     let further = parts.iter().map(|(_, part)| part.model.network().clone()).collect();
     let model = add_library(model.with_further(further)?, &all_but(&parts, None), plan.options.seed)?;
@@ -96,19 +94,19 @@ pub fn fit(
         side_by_side(judged.collect(), observe).into_iter().collect::<Result<_, TrainError>>()?;
     let outcomes: Vec<&Outcome> = judged.iter().flat_map(|fold| &fold.outcomes).collect();
     if outcomes.is_empty() {
-        return Ok(Fitted::unjudged(model, losses, stopped));
+        return Ok(Fitted::unjudged(model, losses));
     }
     let unseen = outcomes.iter().map(|outcome| outcome.first_pick()).collect();
     let judgement = judgement(&outcomes, parts.len());
     let report = Some(judgement.report.clone());
     let model = model.with_judgement(judgement)?;
     let folds = fold_models(&judged, set, &folds)?;
-    Ok(Fitted { model, report, unseen, folds, losses, stopped })
+    Ok(Fitted { model, report, unseen, folds, losses })
 }
 
 impl Fitted {
-    fn unjudged(model: Model, losses: Vec<EpochLoss>, stopped: bool) -> Self {
-        Self { model, report: None, unseen: Vec::new(), folds: Vec::new(), losses, stopped }
+    fn unjudged(model: Model, losses: Vec<EpochLoss>) -> Self {
+        Self { model, report: None, unseen: Vec::new(), folds: Vec::new(), losses }
     }
 }
 
@@ -125,7 +123,7 @@ pub fn train(
     created_at: String,
     observe: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
 ) -> Result<Model, TrainError> {
-    let plan = Plan { options: options.clone(), folds: 0, created_at, keep_when_stopped: false };
+    let plan = Plan { options: options.clone(), folds: 0, created_at };
     Ok(fit(set, &plan, &Checkpoint::new(set, &plan), observe)?.model)
 }
 

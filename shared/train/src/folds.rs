@@ -113,7 +113,7 @@ pub fn cross_validate(
     folds: usize,
     observe: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
 ) -> Result<(EvaluationReport, f64), TrainError> {
-    let plan = Plan { options: options.clone(), folds, created_at: String::new(), keep_when_stopped: false };
+    let plan = Plan { options: options.clone(), folds, created_at: String::new() };
     let fitted = fit(set, &plan, &Checkpoint::new(set, &plan), observe)?;
     let report = fitted.report.ok_or(TrainError::TooFewProblems { problems: set.problems() })?;
     Ok((report, fitted.model.metadata().pick_bias))

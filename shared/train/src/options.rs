@@ -130,8 +130,6 @@ pub struct Plan {
     pub folds: usize,
     /// When the model is made, as RFC 3339.
     pub created_at: String,
-    /// Whether a stopped training returns the best model so far.
-    pub keep_when_stopped: bool,
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
+use diode_core::baselines::Baseline;
 use diode_core::ids::Digest;
-use diode_core::space::serving::untuned;
 use diode_core::stats::median;
 use diode_core::{Config, Dataset, Op, Problem, Stage, hash_of_size};
 use diode_model::{ModelError, Network, RankedSpace, Serving, ServingAbout, ServingFigures, ServingKind};
@@ -259,7 +259,9 @@ pub fn judge_serving(serving: &Serving, datasets: &[Dataset]) -> Result<Vec<Judg
         let library =
             library.map(|network| diode_core::Micros(features[0].library_us(network, ranked[0].1.0)));
         ranked.iter_mut().for_each(|(_, time)| time.0 *= bias);
-        let default = untuned(&problem)
+        let default = Some(&problem)
+            .filter(|problem| problem.op == Op::FusedMoe)
+            .and_then(|problem| Baseline::VllmDefault.config(hardware, problem))
             .and_then(|config| ranked.iter().find(|(one, _)| usual(one) == usual(&config)).copied());
         let of = |config: &Config| {
             let tile = sums.iter().find(|(one, _)| one == config).map(|(_, us)| *us);

@@ -132,7 +132,7 @@ impl Network {
     ) -> Result<Self, TrainError> {
         let options = TrainOptions { seed, ..TrainOptions::default() };
         let folds = if set.problems() < FOLDS { 0 } else { FOLDS };
-        let plan = Plan { options, folds, created_at, keep_when_stopped: false };
+        let plan = Plan { options, folds, created_at };
         let Fitted { model, unseen, folds, .. } = fit(set, &plan, &Checkpoint::new(set, &plan), observe)?;
         Ok(Self::Ranking { model: Box::new(model), unseen, folds })
     }

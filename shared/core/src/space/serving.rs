@@ -2,6 +2,7 @@
 //!
 //! `lab/serving/configs.py` has the same rules; with them an H200 was measured.
 
+use crate::baselines::experts_tiles;
 use crate::hardware::{Hardware, Vendor};
 use crate::{Config, DType, Op, Problem, Scaling, Tile};
 
@@ -60,37 +61,8 @@ pub fn groups(problem: &Problem) -> &'static [u32] {
     }
 }
 
-/// What vLLM 0.33 runs for an experts problem without a tuned file. `None` for other problems.
-pub fn untuned(problem: &Problem) -> Option<Config> {
-    let groups = problem.groups.filter(|_| problem.op == Op::FusedMoe)?;
-    let tokens = problem.m;
-    let (block_m, block_n, block_k, stages, warps, group_m) = if problem.scaling == Scaling::Block {
-        let group = if tokens <= 16 { 1 } else { 32 };
-        match tokens {
-            0..=4 => (16, 64, 128, 4, 4, group),
-            5..=8 => (16, 64, 128, 3, 4, group),
-            9..=64 => (16, 128, 128, 3, 4, group),
-            _ => (64, 128, 128, 3, 4, group),
-        }
-    } else {
-        let rows = match tokens {
-            0..=32 => 16,
-            33..=96 => 32,
-            97..=512 => 64,
-            _ => 128,
-        };
-        let depth = if problem.a_dtype.size() == 1 || tokens <= 64 { 128 } else { 64 };
-        let group = if tokens / u64::from(groups.count) > 128 { 16 } else { 1 };
-        let (width, stages) = (if tokens <= 64 { 64 } else { 128 }, if tokens <= 32 { 4 } else { 3 });
-        (rows, width, depth, stages, if tokens <= 128 { 4 } else { 8 }, group)
-    };
-    let swap_ab = swaps(problem.a_dtype, block_m, block_n);
-    let tile = Tile { group_m, swap_ab, ..Tile::new(block_m, block_n, block_k, stages, warps) };
-    Some(Config::Mm(tile.for_k(problem.k)))
-}
-
 /// Whether the experts' kernel swaps its operands: with fp8 and few rows.
-fn swaps(dtype: DType, rows: u32, columns: u32) -> bool {
+pub(crate) fn swaps(dtype: DType, rows: u32, columns: u32) -> bool {
     dtype.is_fp8() && rows < 64 && columns >= 64
 }
 
@@ -186,8 +158,7 @@ impl Machine {
             .filter(|(bytes, scaling, _)| *bytes == self.bytes && (*scaling == Scaling::Block) == block);
         let published =
             published.map(|(_, _, [m, n, k, stages, warps])| Tile::new(*m, *n, *k, *stages, *warps));
-        // The defaults of all batch sizes and of SGLang are among these.
-        let mut found: Vec<Tile> = by_rule.chain(published).chain(defaults(problem, self.bytes)).collect();
+        let mut found: Vec<Tile> = by_rule.chain(published).chain(experts_tiles(problem)).collect();
         found.sort_unstable();
         found.dedup();
         for tile in found {
@@ -210,21 +181,6 @@ impl Machine {
             && (block_k < 256 || area <= 64 * 128)
             && (block_k > 64 || area >= if self.bytes == 2 { 2048 } else { 8192 } || num_stages >= 4)
     }
-}
-
-/// The tiles of vLLM's and SGLang's defaults for all batch sizes.
-fn defaults(problem: &Problem, bytes: u64) -> impl Iterator<Item = Tile> {
-    let vllm = [1, 8, 16, 32, 64, 96, 128, 512, 8192].into_iter().filter_map(|m| {
-        let fields = crate::ProblemFields { m, ..problem.clone().into_fields() };
-        let tile = *untuned(&Problem::new(fields).ok()?)?.tile()?;
-        Some(Tile { group_m: 8, swap_ab: false, even_k: false, ..tile })
-    });
-    let sglang = match (problem.scaling, bytes) {
-        (Scaling::Block, _) => [[64, 128, 128, 3, 4]; 2],
-        (_, 1) => [[64, 128, 128, 4, 4], [128, 256, 128, 4, 8]],
-        _ => [[16, 32, 64, 3, 4], [64, 64, 32, 3, 8]],
-    };
-    vllm.chain(sglang.map(|[m, n, k, stages, warps]| Tile::new(m, n, k, stages, warps)))
 }
 
 /// Whether a tile of a scaled multiplication is worth timing.
@@ -271,6 +227,7 @@ fn tiles(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::baselines::Baseline;
     use crate::hardware::find;
     use crate::{Groups, ProblemFields, Stage};
 
@@ -312,9 +269,10 @@ mod tests {
             for (dtype, scaling) in [(DType::BFloat16, Scaling::None), (DType::Float8E4M3, Scaling::Block)] {
                 let groups = Groups { stage: Some(Stage::GateUp), ..Groups::routed(128, 8) };
                 let problem = problem(Op::FusedMoe, m, dtype, scaling, Some(groups));
-                let default = untuned(&problem).unwrap();
+                let hardware = find("NVIDIA H200").unwrap();
+                let default = Baseline::VllmDefault.config(&hardware, &problem).unwrap();
                 let tile = default.tile().unwrap();
-                let known = configs(&find("NVIDIA H200").unwrap(), &problem);
+                let known = configs(&hardware, &problem);
                 assert!(known.contains(&default) || !suits(tile, &problem), "{m} {}", default.label());
             }
         }

@@ -109,7 +109,7 @@ fn a_network_may_learn_values_for_tiles() {
     assert_eq!(plain.network().values(), None, "a small set has too few problems for each tile");
 
     let with_values = TrainOptions { tile_values: Some(3), ..options };
-    let plan = Plan { options: with_values, folds: 2, created_at: String::new(), keep_when_stopped: false };
+    let plan = Plan { options: with_values, folds: 2, created_at: String::new() };
     let mut checkpoint = Checkpoint::new(&set, &plan);
     let Fitted { model, .. } = fit(&set, &plan, &checkpoint.clone(), &mut |step| {
         if let Progress::Learnt { phase, network } = step {
@@ -186,7 +186,7 @@ fn the_library_is_learnt_beside_picks_on_unseen_problems() {
     let set = set_with_library(32, |best| best * 9 / 10);
     let model = |folds| {
         let options = TrainOptions { epochs: Some(5), ..quick() };
-        let plan = Plan { options, folds, created_at: String::new(), keep_when_stopped: false };
+        let plan = Plan { options, folds, created_at: String::new() };
         fit(&set, &plan, &Checkpoint::new(&set, &plan), &mut ignore).unwrap().model
     };
     let (without_folds, with_folds) = (model(0), model(4));
@@ -200,7 +200,7 @@ fn the_library_is_learnt_beside_picks_on_unseen_problems() {
 fn a_resumed_training_ends_as_an_uninterrupted_one() {
     let set = set(12, 20);
     let options = TrainOptions { epochs: Some(10), ..quick() };
-    let plan = Plan { options, folds: 2, created_at: "now".to_owned(), keep_when_stopped: false };
+    let plan = Plan { options, folds: 2, created_at: "now".to_owned() };
     let mut checkpoint = Checkpoint::new(&set, &plan);
     // This training is stopped when one of its three networks is done.
     let mut done = String::new();
@@ -245,28 +245,6 @@ fn a_resumed_training_ends_as_an_uninterrupted_one() {
 }
 
 #[test]
-fn whoever_stops_and_keeps_has_the_best_so_far() {
-    let set = set(12, 20);
-    let options = TrainOptions { epochs: Some(10), ..quick() };
-    let plan = Plan { options, folds: 2, created_at: String::new(), keep_when_stopped: true };
-    let stop_at = |is_there: fn(&Progress) -> bool| {
-        fit(&set, &plan, &Checkpoint::new(&set, &plan), &mut |step| match step {
-            step if is_there(step) => ControlFlow::Break(()),
-            _ => ControlFlow::Continue(()),
-        })
-        .unwrap()
-    };
-    let early = stop_at(|step| matches!(step, Progress::Epoch { phase, epoch: 2, .. } if phase == "final"));
-    let late = stop_at(|step| matches!(step, Progress::Learnt { phase, .. } if phase == "final"));
-    assert!(early.stopped && late.stopped && early.report.is_none() && late.report.is_none());
-    let of_model = |fitted: &Fitted| fitted.losses.iter().filter(|loss| loss.phase == "final").count();
-    assert_eq!((of_model(&early), of_model(&late)), (2, 10));
-    let whole = train(&set, &plan.options, String::new(), &mut ignore).unwrap();
-    assert_eq!(late.model, whole, "its network was trained to the end");
-    assert_ne!(early.model, whole);
-}
-
-#[test]
 fn a_library_that_follows_from_the_sizes_is_predicted_and_picked() {
     let plain = problems(60);
     let mut data = dataset(plain, &tiles()[..24]);
@@ -280,7 +258,7 @@ fn a_library_that_follows_from_the_sizes_is_predicted_and_picked() {
         solution.times = TimeColumn::from_nanos(times).unwrap();
     }
     let set = TrainingSet::from_datasets(&[data], None).unwrap();
-    let plan = Plan { options: quick(), folds: 2, created_at: String::new(), keep_when_stopped: false };
+    let plan = Plan { options: quick(), folds: 2, created_at: String::new() };
     let model = fit(&set, &plan, &Checkpoint::new(&set, &plan), &mut ignore).unwrap().model;
     assert!(model.knows_library(false));
     let right = set.iter().filter(|problem| {

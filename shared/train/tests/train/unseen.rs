@@ -22,7 +22,7 @@ fn set(is_slower: impl Fn(u64) -> bool) -> TrainingSet {
 
 fn fitted(set: &TrainingSet, folds: usize) -> Fitted {
     let options = TrainOptions { epochs: Some(5), ..quick() };
-    let plan = Plan { options, folds, created_at: "now".to_owned(), keep_when_stopped: false };
+    let plan = Plan { options, folds, created_at: "now".to_owned() };
     fit(set, &plan, &Checkpoint::new(set, &plan), &mut ignore).unwrap()
 }
 
