@@ -359,9 +359,9 @@ fn rows_of_an_amd_gpu_can_be_told_apart() {
     let rows = table.lines().filter(|line| line.contains('×') && line.contains(" s"));
     let mut rows: Vec<String> = rows
         .map(|row| {
-            // The config and group_m; neither the rank between them nor the times, which differ anyway.
+            // The config with group_m and ROCm's parameters; neither its rank nor the times, which differ anyway.
             let columns: Vec<&str> = row.split("  ").map(str::trim).filter(|text| !text.is_empty()).collect();
-            format!("{} {}", columns[0], columns[2])
+            [&columns[..1], &columns[2..6]].concat().join(" ")
         })
         .collect();
     let all = rows.len();
