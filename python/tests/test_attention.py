@@ -14,7 +14,7 @@ from torch.nn.attention.flex_attention import _create_empty_block_mask
 import torch_diode
 from simulated import code_of, compile, served_gpu, tensor
 from torch_diode import Hardware
-from torch_diode.heuristics.attention import Attention, AttentionRequest, AttentionTable
+from torch_diode.heuristics.attention import Attention, AttentionRequest, AttentionTable, Options
 
 DECODE = {"BLOCK_N": 64, "num_stages": 4, "num_warps": 2}
 FORWARD = {"BLOCK_M": 128, "BLOCK_N": 64, "num_stages": 2, "num_warps": 8}
@@ -100,7 +100,7 @@ def test_what_is_far_from_every_case_or_on_other_hardware_is_torchs(tmp_path: Pa
         AttentionRequest(Attention(**{"kind": "decode", "dtype": "bfloat16", "head_dim": 128, "group": 4, "heads": 64, "q": 1,
                                       "kv": 8192, "mask": "full", **sizes}), Hardware.find(slug))
     )  # fmt: skip
-    assert asked("nvidia-h200").candidates[0].config.values == DECODE
+    assert asked("nvidia-h200").candidates[0].config == Options(DECODE)
     assert asked("nvidia-h200", kv=32768) is not None
     assert asked("nvidia-h200", kv=8192 * 16) is None
     assert asked("nvidia-h200", dtype="float16") is None
