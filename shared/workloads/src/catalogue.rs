@@ -1,0 +1,1 @@
+//! Models by name, with the facts of their public configs.

@@ -1,0 +1,1 @@
+//! What a file of tuned configs holds: a config for each of some batch sizes.

@@ -1,0 +1,1 @@
+//! The multiplications of a model, as its server runs them.

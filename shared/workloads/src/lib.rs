@@ -1,0 +1,11 @@
+//! Models that are served: their sizes, their multiplications, and the files that vLLM and SGLang read tuned
+//! configs from.
+#![forbid(unsafe_code)]
+
+pub mod catalogue;
+pub mod file_body;
+pub mod file_check;
+pub mod file_names;
+pub mod layers;
+pub mod model_config;
+pub mod server_log;

@@ -1,0 +1,1 @@
+//! A model's sizes from its `config.json`.

@@ -1,0 +1,1 @@
+//! Lines in which vLLM and SGLang name the files they looked for.
