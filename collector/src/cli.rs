@@ -1,5 +1,5 @@
-//! The command line. There is one variant per command. Each module of [`commands`] holds a
-//! command's flags and what the command does.
+//! The command line: an enum with one variant per command. Each module of [`commands`] holds a command's flags and
+//! runs it.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -23,7 +23,7 @@ pub(crate) struct Cli {
     command: Command,
 }
 
-/// Declares the commands that do their work without a look at the command line.
+/// Declares the commands. `completions` stands apart, because it alone needs the whole command line.
 macro_rules! commands {
     ($($(#[$hidden:meta])? $name:ident($command:path),)*) => {
         #[derive(Debug, Subcommand)]
@@ -80,7 +80,7 @@ commands! {
     MeasureGpu(commands::measure::MeasureGpu),
 }
 
-/// What `diode --help` lists first, grouped by purpose.
+/// The commands that `diode --help` describes, grouped by purpose.
 const GROUPS: [(&str, &[&str]); 4] = [
     ("Choose kernels", &["predict", "table", "models"]),
     ("Measure", &["collect", "agent", "status"]),
@@ -88,11 +88,11 @@ const GROUPS: [(&str, &[&str]); 4] = [
     ("Learn", &["train", "evaluate"]),
 ];
 
-/// What it only names.
+/// The commands that `diode --help` only names.
 const MORE: [&str; 9] =
     ["detect", "kernels", "shapes", "want", "login", "logout", "completions", COMPAT, "help"];
 
-/// The command under which those of torch-diode are. Their own names run, too.
+/// The command that groups the commands of torch-diode. They also run without it.
 const COMPAT: &str = "compat";
 const COMPAT_COMMANDS: [&str; 6] = [
     "collect-shapeset",
@@ -126,8 +126,8 @@ pub(crate) fn command() -> clap::Command {
     ))
 }
 
-/// Lets clap take `--m -5` as a value, which is then refused. Otherwise `-5` would be an unknown
-/// flag.
+/// Lets clap read the `-5` of `--m -5` as a value, so that the flag's own check refuses it. Otherwise clap would call `-5`
+/// an unknown flag.
 fn with_negative_numbers(command: clap::Command) -> clap::Command {
     let allow = |flag: clap::Arg| {
         let takes_values = flag.get_action().takes_values();
@@ -153,7 +153,7 @@ fn grouped(cli: &clap::Command) -> String {
 }
 
 impl Cli {
-    /// Parses arguments. It also accepts them in the order that torch-diode took.
+    /// Parses arguments. As in torch-diode, some flags may stand before the command.
     pub(crate) fn read(arguments: Vec<OsString>) -> Result<Self, clap::Error> {
         let mut arguments = arguments;
         let named = |at: usize| arguments.get(at).and_then(|word| word.to_str());

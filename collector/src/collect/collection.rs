@@ -13,9 +13,9 @@ use crate::collect::journal::Journal;
 use crate::collect::output::Output;
 use crate::devices::MeasuredConfigs;
 
-/// The least time between two savings. The journal holds what was measured since the last saving.
+/// The least time between two saves. The journal holds what was measured since the last one.
 const SAVE_EVERY: Duration = Duration::from_secs(2);
-/// Saving rewrites the whole file, so it may take one twentieth of the time at most.
+/// A save rewrites the whole file, so saves may take at most one twentieth of the time.
 const SAVING_SHARE: u32 = 20;
 
 pub(crate) struct Collection {
@@ -26,8 +26,7 @@ pub(crate) struct Collection {
     last_number: usize,
     hardware: Hardware,
     provenance: Provenance,
-    /// The problems that are measured. Problems that the output's format cannot tell apart are one problem
-    /// here.
+    /// The measured problems. Those that the output's format cannot tell apart count as one.
     measured: HashSet<ProblemId>,
     /// The solutions that are not in a file yet.
     journal: Journal,
@@ -43,8 +42,8 @@ pub(crate) struct Chunk {
 }
 
 impl Collection {
-    /// Starts a new file. With `resume` it goes on with the existing files and with the problems that an
-    /// earlier process left in the journal. The journal's problems may be in any order.
+    /// Starts a new file or, with `resume`, continues the existing files and adds the problems that an earlier process left
+    /// in the journal. The journal's problems may be in any order.
     pub(crate) fn open(
         output: Output,
         resume: bool,
@@ -91,7 +90,7 @@ impl Collection {
         for entry in self.journal.entries()? {
             check_node(&path, &entry.hardware, &self.hardware)?;
             for solution in entry.solutions {
-                // A process that dies after saving and before clearing leaves a problem in file and journal.
+                // A process that dies after saving and before clearing leaves a problem in both.
                 if self.measured.insert(self.output.held_id(&solution.problem)) {
                     self.push(solution, &entry.configs)?;
                 }
@@ -112,7 +111,7 @@ impl Collection {
         self.chunks.iter().map(|chunk| chunk.dataset.solutions.len()).sum()
     }
 
-    /// How many of the problems are measured already, but lack some of the configs that `configs` asks for.
+    /// The number of problems that are measured, but not with all the configs that `configs` asks for.
     pub(crate) fn timed_otherwise(
         &self,
         problems: &[Problem],

@@ -57,7 +57,7 @@ impl Output {
         self.format == Format::Columnar
     }
 
-    /// Refuses an output that could not be written after hours of measuring.
+    /// Refuses an output that cannot be written, before hours of measuring are lost.
     pub(crate) fn check(&self, resume: bool) -> anyhow::Result<()> {
         Journal::beside(&self.path).check_is_free()?;
         let files = self.files()?;
@@ -131,8 +131,7 @@ impl Output {
         self.chunk_size.is_some_and(|most| problems >= most)
     }
 
-    /// The identity of a problem as the output's format holds it. Some formats lack some of a problem's
-    /// fields.
+    /// The id of a problem as the output's format holds it. Some formats drop some of a problem's fields.
     pub(super) fn held_id(&self, problem: &Problem) -> ProblemId {
         if self.holds_everything() { problem.id() } else { diode_formats::held(self.format, problem).id() }
     }
@@ -162,7 +161,7 @@ fn numbered_files(path: &Path) -> anyhow::Result<Vec<(usize, PathBuf)>> {
     let Ok(entries) = folder.read_dir() else { return Ok(Vec::new()) };
     let number_of = |name: &str| {
         let number = name.strip_prefix(&stem)?.strip_prefix('_')?.strip_suffix(&ending)?;
-        // Names such as `_01` or `_+1` are not of this program.
+        // This program writes no names such as `_01` or `_+1`.
         number.parse::<usize>().ok().filter(|value| *value > 0 && value.to_string() == number)
     };
     let names = entries.flatten().map(|entry| entry.file_name());

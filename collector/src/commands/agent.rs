@@ -94,7 +94,7 @@ fn hours(text: &str) -> Result<Duration, String> {
 impl Agent {
     pub(crate) fn run(self) -> anyhow::Result<()> {
         log::write_as(self.log_format);
-        // This may ask the user to agree to the terms. Only afterwards does Ctrl-C mean to finish the problem in hand.
+        // This may ask the user to agree to the terms. Until it returns, Ctrl-C ends the program at once.
         let service = Service::new(self.terms.contribute(self.server.client()?)?);
         let interrupt = Interrupt::install(
             "stopping: the problem in hand is finished and the rest of the lease given back; once more to drop that problem",
@@ -215,8 +215,7 @@ impl Agent {
     }
 }
 
-/// Prints what was done. If a device failed or did not even start, this returns its error. All other devices have
-/// ended by then.
+/// Prints what was done, once all devices have ended. Returns an error if a device failed or did not start.
 fn report(
     ended: Vec<anyhow::Result<Tally>>,
     mut failures: Vec<anyhow::Error>,
@@ -254,7 +253,7 @@ fn report(
     match failures.pop() {
         None => Ok(()),
         Some(error) if devices == 1 => Err(error),
-        // The log names each failure. Here the last one stands for all.
+        // The log has all failures. The error gives only the last.
         Some(error) => Err(error).with_context(|| format!("{failed} of {devices} devices failed, the last")),
     }
 }

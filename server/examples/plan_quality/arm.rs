@@ -10,7 +10,7 @@ use crate::judge::Judge;
 use crate::measuring::{Device, Task};
 use crate::shapes;
 
-/// The longest that one problem may take, in seconds. A lease is as long.
+/// The length of a lease in seconds. No problem may take longer.
 pub(crate) const MOST_SECONDS: f64 = 120.0;
 
 /// The most memory that the operands of a problem may take.
@@ -29,7 +29,8 @@ pub(crate) enum Arm {
 }
 
 impl Arm {
-    /// What the device has measured after each number of hours. It never measures the problems of the judges.
+    /// The timings that the device has after each number of hours. The problems of the judges are left out, so that no
+    /// model learns them.
     pub(crate) fn measured(
         self,
         device: &Device,

@@ -13,8 +13,8 @@ pub(super) struct Call<F> {
     pub(super) function: F,
 }
 
-/// Declares a table of functions and how to fill it. A function has either one name or two: NVIDIA's / AMD's.
-/// Every function returns 0 or an error code.
+/// Declares a table of functions and how to fill it. A function has one name, or two if the vendors' differ:
+/// NVIDIA's / AMD's. Every function returns 0 or an error code.
 macro_rules! functions {
     ($(#[$about:meta])* $table:ident { $($field:ident = $name:literal ($($argument:ty),* $(,)?);)* }) => {
         $crate::devices::gpu::foreign::functions! {
@@ -57,8 +57,8 @@ macro_rules! functions {
 
 pub(super) use functions;
 
-/// Loads the first version of a library that is found. With `folder`, it looks only there. Otherwise it looks
-/// where the system finds libraries and where the vendor's installer puts them.
+/// Loads the first of the library's `names` that is found: only in `folder` if it is given, otherwise where the system
+/// looks for libraries and then in `installed`, where the vendor's installer puts them.
 pub(super) fn open(
     names: &[&str],
     folder: Option<&Path>,
@@ -72,6 +72,6 @@ pub(super) fn open(
     // SAFETY: loading a vendor's library runs its initialisers, as in every program that uses the library.
     let load = |path: PathBuf| unsafe { Library::new(path) };
     let first = load(paths.next().unwrap_or_default());
-    // Of several errors the first is returned, because it concerns the newest version.
+    // If none loads, the first error is returned, because it is about the newest version.
     first.or_else(|error| paths.find_map(|path| load(path).ok()).ok_or(error))
 }

@@ -8,7 +8,7 @@ use pulp::{Scalar, Simd, WithSimd};
 
 use crate::devices::cpu::matmul::{Inputs, Output};
 
-/// What outlives a launch: memory for each thread's panels and sums. So no allocation is timed.
+/// Memory for each thread's panels and sums. It is kept between launches, so that no allocation is timed.
 pub(crate) struct Workspace {
     instructions: Instructions,
     scratch: Vec<Scratch>,
@@ -182,8 +182,8 @@ impl Instructions {
         Self::Baseline
     }
 
-    /// Adds A·B to `sums`. The sums are one register block per pair of strips, first for all strips
-    /// of B with A's first strip.
+    /// Adds A·B to `sums`, which has one register block per pair of strips: first A's first strip with each strip of B,
+    /// then A's second strip with each, and so on.
     pub(crate) fn multiply(self, panel: Panel<'_>) {
         match self {
             #[cfg(target_arch = "x86_64")]

@@ -69,7 +69,7 @@ impl Gpu {
         })
     }
 
-    /// Writes 32-bit numbers to the begin of an allocation.
+    /// Writes 32-bit numbers to the start of an allocation.
     pub(crate) fn write(&self, memory: &Memory, values: &[u32]) -> Result<()> {
         let bytes = size_of_val(values);
         assert!(bytes as u64 <= memory.bytes, "{bytes} of {}", memory.bytes);
@@ -114,8 +114,8 @@ impl Gpu {
 
     /// Queues a launch.
     ///
-    /// The arguments must be those that the kernel was compiled for. Packs state the layout of arguments that they
-    /// were built with, and backends launch only packs with this layout.
+    /// The arguments must be those that the kernel was compiled for. A pack states the ABI that it was built for, and only
+    /// packs of this program's `kernels::ABI` are launched.
     pub(crate) fn launch(
         &self,
         function: &Function,
@@ -126,8 +126,8 @@ impl Gpu {
     ) -> Result<()> {
         let [x, y] = grid;
         let mut pointers = arguments.pointers();
-        // SAFETY: every pointer leads to a value that lives across the call. The kernels of this layout take this
-        // number of values and these sizes.
+        // SAFETY: every pointer is to a value that outlives the call. Kernels of this ABI take as many values, of the same
+        // sizes.
         self.check(&self.api().launch, |call| unsafe {
             call(
                 function.handle,
@@ -152,7 +152,7 @@ impl Gpu {
         Ok(Event { driver: self.driver.clone(), handle })
     }
 
-    /// Queues an event, which takes the time when the GPU reaches it.
+    /// Queues an event. The GPU records the time on reaching it.
     pub(crate) fn record(&self, event: &Event) -> Result<()> {
         // SAFETY: the event exists for as long as its owner does.
         self.check(&self.api().event_record, |call| unsafe { call(event.handle, ptr::null_mut()) })
@@ -249,7 +249,7 @@ impl Drop for Function {
     }
 }
 
-/// A point in the queue whose time is taken.
+/// A point in the queue at which the GPU records the time.
 pub(crate) struct Event {
     pub(super) driver: Driver,
     pub(super) handle: Handle,

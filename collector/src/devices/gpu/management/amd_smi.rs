@@ -1,7 +1,7 @@
 //! AMD's management library. It was written from the library's header, and no AMD GPU has run it yet.
 //!
-//! The library's structures grow at their ends with each version. So there is room for more fields than
-//! are read. Only fields are read that are at the same place in all versions since ROCm 6.3.
+//! Each version of the library appends fields to its structures, so these have spare room at their ends. Only fields
+//! that have the same offset in all versions since ROCm 6.3 are read.
 #![allow(unsafe_code, reason = "a foreign function interface; nothing unsafe leaves this module")]
 
 use std::cell::Cell;
@@ -12,7 +12,7 @@ use crate::devices::gpu::GpuVendor;
 use crate::devices::gpu::foreign::{self, functions};
 use crate::devices::gpu::management::{Management, Settings, State, Throttled};
 
-/// The libraries of ROCm 7 and of later versions of ROCm 6.
+/// The library's file names in ROCm 7 and 6, newest first.
 const LIBRARIES: [&str; 4] = ["libamd_smi.so.26", "libamd_smi.so.25", "libamd_smi.so.24", "libamd_smi.so"];
 const AMD_GPUS: u64 = 2;
 
