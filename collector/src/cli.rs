@@ -126,8 +126,8 @@ pub(crate) fn command() -> clap::Command {
     ))
 }
 
-/// Lets clap read the `-5` of `--m -5` as a value, so that the flag's own check refuses it. Otherwise clap would call `-5`
-/// an unknown flag.
+/// Lets clap read the `-5` of `--m -5` as a value, so that the flag's own check refuses it. Otherwise clap would call
+/// `-5` an unknown flag.
 fn with_negative_numbers(command: clap::Command) -> clap::Command {
     let allow = |flag: clap::Arg| {
         let takes_values = flag.get_action().takes_values();

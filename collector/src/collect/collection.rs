@@ -42,8 +42,8 @@ pub(crate) struct Chunk {
 }
 
 impl Collection {
-    /// Starts a new file or, with `resume`, continues the existing files and adds the problems that an earlier process left
-    /// in the journal. The journal's problems may be in any order.
+    /// Starts a new file or, with `resume`, continues the existing files and adds the problems that an earlier process
+    /// left in the journal. The journal's problems may be in any order.
     pub(crate) fn open(
         output: Output,
         resume: bool,
@@ -90,7 +90,7 @@ impl Collection {
         for entry in self.journal.entries()? {
             check_node(&path, &entry.hardware, &self.hardware)?;
             for solution in entry.solutions {
-                // A process that dies after saving and before clearing leaves a problem in both.
+                // A process that dies after saving and before clearing leaves a problem in file and journal.
                 if self.measured.insert(self.output.held_id(&solution.problem)) {
                     self.push(solution, &entry.configs)?;
                 }

@@ -182,8 +182,8 @@ impl Instructions {
         Self::Baseline
     }
 
-    /// Adds A·B to `sums`, which has one register block per pair of strips: first A's first strip with each strip of B,
-    /// then A's second strip with each, and so on.
+    /// Adds A·B to `sums`, which has one register block per pair of strips: first A's first strip with each strip of
+    /// B, then A's second strip with each, and so on.
     pub(crate) fn multiply(self, panel: Panel<'_>) {
         match self {
             #[cfg(target_arch = "x86_64")]

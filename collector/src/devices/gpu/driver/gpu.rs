@@ -114,8 +114,8 @@ impl Gpu {
 
     /// Queues a launch.
     ///
-    /// The arguments must be those that the kernel was compiled for. A pack states the ABI that it was built for, and only
-    /// packs of this program's `kernels::ABI` are launched.
+    /// The arguments must be those that the kernel was compiled for. A pack states the ABI that it was built for, and
+    /// only packs of this program's `kernels::ABI` are launched.
     pub(crate) fn launch(
         &self,
         function: &Function,
@@ -126,8 +126,8 @@ impl Gpu {
     ) -> Result<()> {
         let [x, y] = grid;
         let mut pointers = arguments.pointers();
-        // SAFETY: every pointer is to a value that outlives the call. Kernels of this ABI take as many values, of the same
-        // sizes.
+        // SAFETY: every pointer is to a value that outlives the call. Kernels of this ABI take as many values, of the
+        // same sizes.
         self.check(&self.api().launch, |call| unsafe {
             call(
                 function.handle,

@@ -12,7 +12,7 @@ use crate::devices::gpu::GpuVendor;
 use crate::devices::gpu::foreign::{self, functions};
 use crate::devices::gpu::management::{Management, Settings, State, Throttled};
 
-/// The library's file names in ROCm 7 and 6, newest first.
+/// The library's file names in ROCm 7 and in late releases of ROCm 6, newest first.
 const LIBRARIES: [&str; 4] = ["libamd_smi.so.26", "libamd_smi.so.25", "libamd_smi.so.24", "libamd_smi.so"];
 const AMD_GPUS: u64 = 2;
 
