@@ -200,7 +200,7 @@ impl PyModel {
         self.model.as_ranking().map(|model| of(model.metadata())).unwrap_or_default()
     }
 
-    /// With `min_confidence`, as many picks as reach it, and many where it is not reached.
+    /// With `min_confidence`, gives as many picks as reach it, or [`MOST_PICKS`] if no number does.
     fn answer(
         &self,
         problem: &Problem,
@@ -293,7 +293,7 @@ impl PyChoice {
         self.0.unjudged.as_deref()
     }
 
-    /// The best tile, picked or not, with its times alone and of what follows in it.
+    /// The best tile, picked or not, with two times in µs: its own, and that of the operations fused into it.
     #[getter]
     fn tile(&self) -> Option<(PyConfig, f64, f64)> {
         self.0.tile().map(|tile| (PyConfig(tile.config), tile.alone.0, tile.following.0))

@@ -90,7 +90,7 @@ impl Collection {
         for entry in self.journal.entries()? {
             check_node(&path, &entry.hardware, &self.hardware)?;
             for solution in entry.solutions {
-                // A process that dies after saving and before clearing leaves a problem in file and journal.
+                // A process that dies after saving and before clearing leaves a problem in file and journal alike.
                 if self.measured.insert(self.output.held_id(&solution.problem)) {
                     self.push(solution, &entry.configs)?;
                 }
@@ -219,7 +219,7 @@ impl Collection {
     }
 }
 
-/// The dataset of a file that a collection goes on with.
+/// The dataset of a file that a resumed collection continues.
 fn read_earlier(path: &Path, hardware: &Hardware) -> anyhow::Result<Dataset> {
     let mut datasets = diode_formats::read_file(path)
         .context("cannot resume; move the file away or choose another --output")?

@@ -19,12 +19,12 @@ pub(crate) const MOST_BYTES: u64 = 8 << 30;
 /// What an arm of the experiment measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Arm {
-    /// What the plan names.
+    /// The problems that the plan draws.
     Plan,
-    /// Random shapes of the same operators, types and layouts as the plan's. Every config is timed, as without a
-    /// plan.
+    /// Random shapes with the plan's operators, types and layouts. Every config is timed, or a sample if a lease is too
+    /// short for all.
     Random,
-    /// Random shapes with as many configs as the plan times.
+    /// The same random shapes, each with as many configs as the plan would time on it.
     Sampled,
 }
 

@@ -102,9 +102,8 @@ pub(crate) enum Exclusive {
 
 /// A thing that many transactions may keep at the same time, or one transaction may claim alone.
 ///
-/// Locks of rows are not enough. On Postgres, a transaction can lock a row to keep it while others keep it. So a
-/// transaction that claims the row would wait as long as new ones come. With these locks, transactions that come
-/// later wait behind the claim.
+/// Row locks are not enough: on Postgres, new transactions can keep a row that others keep, so one that claims the
+/// row might never get its turn. With these locks, later transactions wait behind the claim.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Lockable<'a> {
     Hardware(&'a HardwareSlug),
@@ -189,25 +188,25 @@ impl Connection {
         Ok(())
     }
 
-    /// Ends a query for a row. Other transactions wait for this row until this one has ended. On SQLite, the lock of
-    /// the file covers every row.
+    /// The end of a query that locks its row: other transactions that lock it wait until this one has ended. On
+    /// SQLite, the lock of the file covers every row.
     pub(crate) fn lock_row(&self) -> &'static str {
         if self.is_postgres() { " FOR UPDATE" } else { "" }
     }
 
-    /// Ends a query for a row, and skips rows that another transaction has locked. So two workers never wait for each
-    /// other, and never get the same job.
+    /// The end of a query that locks its row and skips rows that another transaction has locked. So two workers never
+    /// wait for each other, and never get the same job.
     pub(crate) fn skip_locked(&self) -> &'static str {
         if self.is_postgres() { " FOR UPDATE SKIP LOCKED" } else { "" }
     }
 
-    /// Ends a query for a row that must exist until this transaction has ended. Other transactions may change the
-    /// row.
+    /// The end of a query for a row that must exist until this transaction has ended. Other transactions may change
+    /// the row.
     pub(crate) fn keep_row(&self) -> &'static str {
         if self.is_postgres() { " FOR KEY SHARE" } else { "" }
     }
 
-    /// Ends a query for rows that other transactions may keep, but not change, until this one has ended.
+    /// The end of a query for rows that other transactions may keep, but not change, until this one has ended.
     pub(crate) fn change_row(&self) -> &'static str {
         if self.is_postgres() { " FOR NO KEY UPDATE" } else { "" }
     }
@@ -229,7 +228,7 @@ impl Connection {
         self.advise("SELECT pg_advisory_xact_lock($1)", thing.number()).await
     }
 
-    /// Takes a lock of Postgres that has no row. SQLite's only writer needs none.
+    /// Takes an advisory lock of Postgres. SQLite needs none, because it has only one writer.
     async fn advise(&mut self, lock: &'static str, number: i64) -> StoreResult<()> {
         match self.live() {
             Live::Sqlite(_) => {}
@@ -258,7 +257,7 @@ impl Attempts {
         if self.0 >= TRIES || !error.is_conflict() {
             return false;
         }
-        tracing::debug!("a transaction is begun anew: {error}");
+        tracing::debug!("trying a transaction again: {error}");
         tokio::time::sleep(PAUSE * self.0).await;
         true
     }

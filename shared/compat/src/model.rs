@@ -21,7 +21,7 @@ use crate::network::{Architecture, LANES, Network, Scratch};
 /// Inputs are clamped to this many deviations from the mean. Training data is never further out.
 const FURTHEST: f32 = 8.0;
 
-/// What our file states about a model of these types. torch-diode's own files do not state it.
+/// The metadata in our file for a model of these types. torch-diode's own files have none.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PredecessorMetadata {
     pub heuristic: Heuristic,
@@ -55,7 +55,7 @@ pub(super) struct Scale {
 }
 
 impl PredecessorModel {
-    /// A model from torch-diode's checkpoint. The settings beside the weights tell its type.
+    /// A model from torch-diode's checkpoint. Its type follows from the settings stored with the weights.
     pub fn from_checkpoint(checkpoint: TorchCheckpoint) -> Result<Self, ModelError> {
         let architecture = Architecture::of(&checkpoint)?;
         let network = Network::new(&architecture, &checkpoint)?;
@@ -93,19 +93,19 @@ impl PredecessorModel {
         &self.architecture
     }
 
-    /// What our file states; `None` for torch-diode's own models.
+    /// The metadata in our file; `None` for torch-diode's own models.
     pub fn metadata(&self) -> Option<&PredecessorMetadata> {
         self.metadata.as_ref()
     }
 
-    /// The same model with features as torch-diode's plug-in gave them to v1. `None` for the other
-    /// types, which the plug-in did not use.
+    /// The same model, with its features computed as torch-diode's plug-in computes them for v1. `None` for the
+    /// other types, which the plug-in does not use.
     pub fn as_the_plug_in_fed_it(&self) -> Option<Self> {
         let is_v1 = matches!(self.architecture, Architecture::V1 { .. });
         is_v1.then(|| Self { feeding: Feeding::AsThePlugIn, ..self.clone() })
     }
 
-    /// Adds what was measured on problems that the model was not trained on.
+    /// Adds an evaluation on problems that the model was not trained on.
     pub fn with_evaluation(mut self, report: EvaluationReport) -> Self {
         if let Some(metadata) = &mut self.metadata {
             metadata.evaluation = Some(report);
@@ -153,7 +153,8 @@ impl PredecessorModel {
         Ok(())
     }
 
-    /// The predicted time. v1's output is a time in addition to a fixed overhead.
+    /// The logarithm of the predicted time. v1's output is the logarithm of the time that a kernel takes beyond a
+    /// fixed overhead.
     fn finish(&self, output: f64) -> f64 {
         match self.architecture {
             Architecture::V1 { kernel_overhead, .. } => {
@@ -239,8 +240,8 @@ impl PredecessorModel {
         Self::trained(metadata, checkpoint, mean, std)
     }
 
-    /// The model file. The same model always gives the same bytes. A model from torch-diode's
-    /// checkpoint has no file, because its metadata are not known.
+    /// The model file. The same model always gives the same bytes. A model from torch-diode's checkpoint cannot be
+    /// written, because its metadata are not known.
     pub fn to_bytes(&self) -> Result<Vec<u8>, ModelError> {
         let (Some(metadata), Some(Scale { mean, std })) = (&self.metadata, &self.scale) else {
             return Err(ModelError::NoMetadata { key: KEY });

@@ -39,8 +39,8 @@ fn check<F: Copy>(call: &Call<F>, run: impl FnOnce(F) -> c_int) -> Result<(), Li
 pub(crate) struct VendorLibrary {
     /// cuBLASLt or hipBLASLt.
     cublaslt: CublasLt,
-    /// cuBLAS, which torch calls on NVIDIA GPUs unless it adds a bias row. On AMD GPUs torch calls hipBLASLt
-    /// for everything.
+    /// cuBLAS, which torch calls on NVIDIA GPUs unless it scales or adds a bias row. On AMD GPUs torch calls
+    /// hipBLASLt for everything.
     plain: Option<Cublas>,
 }
 
@@ -60,11 +60,10 @@ impl VendorLibrary {
         self.plain.as_ref().map_or(self.cublaslt.version, |cublas| cublas.version)
     }
 
-    /// Whether the problem can be computed. With `rounds`, float32 inputs are rounded to TF32, which only
-    /// NVIDIA's libraries are asked to do.
+    /// Whether the problem can be computed. With `rounds`, float32 inputs are rounded to TF32.
     pub(crate) fn supports(&self, problem: &Problem, rounds: bool) -> bool {
         let small = [problem.m, problem.n, problem.k].iter().all(|&size| size < 1 << 31);
-        // Only cuBLASLt is asked to scale.
+        // Only NVIDIA's libraries, which include cuBLAS, are asked to round or to scale.
         let scales = problem.scaling != Scaling::None;
         small && Gemm::for_problem(problem, rounds).is_some() && (!(rounds || scales) || self.plain.is_some())
     }
@@ -120,7 +119,7 @@ struct Gemm {
     ldb: u64,
     /// A `cudaDataType`; hipBLASLt uses the same numbers.
     data_type: c_int,
-    /// The same of the output.
+    /// The same for the output.
     out_type: c_int,
     /// Whether float32 inputs are rounded to TF32.
     rounds: bool,
@@ -136,7 +135,7 @@ impl Gemm {
             _ => None,
         };
         let (data_type, out_type) = (data_type(problem.a_dtype)?, data_type(problem.out_dtype)?);
-        // cuBLASLt wants the scales of blocks in fours.
+        // cuBLASLt needs multiples of four block scales along M and along K.
         let fours = |size: u64| size.is_multiple_of(4);
         let scales = match problem.scaling {
             Scaling::Block => fours(problem.m) && fours(problem.k.div_ceil(Scaling::BLOCK)),
@@ -157,7 +156,7 @@ impl Gemm {
 const LIBRARIES: [&str; 3] = ["libcublas.so.13", "libcublas.so.12", "libcublas.so.11"];
 /// The size of the workspace that torch gives cuBLAS on Hopper.
 const WORKSPACE_BYTES: u64 = 32 << 20;
-/// Sums are in fp32, and there is no TF32. That is torch's default.
+/// Sums are in fp32, and inputs are not rounded: torch's default.
 const COMPUTE_32F: c_int = 68;
 /// Sums are in fp32, and float32 inputs are rounded to TF32.
 const COMPUTE_32F_FAST_TF32: c_int = 77;
@@ -183,7 +182,7 @@ functions! {
 struct Cublas {
     functions: Functions,
     handle: Handle,
-    /// cuBLAS uses it during multiplications.
+    /// Only kept alive: cuBLAS uses it during multiplications.
     _workspace: Memory,
     version: i32,
 }

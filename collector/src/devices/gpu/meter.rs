@@ -30,7 +30,7 @@ const MOST_LOST_IN_A_ROW: u32 = 2;
 /// How the measuring processes of GPUs are started.
 #[derive(Debug, Clone)]
 pub(crate) struct GpuOptions {
-    /// The first packs. [`Meter::use_packs`] replaces them.
+    /// The packs to begin with. [`Meter::use_packs`] replaces them.
     pub(crate) packs: Vec<PathBuf>,
     /// The vendor of the GPUs.
     pub(crate) vendor: GpuVendor,
@@ -58,7 +58,8 @@ pub(crate) struct GpuMeter {
 }
 
 impl GpuMeter {
-    /// Starts the process of one GPU, which describes the GPU. Gives up once `abandon` is true.
+    /// Starts the process that measures one GPU. Also returns its description of the GPU. Gives up once `abandon`
+    /// is true.
     pub(crate) fn start(
         options: &GpuOptions,
         device: u32,

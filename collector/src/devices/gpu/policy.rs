@@ -30,8 +30,8 @@ pub(super) const GROUPED_BELOW_NS: u64 = 6_000;
 pub(super) const WORTH_A_GROUP: f64 = 4.0;
 /// A kernel that takes at least this long gets no second look, because fetching its code hardly matters.
 const LONG_NS: u64 = 200_000;
-/// Nor does a config that takes more than this many times the best time so far, after [`CODE_NS`] is taken
-/// off its first launch.
+/// A config also gets no second look if its first launch, less [`CODE_NS`], takes more than this many times the
+/// best time so far.
 const NO_HOPE: f64 = 3.0;
 /// More than any first launch spends on fetching its code.
 const CODE_NS: u64 = 20_000;
@@ -55,7 +55,7 @@ pub(super) fn per_round(sum_ns: u64, configs: usize) -> usize {
     affordable.clamp(1, most) as usize
 }
 
-/// The median of some times.
+/// The median of some times; 1 if there are none.
 pub(super) fn median(times: &[u64]) -> u64 {
     integer_median(&mut times.to_vec()).unwrap_or(1)
 }
@@ -65,7 +65,7 @@ pub(super) fn worth_a_second_look(nanos: u64, best: u64) -> bool {
     nanos < LONG_NS && nanos.saturating_sub(CODE_NS) as f64 <= best as f64 * NO_HOPE
 }
 
-/// Whether a config that is not near the best deserves another look.
+/// Whether a config that is not among the near-best deserves more launches.
 pub(super) fn worth_a_look(nanos: u64, best: u64) -> bool {
     nanos as f64 <= best as f64 * WORTH_A_LOOK
 }
