@@ -2,7 +2,7 @@
 
 use crate::hardware::{Hardware, Vendor};
 use crate::named_enum::named_enum;
-use crate::space::serving::swaps;
+use crate::space::serving::is_swapped;
 use crate::{Config, DType, Op, Problem, ProblemFields, Scaling, Tile};
 
 named_enum! {
@@ -29,8 +29,7 @@ impl Baseline {
         let [m, n, k] = shape.blocks;
         // Both load fewer stages on AMD GPUs.
         let stages = if hardware.vendor == Vendor::Amd { 2 } else { shape.stages };
-        let swap_ab =
-            hardware.vendor == Vendor::Nvidia && problem.op == Op::FusedMoe && swaps(problem.a_dtype, m, n);
+        let swap_ab = is_swapped(hardware, problem, m, n);
         let tile = Tile { group_m: shape.group, swap_ab, ..Tile::new(m, n, k, stages, shape.warps) };
         Some(Config::Mm(tile.for_k(problem.k)))
     }

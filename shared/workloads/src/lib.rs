@@ -3,9 +3,11 @@
 #![forbid(unsafe_code)]
 
 pub mod catalogue;
+mod entry_check;
 pub mod file_body;
 pub mod file_check;
 pub mod file_names;
 pub mod layers;
 pub mod model_config;
+pub mod published;
 pub mod server_log;

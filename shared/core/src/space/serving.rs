@@ -61,8 +61,13 @@ pub fn groups(problem: &Problem) -> &'static [u32] {
     }
 }
 
+/// Whether vLLM and SGLang swap the operands of a tile by themselves.
+pub fn is_swapped(hardware: &Hardware, problem: &Problem, rows: u32, columns: u32) -> bool {
+    hardware.vendor == Vendor::Nvidia && problem.op == Op::FusedMoe && swaps(problem.a_dtype, rows, columns)
+}
+
 /// Whether the experts' kernel swaps its operands: with fp8 and few rows.
-pub(crate) fn swaps(dtype: DType, rows: u32, columns: u32) -> bool {
+fn swaps(dtype: DType, rows: u32, columns: u32) -> bool {
     dtype.is_fp8() && rows < 64 && columns >= 64
 }
 
