@@ -98,7 +98,7 @@ impl Collecting {
             Ok(configs)
         };
         if resume && holds_everything {
-            let lacking = collection.timed_otherwise(problems, &configs_of)?;
+            let lacking = collection.count_lacking_configs(problems, &configs_of)?;
             if lacking > 0 {
                 say!(
                     "note: {} in the file without some of the configs asked for; they are not measured again",

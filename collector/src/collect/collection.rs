@@ -15,8 +15,8 @@ use crate::devices::MeasuredConfigs;
 
 /// The least time between two saves. The journal holds what was measured since the last one.
 const SAVE_EVERY: Duration = Duration::from_secs(2);
-/// A save rewrites the whole file, so saves may take at most one twentieth of the time.
-const SAVING_SHARE: u32 = 20;
+/// A save rewrites the whole file, so the next one waits this many times as long as the last one took.
+const PAUSE_PER_SAVE: u32 = 20;
 
 pub(crate) struct Collection {
     /// One dataset for each file. Only the last file is still written to.
@@ -65,7 +65,7 @@ impl Collection {
             }
         }
         let solutions = chunks.iter().flat_map(|chunk| &chunk.dataset.solutions);
-        let measured = solutions.map(|solution| output.held_id(&solution.problem)).collect();
+        let measured = solutions.map(|solution| output.id_in_format(&solution.problem)).collect();
         let mut collection = Self {
             chunks,
             output,
@@ -91,7 +91,7 @@ impl Collection {
             check_node(&path, &entry.hardware, &self.hardware)?;
             for solution in entry.solutions {
                 // A process that dies after saving and before clearing leaves a problem in file and journal alike.
-                if self.measured.insert(self.output.held_id(&solution.problem)) {
+                if self.measured.insert(self.output.id_in_format(&solution.problem)) {
                     self.push(solution, &entry.configs)?;
                 }
             }
@@ -112,17 +112,17 @@ impl Collection {
     }
 
     /// The number of problems that are measured, but not with all the configs that `configs` asks for.
-    pub(crate) fn timed_otherwise(
+    pub(crate) fn count_lacking_configs(
         &self,
         problems: &[Problem],
         configs: &dyn Fn(&Problem) -> anyhow::Result<Vec<Config>>,
     ) -> anyhow::Result<usize> {
         let asked: HashMap<ProblemId, &Problem> =
-            problems.iter().map(|problem| (self.output.held_id(problem), problem)).collect();
+            problems.iter().map(|problem| (self.output.id_in_format(problem), problem)).collect();
         let mut lacking = 0;
         for dataset in self.chunks.iter().map(|chunk| &chunk.dataset) {
             for solution in &dataset.solutions {
-                let Some(problem) = asked.get(&self.output.held_id(&solution.problem)) else { continue };
+                let Some(problem) = asked.get(&self.output.id_in_format(&solution.problem)) else { continue };
                 let tried = solution.failures.iter().map(|failure| failure.config);
                 let known: HashSet<Config> = solution
                     .configs
@@ -138,7 +138,7 @@ impl Collection {
     }
 
     pub(crate) fn contains(&self, problem: &Problem) -> bool {
-        self.measured.contains(&self.output.held_id(problem))
+        self.measured.contains(&self.output.id_in_format(problem))
     }
 
     /// Adds what was measured on a problem. It is on disk when this returns: in the journal, and also in the
@@ -149,7 +149,7 @@ impl Collection {
         method: Method,
         measured: MeasuredConfigs,
     ) -> anyhow::Result<()> {
-        let id = self.output.held_id(&problem);
+        let id = self.output.id_in_format(&problem);
         let node = (self.hardware.clone(), self.provenance.clone());
         let entry = measured.into_dataset(node, problem, method)?;
         self.journal.append(&entry)?;
@@ -157,7 +157,7 @@ impl Collection {
         for solution in entry.solutions {
             self.push(solution, &entry.configs)?;
         }
-        if self.last_save.elapsed() >= SAVE_EVERY.max(self.save_took * SAVING_SHARE) {
+        if self.last_save.elapsed() >= SAVE_EVERY.max(self.save_took * PAUSE_PER_SAVE) {
             self.save()?;
         }
         Ok(())
@@ -346,8 +346,9 @@ mod tests {
         let mut collection = open(&folder.path().join("set.msgpack.zst"), false);
         collection.add(problem(1), Method::MEDIAN_COLD_EVENT, failed()).unwrap();
         let problems = [problem(1), problem(2)];
-        let count =
-            |configs: Vec<Config>| collection.timed_otherwise(&problems, &|_| Ok(configs.clone())).unwrap();
+        let count = |configs: Vec<Config>| {
+            collection.count_lacking_configs(&problems, &|_| Ok(configs.clone())).unwrap()
+        };
         assert_eq!(count(vec![Config::Library]), 0);
         assert_eq!(count(vec![Config::Library, Config::DecomposeK { k_split: 2 }]), 1);
     }
@@ -406,7 +407,7 @@ mod tests {
             .err()
             .unwrap()
             .to_string();
-        assert!(error.contains("no regular file"), "{error}");
+        assert!(error.contains("not a regular file"), "{error}");
         assert_eq!(std::fs::read_to_string(&precious).unwrap(), "precious");
     }
 }

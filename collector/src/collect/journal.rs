@@ -41,7 +41,7 @@ impl Journal {
     pub(crate) fn check(&self) -> anyhow::Result<()> {
         if self.path.symlink_metadata().is_ok_and(|there| !there.is_file()) {
             bail!(
-                "{}: it is there and no regular file, expected a collection's journal; move it away, or choose \
+                "{}: exists and is not a regular file, expected a collection's journal; move it away, or choose \
                  another --output",
                 self.path.display()
             );

@@ -62,15 +62,15 @@ impl Output {
         Journal::beside(&self.path).check_is_free()?;
         let files = self.files()?;
         if let Some(other) = files.iter().find(|file| file.metadata().is_ok_and(|there| !there.is_file())) {
-            bail!("{}: it is there and no regular file; choose another --output", other.display());
+            bail!("{}: exists and is not a regular file; choose another --output", other.display());
         }
         if !resume {
             self.check_is_new()?;
         }
         if let (Some(other), true, true) = (self.other_form()?, resume, files.is_empty()) {
-            let chunks =
+            let advice =
                 if self.chunk_size.is_some() { "leave out --chunk-size" } else { "add --chunk-size" };
-            bail!("{} is there: {chunks} to go on with it, or leave out --resume", other.display());
+            bail!("{} is there: {advice} to go on with it, or leave out --resume", other.display());
         }
         let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
         if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
@@ -132,7 +132,7 @@ impl Output {
     }
 
     /// The id of a problem as the output's format holds it. Some formats drop some of a problem's fields.
-    pub(super) fn held_id(&self, problem: &Problem) -> ProblemId {
+    pub(super) fn id_in_format(&self, problem: &Problem) -> ProblemId {
         if self.holds_everything() { problem.id() } else { diode_formats::held(self.format, problem).id() }
     }
 

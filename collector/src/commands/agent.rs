@@ -21,9 +21,8 @@ use crate::server::{ServerArgs, TermsArgs};
 ///
 /// Every result is on disk before it is sent, and leaves the disk once the server has it. An agent that was killed
 /// goes on where it was. Ctrl-C or SIGTERM lets the problem in hand finish, for as long as --grace says, and gives
-/// the rest back. All GPUs of the first one's kind are used unless --device names some. Exit codes: 0 stopped as
-/// asked, 1 failed, 2 wrong usage. A device that fails is left out while others work, and told by the exit code in
-/// the end.
+/// the rest back. Uses all GPUs of the same kind as the first, unless --device names some. Exit codes: 0 stopped as
+/// asked, 1 failed, 2 wrong usage. A device that fails is left out while others work, and makes the exit code 1.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example:\n  diode agent --server https://diode.example.org\n  diode agent --server https://diode.example.org --idle-only --hours 22:00-06:00\n  diode agent --server http://127.0.0.1:8080 --backend cpu --once"
@@ -196,7 +195,7 @@ impl Agent {
         let packs = gpu.map(|gpu| gpu.packs).unwrap_or_default();
         let name = self.name.clone().unwrap_or_else(|| hardware.slug.to_string());
         let (several, tool) = (meters.len() + broken > 1, provenance.tool.clone().unwrap_or_default());
-        let facts = |number, meter| Device {
+        let device = |number, meter| Device {
             meter,
             hardware: hardware.clone(),
             provenance: provenance.clone(),
@@ -211,7 +210,7 @@ impl Agent {
             },
             packs: packs.clone(),
         };
-        places.into_iter().zip(meters).map(|(number, meter)| (number, facts(number, meter))).collect()
+        places.into_iter().zip(meters).map(|(number, meter)| (number, device(number, meter))).collect()
     }
 }
 

@@ -110,11 +110,11 @@ fn check_output(output: &Path) -> anyhow::Result<()> {
     }
     let shown = output.display();
     if !output.is_file() {
-        bail!("{shown}: it is there and no regular file, expected the name of a pack; choose another --out");
+        bail!("{shown}: exists and is not a regular file, expected the name of a pack; choose another --out");
     }
     if let Err(error) = Pack::open(output) {
         bail!(
-            "{shown}: it is there and no pack to be replaced ({error}); choose another --out, or remove it"
+            "{shown}: exists and is not a pack that can be replaced ({error}); choose another --out, or remove it"
         );
     }
     Ok(())
@@ -308,7 +308,7 @@ fn check_ours(folder: &Path) -> anyhow::Result<()> {
         return Ok(());
     }
     bail!(
-        "{}: it is there and not of a build, expected to keep unfinished kernels in it; choose another --out, or move it",
+        "{}: exists and is not from a build, expected to keep unfinished kernels in it; choose another --out, or move it",
         folder.display()
     )
 }

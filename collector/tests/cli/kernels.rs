@@ -184,12 +184,12 @@ fn what_a_build_did_not_make_is_left_alone() {
     sandbox.write("notes.txt", "my notes");
     let build = ["kernels", "build", "--arch", "sm_90", "--out"];
     let error = sandbox.fails(1, &[&build[..], &["notes.txt"]].concat());
-    assert!(error.contains("notes.txt: it is there and no pack to be replaced"), "{error}");
+    assert!(error.contains("notes.txt: exists and is not a pack that can be replaced"), "{error}");
     let error = sandbox.fails(1, &[&build[..], &["."]].concat());
-    assert!(error.contains("no regular file"), "{error}");
+    assert!(error.contains("not a regular file"), "{error}");
     std::fs::create_dir(sandbox.path("a.pack.parts")).unwrap();
     sandbox.write("a.pack.parts/thesis", "precious");
     let error = sandbox.fails(1, &[&build[..], &["a.pack"]].concat());
-    assert!(error.contains("a.pack.parts: it is there and not of a build"), "{error}");
+    assert!(error.contains("a.pack.parts: exists and is not from a build"), "{error}");
     assert_eq!(std::fs::read(sandbox.path("a.pack.parts/thesis")).unwrap(), b"precious");
 }

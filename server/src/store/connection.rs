@@ -213,23 +213,23 @@ impl Connection {
 
     /// Waits for a turn, and keeps it until this transaction has ended. Must be called before anything is locked.
     pub(crate) async fn turn(&mut self, turn: Exclusive) -> StoreResult<()> {
-        self.advise("SELECT pg_advisory_xact_lock($1)", turn as i64).await
+        self.advisory_lock("SELECT pg_advisory_xact_lock($1)", turn as i64).await
     }
 
     /// Keeps a thing: nobody can claim it until this transaction has ended. Must be called before its row is
     /// locked.
     pub(crate) async fn keep(&mut self, thing: Lockable<'_>) -> StoreResult<()> {
-        self.advise("SELECT pg_advisory_xact_lock_shared($1)", thing.number()).await
+        self.advisory_lock("SELECT pg_advisory_xact_lock_shared($1)", thing.number()).await
     }
 
     /// Claims a thing: waits until nobody keeps or claims it. Then nobody else can keep or claim it until this
     /// transaction has ended. Must be called before its row is locked.
     pub(crate) async fn claim(&mut self, thing: Lockable<'_>) -> StoreResult<()> {
-        self.advise("SELECT pg_advisory_xact_lock($1)", thing.number()).await
+        self.advisory_lock("SELECT pg_advisory_xact_lock($1)", thing.number()).await
     }
 
     /// Takes an advisory lock of Postgres. SQLite needs none, because it has only one writer.
-    async fn advise(&mut self, lock: &'static str, number: i64) -> StoreResult<()> {
+    async fn advisory_lock(&mut self, lock: &'static str, number: i64) -> StoreResult<()> {
         match self.live() {
             Live::Sqlite(_) => {}
             Live::Postgres(connection) => {

@@ -63,11 +63,11 @@ impl From<sqlx::Error> for StoreError {
     fn from(error: sqlx::Error) -> Self {
         let unavailable =
             matches!(error, sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed | sqlx::Error::Io(_));
-        let trouble =
-            error.as_database_error().and_then(|refusal| refusal.code()).and_then(|code| trouble(&code));
-        match trouble {
-            Some(Trouble::Full) => Self::Full(error),
-            Some(Trouble::Passing) => Self::Unavailable(error),
+        let fault =
+            error.as_database_error().and_then(|refusal| refusal.code()).and_then(|code| fault(&code));
+        match fault {
+            Some(Fault::Full) => Self::Full(error),
+            Some(Fault::Passing) => Self::Unavailable(error),
             None if unavailable => Self::Unavailable(error),
             None if is_gone(&error) => Self::Gone(error),
             None => Self::Sql(error),
@@ -92,7 +92,7 @@ fn is_gone(error: &sqlx::Error) -> bool {
 
 /// A fault of the database itself, not of a statement.
 #[derive(Debug, PartialEq)]
-enum Trouble {
+enum Fault {
     Full,
     /// The fault may pass without a restart of this program.
     Passing,
@@ -100,25 +100,25 @@ enum Trouble {
 
 /// Reads the codes of both databases. SQLite's code is a number whose lowest byte is the kind of error.
 /// Postgres's code is five characters, of which the first two are the class of error.
-fn trouble(code: &str) -> Option<Trouble> {
+fn fault(code: &str) -> Option<Fault> {
     if code.len() == 5 {
         return match code {
-            "53100" => Some(Trouble::Full),
+            "53100" => Some(Fault::Full),
             // The database only allows reading: it is a standby, or has no room.
-            "25006" => Some(Trouble::Passing),
+            "25006" => Some(Fault::Passing),
             // An operator closed the database, or it is missing while it is being restored.
-            "55000" | "3D000" => Some(Trouble::Passing),
-            _ if CONFLICTS.contains(&code) => Some(Trouble::Passing),
+            "55000" | "3D000" => Some(Fault::Passing),
+            _ if CONFLICTS.contains(&code) => Some(Fault::Passing),
             // Lost connections, exhausted resources, a stop by an operator, faults of the system.
-            _ if ["08", "53", "57", "58"].contains(&&code[..2]) => Some(Trouble::Passing),
+            _ if ["08", "53", "57", "58"].contains(&&code[..2]) => Some(Fault::Passing),
             _ => None,
         };
     }
     match code.parse::<u32>().ok()? & 0xff {
         // SQLite's code FULL.
-        13 => Some(Trouble::Full),
+        13 => Some(Fault::Full),
         // SQLite's codes BUSY, LOCKED, READONLY, IOERR and CANTOPEN.
-        5 | 6 | 8 | 10 | 14 => Some(Trouble::Passing),
+        5 | 6 | 8 | 10 | 14 => Some(Fault::Passing),
         _ => None,
     }
 }
@@ -132,19 +132,19 @@ mod tests {
     #[test]
     fn codes_of_both_databases_are_told_apart() {
         for (code, expected) in [
-            ("13", Some(Trouble::Full)),
-            ("5", Some(Trouble::Passing)),
-            ("778", Some(Trouble::Passing)),
+            ("13", Some(Fault::Full)),
+            ("5", Some(Fault::Passing)),
+            ("778", Some(Fault::Passing)),
             ("1", None),
             ("2067", None),
-            ("53100", Some(Trouble::Full)),
-            ("53300", Some(Trouble::Passing)),
-            ("57P01", Some(Trouble::Passing)),
-            ("40P01", Some(Trouble::Passing)),
-            ("55000", Some(Trouble::Passing)),
+            ("53100", Some(Fault::Full)),
+            ("53300", Some(Fault::Passing)),
+            ("57P01", Some(Fault::Passing)),
+            ("40P01", Some(Fault::Passing)),
+            ("55000", Some(Fault::Passing)),
             ("23505", None),
         ] {
-            assert_eq!(trouble(code), expected, "{code}");
+            assert_eq!(fault(code), expected, "{code}");
         }
     }
 }

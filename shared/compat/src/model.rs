@@ -82,7 +82,7 @@ impl PredecessorModel {
             |values: &[f32]| values.len() == features.count() && values.iter().all(|v| v.is_finite());
         if !(usable(&mean) && usable(&std) && std.iter().all(|&std| std > 0.0)) {
             let expected = format!("{} finite means and deviations above 0", features.count());
-            return Err(Invalid::new("normalisation", "others", expected).into());
+            return Err(Invalid::new("normalisation", "other values", expected).into());
         }
         let network = Network::new(&architecture, &checkpoint)?;
         let (feeding, scale) = (Feeding::default(), Some(Scale { mean, std }));
@@ -142,8 +142,10 @@ impl PredecessorModel {
     ) -> Result<(), ModelError> {
         let tile = featured_tile(config)?;
         match self.architecture.features() {
-            PredecessorFeatures::Twelve => set(columns, lane, &features::twelve(problem, tile, self.feeding)),
-            PredecessorFeatures::ThirtySix => set(columns, lane, &features::thirty_six(problem, tile)),
+            PredecessorFeatures::Twelve => {
+                set_lane(columns, lane, &features::twelve(problem, tile, self.feeding))
+            }
+            PredecessorFeatures::ThirtySix => set_lane(columns, lane, &features::thirty_six(problem, tile)),
         }
         if let Some(Scale { mean, std }) = &self.scale {
             for (column, (&mean, &std)) in columns.iter_mut().zip(mean.iter().zip(std)) {
@@ -172,7 +174,7 @@ pub(crate) fn scaled(value: f32, mean: f32, std: f32) -> f32 {
     ((value - mean) / std).clamp(-FURTHEST, FURTHEST)
 }
 
-fn set(columns: &mut [[f32; LANES]], lane: usize, row: &[f32]) {
+fn set_lane(columns: &mut [[f32; LANES]], lane: usize, row: &[f32]) {
     for (column, &value) in columns.iter_mut().zip(row) {
         column[lane] = value;
     }

@@ -36,7 +36,7 @@ pub fn check_writable(path: &Path) -> io::Result<()> {
 fn temporary(path: &Path, mode: u32) -> io::Result<tempfile::NamedTempFile> {
     // The rename would also replace a device or a folder, which nobody intends.
     if path.metadata().is_ok_and(|there| !there.is_file()) {
-        return Err(io::Error::other("it is there and no regular file"));
+        return Err(io::Error::other("exists and is not a regular file"));
     }
     let mut builder = tempfile::Builder::new();
     builder.prefix(".diode-");

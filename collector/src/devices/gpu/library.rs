@@ -41,31 +41,31 @@ pub(crate) struct VendorLibrary {
     cublaslt: CublasLt,
     /// cuBLAS, which torch calls on NVIDIA GPUs unless it scales or adds a bias row. On AMD GPUs torch calls
     /// hipBLASLt for everything.
-    plain: Option<Cublas>,
+    cublas: Option<Cublas>,
 }
 
 impl VendorLibrary {
     /// Loads the libraries from `folder`. Without a folder, the system finds them.
     pub(crate) fn load(vendor: GpuVendor, gpu: &Gpu, folder: Option<&Path>) -> Result<Self, LibraryError> {
         let cublaslt = CublasLt::load(vendor, gpu, folder)?;
-        let plain = match vendor {
+        let cublas = match vendor {
             GpuVendor::Nvidia => Some(Cublas::load(gpu, folder)?),
             GpuVendor::Amd => None,
         };
-        Ok(Self { cublaslt, plain })
+        Ok(Self { cublaslt, cublas })
     }
 
     /// The version of cuBLAS or hipBLASLt as a number, such as 130002.
     pub(crate) fn version(&self) -> i32 {
-        self.plain.as_ref().map_or(self.cublaslt.version, |cublas| cublas.version)
+        self.cublas.as_ref().map_or(self.cublaslt.version, |cublas| cublas.version)
     }
 
     /// Whether the problem can be computed. With `rounds`, float32 inputs are rounded to TF32.
     pub(crate) fn supports(&self, problem: &Problem, rounds: bool) -> bool {
         let small = [problem.m, problem.n, problem.k].iter().all(|&size| size < 1 << 31);
         // Only NVIDIA's libraries, which include cuBLAS, are asked to round or to scale.
-        let scales = problem.scaling != Scaling::None;
-        small && Gemm::for_problem(problem, rounds).is_some() && (!(rounds || scales) || self.plain.is_some())
+        let needs_cublas = rounds || problem.scaling != Scaling::None;
+        small && Gemm::for_problem(problem, rounds).is_some() && (!needs_cublas || self.cublas.is_some())
     }
 
     /// Queues one multiplication, like `aten::mm`, `addmm`, `bmm` or `baddbmm`.
@@ -86,24 +86,24 @@ impl VendorLibrary {
             (Bias::Matrix, Some(bias)) => {
                 // torch copies the bias to the output and adds the product to it.
                 gpu.copy(matrices.c, bias)?;
-                self.plain(problem, &gemm, matrices, 1.0)
+                self.multiply_plain(problem, &gemm, matrices, 1.0)
             }
             _ if problem.scaling != Scaling::None => {
                 self.cublaslt.multiply(problem, &gemm, matrices, None, 0.0)
             }
-            _ => self.plain(problem, &gemm, matrices, 0.0),
+            _ => self.multiply_plain(problem, &gemm, matrices, 0.0),
         }
     }
 
     /// Queues one multiplication. The output becomes the product plus `kept` times the old output.
-    fn plain(
+    fn multiply_plain(
         &self,
         problem: &Problem,
         gemm: &Gemm,
         matrices: &Matrices<'_>,
         kept: f32,
     ) -> Result<(), LibraryError> {
-        match &self.plain {
+        match &self.cublas {
             Some(cublas) => cublas.multiply(problem, gemm, matrices, kept),
             None => self.cublaslt.multiply(problem, gemm, matrices, None, kept),
         }

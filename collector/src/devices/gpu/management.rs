@@ -41,7 +41,7 @@ pub(crate) struct State {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Throttled {
     /// Heat or the power supply: something is wrong with the node.
-    pub(crate) by_trouble: bool,
+    pub(crate) by_fault: bool,
     /// The power limit. Large multiplications always run at this limit.
     pub(crate) by_power_cap: bool,
 }
@@ -54,7 +54,7 @@ pub(crate) struct Settings {
     pub(crate) default_power_limit_mw: Option<u32>,
     /// Whether the device is one of several parts of a GPU (MIG, or a compute partition other than
     /// SPX).
-    pub(crate) divided: bool,
+    pub(crate) partitioned: bool,
     /// How many other processes compute on the device.
     pub(crate) others: usize,
 }
@@ -71,12 +71,12 @@ pub(crate) struct Nvml {
 
 impl From<ThrottleReasons> for Throttled {
     fn from(reasons: ThrottleReasons) -> Self {
-        let trouble = ThrottleReasons::HW_SLOWDOWN
+        let faults = ThrottleReasons::HW_SLOWDOWN
             | ThrottleReasons::SW_THERMAL_SLOWDOWN
             | ThrottleReasons::HW_THERMAL_SLOWDOWN
             | ThrottleReasons::HW_POWER_BRAKE_SLOWDOWN;
         Self {
-            by_trouble: reasons.intersects(trouble),
+            by_fault: reasons.intersects(faults),
             by_power_cap: reasons.contains(ThrottleReasons::SW_POWER_CAP),
         }
     }
@@ -106,7 +106,7 @@ impl Management for Nvml {
             driver: self.library.sys_driver_version().ok(),
             power_limit_mw: self.device.power_management_limit().ok(),
             default_power_limit_mw: self.device.power_management_limit_default().ok(),
-            divided: self.device.mig_mode().is_ok_and(|mode| mode.current == 1),
+            partitioned: self.device.mig_mode().is_ok_and(|mode| mode.current == 1),
             // The count includes this process.
             others: self.processes().map_or(0, |processes| processes.saturating_sub(1)),
         }
@@ -124,12 +124,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_power_limit_alone_is_no_trouble() {
+    fn the_power_limit_alone_is_no_fault() {
         let capped = Throttled::from(ThrottleReasons::SW_POWER_CAP | ThrottleReasons::GPU_IDLE);
-        assert_eq!(capped, Throttled { by_trouble: false, by_power_cap: true });
+        assert_eq!(capped, Throttled { by_fault: false, by_power_cap: true });
         for bits in [0x8, 0x20, 0x40, 0x80] {
             let hot = Throttled::from(ThrottleReasons::from_bits_truncate(bits));
-            assert_eq!(hot, Throttled { by_trouble: true, by_power_cap: false }, "{bits:#x}");
+            assert_eq!(hot, Throttled { by_fault: true, by_power_cap: false }, "{bits:#x}");
         }
     }
 

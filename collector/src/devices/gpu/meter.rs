@@ -138,7 +138,7 @@ impl Meter for GpuMeter {
         Surroundings {
             others: management.processes().map(|processes| processes.saturating_sub(own)),
             celsius: state.celsius,
-            slowed: state.throttled.is_some_and(|throttled| throttled.by_trouble),
+            slowed: state.throttled.is_some_and(|throttled| throttled.by_fault),
         }
     }
 

@@ -21,7 +21,7 @@ const SHORT_NS: u64 = 50_000;
 const NEAR_BEST_NS: u64 = 4_000_000_000;
 /// Configs that are slower than the best by at most this factor, but not near-best, get three launches in
 /// all.
-const WORTH_A_LOOK: f64 = 1.5;
+const WORTH_MORE_LAUNCHES: f64 = 1.5;
 /// Shorter kernels are launched in groups between two events. The times of events have steps of tens of
 /// nanoseconds, and an event costs more than a microsecond.
 pub(super) const GROUPED_BELOW_NS: u64 = 6_000;
@@ -66,8 +66,8 @@ pub(super) fn worth_a_second_look(nanos: u64, best: u64) -> bool {
 }
 
 /// Whether a config that is not among the near-best deserves more launches.
-pub(super) fn worth_a_look(nanos: u64, best: u64) -> bool {
-    nanos as f64 <= best as f64 * WORTH_A_LOOK
+pub(super) fn worth_more_launches(nanos: u64, best: u64) -> bool {
+    nanos as f64 <= best as f64 * WORTH_MORE_LAUNCHES
 }
 
 /// Whether the rounds agree. `rounds[r][c]` holds the times of config c in round r.
@@ -104,7 +104,7 @@ mod tests {
         assert_eq!(per_round(100 * 200_000, 100), 5);
         assert_eq!(per_round(100 * 5_000_000, 100), 2);
         assert_eq!(per_round(100 * 500_000_000, 100), 1);
-        assert!(worth_a_look(150, 100) && !worth_a_look(151, 100));
+        assert!(worth_more_launches(150, 100) && !worth_more_launches(151, 100));
     }
 
     #[test]

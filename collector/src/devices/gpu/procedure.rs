@@ -253,7 +253,7 @@ impl MeasuredProblem<'_> {
     /// Launches configs twice more. A config that is far slower than the best keeps its first time.
     fn look_again(&mut self, rest: &[(usize, u64)], best: u64) -> Result<(), SessionError> {
         let (again, settled): (Vec<_>, Vec<_>) =
-            rest.iter().partition(|&&(_, nanos)| !self.grouped && policy::worth_a_look(nanos, best));
+            rest.iter().partition(|&&(_, nanos)| !self.grouped && policy::worth_more_launches(nanos, best));
         self.results.timed.extend(settled.into_iter().map(|(number, nanos)| (number, vec![nanos])));
         for part in again.chunks(CHUNK) {
             self.say(Message::Busy)?;
@@ -346,7 +346,7 @@ impl MeasuredProblem<'_> {
             let throttled =
                 self.prepared.session.management.as_ref().and_then(|library| library.state().throttled);
             let disturbed =
-                !policy::is_steady(&rounds) || throttled.is_some_and(|throttled| throttled.by_trouble);
+                !policy::is_steady(&rounds) || throttled.is_some_and(|throttled| throttled.by_fault);
             if disturbed && self.results.repeated < SECOND_CHANCES {
                 self.results.repeated += 1;
                 continue;

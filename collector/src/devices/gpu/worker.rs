@@ -195,7 +195,7 @@ fn warnings_of(settings: &Settings, watched: bool) -> Vec<String> {
         warnings
             .push("the driver's management library is missing: clocks and heat are not watched".to_owned());
     }
-    if settings.divided {
+    if settings.partitioned {
         warnings.push(
             "the GPU is divided (MIG or a compute partition): times are of a part of it and do not compare"
                 .to_owned(),

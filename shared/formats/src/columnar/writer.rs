@@ -20,7 +20,7 @@ pub(crate) fn encode(datasets: &[Dataset]) -> Vec<u8> {
 fn write(datasets: &[Dataset]) -> io::Result<Vec<u8>> {
     let mut stream = zstd::stream::write::Encoder::new(Vec::new(), LEVEL)?;
     stream.include_checksum(true)?;
-    object(
+    write_map(
         &mut stream,
         &FileHeader { format: FORMAT.to_owned(), schema: SCHEMA, datasets: datasets.len() as u64 },
     )?;
@@ -31,10 +31,10 @@ fn write(datasets: &[Dataset]) -> io::Result<Vec<u8>> {
             configs: blob(|out| write_configs(out, dataset.configs.iter())),
             problems: dataset.solutions.len() as u64,
         };
-        object(&mut stream, &header)?;
+        write_map(&mut stream, &header)?;
         let mut lists: HashMap<&[ConfigIndex], u64> = HashMap::new();
         for solution in &dataset.solutions {
-            object(&mut stream, &record(solution, &mut lists))?;
+            write_map(&mut stream, &record(solution, &mut lists))?;
         }
     }
     stream.finish()
@@ -71,7 +71,7 @@ fn blob(write: impl FnOnce(&mut Vec<u8>)) -> Blob {
     Blob(out)
 }
 
-fn object(stream: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
+fn write_map(stream: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
     value
         .serialize(&mut rmp_serde::Serializer::new(stream).with_struct_map())
         .map_err(|error| io::Error::other(error.to_string()))

@@ -71,8 +71,8 @@ pub(super) struct Metrics {
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub(super) struct PowerCap {
-    now: u64,
-    usual: u64,
+    limit: u64,
+    default_limit: u64,
     _more: [u64; 30],
 }
 
@@ -86,7 +86,7 @@ pub(super) struct DriverInfo {
 /// How long each cause has held clocks down so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Residencies {
-    trouble: [u64; 4],
+    fault: [u64; 4],
     power_cap: u64,
 }
 
@@ -132,10 +132,10 @@ impl Management for AmdSmi {
         let (now, before) = (metrics.residencies(), self.last.get());
         self.last.set(now);
         let grown = |now: u64, before: u64| now > before;
-        let by_trouble = now.trouble.iter().zip(before.trouble).any(|(&now, before)| grown(now, before));
+        let by_fault = now.fault.iter().zip(before.fault).any(|(&now, before)| grown(now, before));
         State {
             celsius: Some(metrics.hotspot_celsius).filter(|&celsius| known(celsius)).map(u32::from),
-            throttled: Some(Throttled { by_trouble, by_power_cap: grown(now.power_cap, before.power_cap) }),
+            throttled: Some(Throttled { by_fault, by_power_cap: grown(now.power_cap, before.power_cap) }),
         }
     }
 
@@ -143,21 +143,21 @@ impl Management for AmdSmi {
         let (functions, device) = (&self.functions, self.device);
         let mut power = PowerCap::default();
         // SAFETY: writes the structure, for which there is more than enough room.
-        let asked = unsafe { (functions.power_cap.function)(device, 0, &mut power) };
+        let cap_code = unsafe { (functions.power_cap.function)(device, 0, &mut power) };
         let milliwatts = |microwatts: u64| {
-            u32::try_from(microwatts / 1000).ok().filter(|&milliwatts| asked == 0 && milliwatts > 0)
+            u32::try_from(microwatts / 1000).ok().filter(|&milliwatts| cap_code == 0 && milliwatts > 0)
         };
         let mut driver = DriverInfo { version: [0; 64], _more: [0; 256] };
         // SAFETY: as for the call above.
-        let told = unsafe { (functions.driver.function)(device, &mut driver) };
+        let driver_code = unsafe { (functions.driver.function)(device, &mut driver) };
         let mut partition = [0 as c_char; 64];
         // SAFETY: writes at most the given number of bytes.
-        let divided = unsafe { (functions.partition.function)(device, partition.as_mut_ptr(), 64) };
+        let partition_code = unsafe { (functions.partition.function)(device, partition.as_mut_ptr(), 64) };
         Settings {
-            driver: text(&driver.version).filter(|_| told == 0),
-            power_limit_mw: milliwatts(power.now),
-            default_power_limit_mw: milliwatts(power.usual),
-            divided: divided == 0 && text(&partition).is_some_and(|name| name != "SPX"),
+            driver: text(&driver.version).filter(|_| driver_code == 0),
+            power_limit_mw: milliwatts(power.limit),
+            default_power_limit_mw: milliwatts(power.default_limit),
+            partitioned: partition_code == 0 && text(&partition).is_some_and(|name| name != "SPX"),
             // The count includes this process.
             others: self.processes().map_or(0, |processes| processes.saturating_sub(1)),
         }
@@ -177,7 +177,7 @@ impl Metrics {
     fn residencies(&self) -> Residencies {
         let counted = |time: u64| if time == u64::MAX { 0 } else { time };
         Residencies {
-            trouble: [self.processor_hot, self.socket_hot, self.regulator_hot, self.memory_hot].map(counted),
+            fault: [self.processor_hot, self.socket_hot, self.regulator_hot, self.memory_hot].map(counted),
             power_cap: counted(self.power_limited),
         }
     }
