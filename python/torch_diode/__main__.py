@@ -1,4 +1,4 @@
-"""`python -m torch_diode`: shows the status, pulls models, runs the `diode` program."""
+"""`python -m torch_diode …` is `diode …`. Beside its commands it has `status`, which is the plug-in's, and `pull`."""
 
 from __future__ import annotations
 
@@ -10,28 +10,40 @@ from . import hub, program
 from ._core import DiodeError
 from .predecessor.integrations import get_diode_status
 
-_USAGE = """usage: python -m torch_diode status
-       python -m torch_diode pull HARDWARE [--server URL]
-       python -m torch_diode toolkit …      runs `diode …`"""
+_PULL = "usage: python -m torch_diode pull HARDWARE [--server URL]"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a command, and returns its exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         if words == ["status"]:
             print(json.dumps(get_diode_status(), indent=2))
             return 0
-        if words[:1] == ["toolkit"]:
-            return program.run(words[1:])
-        if words[:1] == ["pull"] and (len(words) == 2 or (len(words) == 4 and words[2] == "--server")):
-            pulled = hub.pull(words[1], server=words[3] if len(words) == 4 else None)
-            print(f"{pulled.hardware}: {pulled.model}" + (f", {pulled.table}" if pulled.table else ""))
-            return 0
+        if words[:1] == ["pull"]:
+            return _pull(words[1:])
+        # `toolkit` is the earlier name for the program's commands.
+        program.become(words[1:] if words[:1] == ["toolkit"] else words)
     except DiodeError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    print(_USAGE, file=sys.stderr)
-    return 2
+    except KeyboardInterrupt:
+        return 130
+
+
+def _pull(words: Sequence[str]) -> int:
+    if len(words) not in (1, 3) or words[0].startswith("-") or words[1:2] not in ([], ["--server"]):
+        print(_PULL, file=sys.stderr)
+        return 2
+    pulled = hub.pull(words[0], server=words[2] if len(words) == 3 else None)
+    print(f"{pulled.hardware}: {pulled.model}" + (f", {pulled.table}" if pulled.table else ""))
+    return 0
+
+
+def old_name() -> int:
+    """Runs a command under the name that the program had: `torch-diode`."""
+    print("torch-diode is now called diode; this name still works", file=sys.stderr)
+    return main()
 
 
 if __name__ == "__main__":

@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 
+use crate::dist::programs::SERVER;
 use crate::shell::{command, exists, output, root, target_folder};
 use crate::{check, shell, web, wheel};
 
-pub(crate) use crate::dist::programs::time_of_commit;
-pub(crate) use crate::dist::programs::{ZIG, without_paths, zig};
+pub(crate) use crate::dist::programs::{DIODE, ZIG, program, time_of_commit, without_paths, zig};
 
 /// The version of all parts. Cargo.toml states it once.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -45,11 +45,15 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     // The dashboard and the documents are built first, because the server contains them.
     web::build()?;
     check::build_book()?;
+    let mut carried = Vec::new();
     for target in &targets {
-        let programs = programs::build(*target, &options.profile)?;
+        let programs =
+            [program(DIODE, *target, &options.profile)?, program(SERVER, *target, &options.profile)?];
         programs::pack(*target, &programs, &folder)?;
+        let [diode, _] = programs;
+        carried.push((*target, diode));
     }
-    wheel::build(&targets, &options.profile, &folder)?;
+    wheel::build(&carried, &options.profile, &folder)?;
     bill::write(&targets, &folder.join(format!("diode-{VERSION}.cdx.json")))?;
     #[allow(
         clippy::disallowed_methods,

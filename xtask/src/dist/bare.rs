@@ -11,6 +11,7 @@ use anyhow::{Context, bail};
 use super::{Target, VERSION, programs};
 use crate::setup::is_root;
 use crate::shell::{self, command, exists, output, target_folder};
+use crate::wheel;
 
 /// The Debian release that is installed. Its C library is newer than the programs need.
 const SUITE: &str = "bookworm";
@@ -170,7 +171,7 @@ fn wheels(debian: &Debian, dist: &Path, target: Target) -> anyhow::Result<()> {
     };
     let models = find("torch_diode_models-")?;
     for name in ["torch_diode-", "torch_diode_lib-"] {
-        let environment = format!("/srv/{name}");
+        let environment = format!("/srv/{name}environment");
         debian.output(&["python3", "-m", "venv", &environment])?;
         let python = format!("{environment}/bin/python");
         let pip = [python.as_str(), "-m", "pip", "install", "--quiet", "--no-index", &find(name)?, &models];
@@ -178,6 +179,12 @@ fn wheels(debian: &Debian, dist: &Path, target: Target) -> anyhow::Result<()> {
         let code = "import torch_diode, torch_diode_models as m; print(*m.list_available_models())";
         if debian.output(&[&python, "-c", code])?.trim().is_empty() {
             bail!("{name} with torch_diode_models: got no models");
+        }
+        if name == "torch_diode-" {
+            for arguments in wheel::runs_of_program(&environment) {
+                let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+                wheel::expect_answer(&arguments, &debian.output(&words)?)?;
+            }
         }
     }
     Ok(())

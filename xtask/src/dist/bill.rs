@@ -12,12 +12,13 @@ use crate::shell::{cargo, output, root};
 use crate::web;
 
 /// The parts of a release that contain Rust code, as pairs of name and package.
-const PARTS: [(&str, &str); 5] = [
+const PARTS: [(&str, &str); 6] = [
     ("diode", "diode-collector"),
     ("diode-server", "diode-server"),
     ("dashboard", "diode-web"),
     ("worker", web::WORKER),
     ("torch-diode", "torch-diode-py"),
+    ("torch-diode", "diode-collector"),
 ];
 const IN_BROWSERS: [&str; 2] = ["diode-web", web::WORKER];
 
@@ -63,10 +64,10 @@ pub(super) fn write(targets: &[Target], file: &Path) -> anyhow::Result<()> {
     let lock: Lock = toml::from_str(&lock).context("Cargo.lock")?;
     let digests = lock.package.into_iter().filter_map(|p| Some(((p.name, p.version), p.checksum?))).collect();
     let triples: Vec<&str> = targets.iter().map(|target| target.triple()).collect();
-    let mut parts = BTreeMap::new();
+    let mut parts: BTreeMap<&str, BTreeSet<Package>> = BTreeMap::new();
     for (name, package) in PARTS {
         let targets = if IN_BROWSERS.contains(&package) { &[web::WASM][..] } else { &triples };
-        parts.insert(name, packages(package, targets)?);
+        parts.entry(name).or_default().extend(packages(package, targets)?);
     }
     let bill = serde_json::to_string_pretty(&document(&parts, &digests))?;
     #[allow(

@@ -14,11 +14,20 @@ const GLIBC: &str = "2.28";
 pub(crate) const ZIG: &str = "ziglang==0.14.1";
 const ZIGBUILD: &str = "cargo-zigbuild==0.20.1";
 
-/// The programs, as pairs of package and file.
-const PROGRAMS: [(&str, &str); 2] = [("diode-collector", "diode"), ("diode-server", "diode-server")];
+/// A program: its package and its file.
+#[derive(Clone, Copy)]
+pub(crate) struct Program(&'static str, &'static str);
 
-/// Builds the programs and returns their files.
-pub(super) fn build(target: Target, profile: &str) -> anyhow::Result<Vec<PathBuf>> {
+pub(crate) const DIODE: Program = Program("diode-collector", "diode");
+pub(super) const SERVER: Program = Program("diode-server", "diode-server");
+
+/// Builds a program and returns its file. Programs are built one at a time. Built together, the server would get features
+/// of libraries that only the command line needs.
+pub(crate) fn program(
+    Program(package, name): Program,
+    target: Target,
+    profile: &str,
+) -> anyhow::Result<PathBuf> {
     let python = environment("dist-python", &[ZIG, ZIGBUILD], "ziglang")?;
     let zigbuild = python.with_file_name("cargo-zigbuild");
     let zig = zig(&python)?;
@@ -26,23 +35,17 @@ pub(super) fn build(target: Target, profile: &str) -> anyhow::Result<Vec<PathBuf
         "dev" => "debug",
         other => other,
     };
-    let mut programs = Vec::new();
-    for (package, name) in PROGRAMS {
-        eprintln!("dist: building {name} for {}", target.triple());
-        // The programs are built one at a time. Built together, the server would get features of
-        // libraries that only the command line needs.
-        shell::run(
-            command(&zigbuild)
-                .args(["zigbuild", "--locked", "--profile", profile, "--package", package, "--target"])
-                .arg(format!("{}.{GLIBC}", target.triple()))
-                .env("CARGO_ZIGBUILD_ZIG_PATH", &zig)
-                .env("CARGO_ENCODED_RUSTFLAGS", without_paths()?),
-        )?;
-        let program = target_folder().join(target.triple()).join(folder).join(name);
-        inspect(&program, target)?;
-        programs.push(program);
-    }
-    Ok(programs)
+    eprintln!("dist: building {name} for {}", target.triple());
+    shell::run(
+        command(&zigbuild)
+            .args(["zigbuild", "--locked", "--profile", profile, "--package", package, "--target"])
+            .arg(format!("{}.{GLIBC}", target.triple()))
+            .env("CARGO_ZIGBUILD_ZIG_PATH", &zig)
+            .env("CARGO_ENCODED_RUSTFLAGS", without_paths()?),
+    )?;
+    let program = target_folder().join(target.triple()).join(folder).join(name);
+    inspect(&program, target)?;
+    Ok(program)
 }
 
 /// The compiler that the Python package contains.

@@ -1,0 +1,70 @@
+"""The program `diode` and the commands of the package, each in a new process."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import torch_diode
+
+
+def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """What `python -m torch_diode` does."""
+    command = [sys.executable, "-m", "torch_diode", *words]
+    return subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def carried() -> str:
+    """The `diode` that the wheel has put beside this Python."""
+    path = Path(sys.executable).with_name("diode")
+    if torch_diode.DISTRIBUTION != "torch-diode" or not path.is_file():
+        pytest.fail(f"{path} is not there; install the wheel that `cargo xtask torch` builds")
+    return str(path)
+
+
+def test_the_wheel_carries_the_program(carried: str) -> None:
+    for command in ([carried], [sys.executable, "-m", "torch_diode"], [sys.executable, "-m", "torch_diode", "toolkit"]):
+        said = subprocess.run([*command, "--version"], capture_output=True, text=True, check=True)
+        assert said.stdout == f"diode {torch_diode.__version__}\n" and said.stderr == ""
+    predicted = subprocess.check_output([carried, "predict", "16x4096x4096", "--hardware", "nvidia-h200"], text=True)
+    assert "16×4096×4096" in predicted
+    assert run("predict", "16x4096x4096", "--hardware", "nvidia-h200").stdout == predicted
+
+
+def test_the_old_name_runs_and_says_the_new_one(carried: str) -> None:
+    said = subprocess.run([Path(carried).with_name("torch-diode"), "--version"], capture_output=True, text=True, check=True)
+    assert said.stdout.startswith("diode ")
+    assert said.stderr == "torch-diode is now called diode; this name still works\n"
+
+
+def test_exit_codes_and_signals_are_the_programs(diode: str) -> None:
+    assert run("no-such-command", DIODE_PROGRAM=diode).returncode == 2
+    assert run(DIODE_PROGRAM="/no/such/diode").returncode == 1
+    command = [sys.executable, "-m", "torch_diode", "60"]
+    with subprocess.Popen(command, env={**os.environ, "DIODE_PROGRAM": shutil.which("sleep")}) as child:
+        name, end = Path(f"/proc/{child.pid}/comm"), time.monotonic() + 30
+        while name.read_text() != "sleep\n" and time.monotonic() < end:
+            time.sleep(0.01)
+        child.send_signal(signal.SIGTERM)
+    assert child.returncode == -signal.SIGTERM, "the signal reaches the program itself"
+
+
+def test_a_program_that_is_not_there_is_named() -> None:
+    said = run("--version", DIODE_PROGRAM="/no/such/diode")
+    assert said.stderr == "error: DIODE_PROGRAM: got `/no/such/diode`, expected a program that can be run\n"
+
+
+def test_the_package_has_two_commands_of_its_own() -> None:
+    assert json.loads(run("status").stdout)["import"]["version"] == torch_diode.__version__
+    for words in (["pull"], ["pull", "--server"], ["pull", "nvidia-h200", "--server"], ["pull", "nvidia-h200", "http://x"]):
+        said = run(*words)
+        assert (said.returncode, said.stderr) == (2, "usage: python -m torch_diode pull HARDWARE [--server URL]\n")
