@@ -12,7 +12,7 @@ use diode_formats::Format;
 use pyo3::prelude::*;
 
 use crate::config::PyConfig;
-use crate::error::{computed, refusal};
+use crate::error::{computed, wrong_value};
 use crate::problem::PyHardware;
 use crate::problem::PyProblem;
 
@@ -22,6 +22,14 @@ const INDUCTORS: Method =
     Method::Known { statistic: Statistic::Minimum, cache: Cache::Cold, clock: Clock::Event };
 
 /// Timings, by problem, on one kind of hardware.
+///
+/// >>> from torch_diode import Config, Dataset, Problem
+/// >>> timings = Dataset("NVIDIA H200")
+/// >>> problem = Problem.parse("16x4096x4096")
+/// >>> timings.add(problem, [(Config("aten"), 0.0121)])
+/// >>> timings.save("timings.msgpack.zst")
+/// >>> Dataset.load("timings.msgpack.zst").times(problem)
+/// [(Config('aten'), 0.0121)]
 #[pyclass(name = "Dataset", module = "torch_diode", frozen)]
 pub(crate) struct PyDataset(Mutex<Dataset>);
 
@@ -30,7 +38,7 @@ impl PyDataset {
     /// An empty dataset for the hardware with this device name.
     #[new]
     fn new(hardware: &str) -> PyResult<Self> {
-        let hardware = Hardware::from_name(hardware).map_err(refusal)?;
+        let hardware = Hardware::from_name(hardware).map_err(wrong_value)?;
         let tool = Some(concat!("torch_diode ", env!("CARGO_PKG_VERSION")).to_owned());
         let provenance = Provenance { tool, ..Provenance::default() };
         let configs = std::iter::empty().collect();
@@ -65,7 +73,7 @@ impl PyDataset {
                 None => failures.push(Failure { config, reason: FailureReason::NotFinite }),
             }
         }
-        let times = TimeColumn::from_millis(times).map_err(refusal)?;
+        let times = TimeColumn::from_millis(times).map_err(wrong_value)?;
         dataset.solutions.push(Solution {
             problem: problem.0.clone(),
             method: INDUCTORS,
@@ -79,25 +87,39 @@ impl PyDataset {
         Ok(())
     }
 
-    /// Writes the dataset in the format that the extension names. If the format cannot hold all of
-    /// it, returns a sentence about what was left out.
-    fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<Option<String>> {
+    /// Writes the dataset in the format that the extension names.
+    ///
+    /// A file that is there is only replaced with `overwrite`. What the format cannot hold is only left out with `lossy`;
+    /// then the result says what that was, or is `None`.
+    #[pyo3(signature = (path, *, overwrite=false, lossy=false))]
+    fn save(&self, py: Python<'_>, path: PathBuf, overwrite: bool, lossy: bool) -> PyResult<Option<String>> {
         computed(py, || {
+            let shown = path.display();
             let dataset = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             let datasets = std::slice::from_ref(&*dataset);
-            let format = Format::from_path(&path)?;
+            let format = Format::from_path(&path).map_err(|error| error.to_string())?;
+            // A link that leads nowhere counts, too.
+            if !overwrite && path.symlink_metadata().is_ok() {
+                return Err(format!("{shown} exists; overwrite=True replaces it"));
+            }
+            let write =
+                |datasets| diode_formats::write_file(&path, datasets).map_err(|error| error.to_string());
             let Some(lost) = diode_formats::losses(format, datasets) else {
-                diode_formats::write_file(&path, datasets)?;
-                return Ok(None);
+                return write(datasets).map(|()| None);
             };
+            if !lossy {
+                return Err(format!(
+                    "{shown}: {format} cannot hold {lost}; write a .msgpack.zst file, or let it go with lossy=True"
+                ));
+            }
             let mut reduced = diode_formats::reduce(format, datasets);
             for dataset in &mut reduced.datasets {
                 // A problem without timings and failures is left out.
                 dataset.solutions.retain(|left| !(left.configs.is_empty() && left.failures.is_empty()));
             }
-            diode_formats::write_file(&path, &reduced.datasets)?;
+            write(&reduced.datasets)?;
             let said = std::iter::once(lost).chain(reduced.left_out).collect::<Vec<_>>();
-            Ok::<_, diode_formats::FormatError>(Some(said.join("; ")))
+            Ok(Some(said.join("; ")))
         })
     }
 
@@ -142,7 +164,7 @@ impl PyDataset {
     fn __repr__(&self) -> String {
         self.read(|dataset| {
             let (problems, timings) = (dataset.solutions.len(), dataset.timings());
-            format!("Dataset({:?}, problems={problems}, timings={timings})", dataset.hardware.slug.as_str())
+            format!("<Dataset of {}: {problems} problems, {timings} timings>", dataset.hardware.slug)
         })
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! The Python part only connects it to torch. The core has problems, configs, models, tables,
 //! datasets and the rules of what can be launched, as Python classes. Every failure is a
-//! `DiodeError`. Long computations let other Python threads run.
+//! `DiodeError`, whose classes are in `errors.py`. Long computations let other Python threads run.
 
 mod config;
 mod dataset;

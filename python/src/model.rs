@@ -1,6 +1,7 @@
 //! Models for Python.
 
 use std::collections::HashMap;
+use std::hash::{Hash as _, Hasher as _};
 use std::io::Read as _;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,14 +19,23 @@ use pyo3::types::PyBytes;
 
 use crate::config::PyConfig;
 use crate::epilogue::PyEpilogue;
-use crate::error::{computed, refusal};
+use crate::error::{computed, decoded, refusal, wrong_value};
 use crate::problem::PyHardware;
 use crate::problem::PyProblem;
 
-/// A trained model.
+/// A trained model, which predicts the best configs of a problem on one kind of hardware.
+///
+/// >>> from torch_diode import Model, Problem
+/// >>> model = Model.load("h200")
+/// >>> model.hardware.name
+/// 'NVIDIA H200'
+/// >>> len(model.choose(Problem.parse("16x4096x4096"), top_k=3).picks)
+/// 3
 #[pyclass(name = "Model", module = "torch_diode", frozen)]
 pub(crate) struct PyModel {
     model: AnyModel,
+    /// The file's content.
+    bytes: Arc<[u8]>,
     /// Keeps between calls what depends only on configs. `None` for torch-diode's networks.
     ranker: Option<Mutex<Ranker<Arc<Model>>>>,
     hardware: Hardware,
@@ -35,21 +45,39 @@ pub(crate) struct PyModel {
 
 #[pymethods]
 impl PyModel {
-    /// Reads a model file of Diode, or a checkpoint of torch-diode.
+    /// Reads a model file of Diode or a checkpoint of torch-diode, or takes an available model by its name.
     #[staticmethod]
-    fn load(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
-        computed(py, || {
+    fn load(py: Python<'_>, path: PathBuf) -> PyResult<Py<Self>> {
+        // What has a folder is the name of a file.
+        if let Some(name) = path.to_str().filter(|name| !name.contains('/') && !path.exists()) {
+            let found = py.import("torch_diode.models")?.call_method1("named", (name,))?;
+            return Ok(found.cast_into::<Self>()?.unbind());
+        }
+        let model = computed(py, || {
             let mut bytes = Vec::new();
             std::fs::File::open(&path)
                 .and_then(|file| file.take(MAX_CHECKPOINT as u64 + 1).read_to_end(&mut bytes))
                 .map_err(|error| format!("{}: {error}", path.display()))?;
             Self::decode(&bytes).map_err(|error| format!("{}: {error}", path.display()))
-        })
+        })?;
+        Py::new(py, model)
     }
 
+    /// Reads the content of a model's file.
     #[staticmethod]
     fn from_bytes(py: Python<'_>, bytes: &[u8]) -> PyResult<Self> {
-        computed(py, || Self::decode(bytes))
+        decoded(py, || Self::decode(bytes))
+    }
+
+    /// The content of its file. A model that stands in has that of the model for which it does.
+    fn to_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.bytes)
+    }
+
+    /// Whether its file is that of a model for other hardware.
+    #[getter]
+    fn stands_in(&self) -> bool {
+        self.digest != Digest::of(&self.bytes)
     }
 
     /// The same weights for other hardware, on which nobody has judged them.
@@ -60,8 +88,8 @@ impl PyModel {
             ));
         };
         let model = model.standing_in_for(hardware.0.clone()).map_err(refusal)?;
-        let digest = Digest::of(format!("{} for {}", self.digest, hardware.0.slug).as_bytes());
-        Self::new(AnyModel::Ranking(Box::new(model)), digest).map_err(refusal)
+        let digest = Digest::of(format!("{} for {}", Digest::of(&self.bytes), hardware.0.slug).as_bytes());
+        Self::new(AnyModel::Ranking(Box::new(model)), self.bytes.clone(), digest).map_err(refusal)
     }
 
     /// What to run for a problem: `top_k` configs, or as many more as `min_confidence` needs.
@@ -74,7 +102,7 @@ impl PyModel {
         &self,
         py: Python<'_>,
         problem: &PyProblem,
-        top_k: usize,
+        top_k: i128,
         min_confidence: Option<f64>,
         performance_threshold: Option<f64>,
         tf32: bool,
@@ -85,6 +113,8 @@ impl PyModel {
         untried: bool,
         cache: bool,
     ) -> PyResult<Py<PyChoice>> {
+        let top_k = usize::try_from(top_k)
+            .map_err(|_| wrong_value(Invalid::new("top_k", top_k, "a number from 1 on")))?;
         let [min, slowest] = [min_confidence, performance_threshold].map(|setting| setting.map(f64::to_bits));
         let following = epilogue.map(|epilogue| &epilogue.0);
         let asked = Asked {
@@ -101,7 +131,7 @@ impl PyModel {
         if let Some(known) = self.answers.get(py, &asked).filter(|_| cache) {
             return Ok(known);
         }
-        check_settings(top_k, min_confidence, performance_threshold).map_err(refusal)?;
+        check_settings(top_k, min_confidence, performance_threshold).map_err(wrong_value)?;
         let question = Question {
             picks: top_k,
             near: NEAR,
@@ -170,16 +200,26 @@ impl PyModel {
         self.model.parameters()
     }
 
+    fn __eq__(&self, other: &Self) -> bool {
+        self.digest == other.digest
+    }
+
+    fn __hash__(&self) -> u64 {
+        let mut hasher = std::hash::DefaultHasher::new();
+        self.digest.as_str().hash(&mut hasher);
+        hasher.finish()
+    }
+
     fn __repr__(&self) -> String {
-        format!("Model({:?}, digest={:.12})", self.hardware.slug.as_str(), self.digest)
+        format!("<Model of {} {:.12}>", self.hardware.slug, self.digest)
     }
 }
 
 impl PyModel {
-    fn new(model: AnyModel, digest: Digest) -> Result<Self, ModelError> {
+    fn new(model: AnyModel, bytes: Arc<[u8]>, digest: Digest) -> Result<Self, ModelError> {
         let hardware = model.ranked_hardware()?;
         let ranker = model.as_ranking().map(|model| Mutex::new(Ranker::new(Arc::new(model.clone()))));
-        Ok(Self { model, ranker, hardware, digest, answers: Answers::default() })
+        Ok(Self { model, bytes, ranker, hardware, digest, answers: Answers::default() })
     }
 
     fn decode(bytes: &[u8]) -> Result<Self, String> {
@@ -193,7 +233,7 @@ impl PyModel {
         } else {
             AnyModel::from_bytes(bytes).map_err(|error| error.to_string())?
         };
-        Self::new(model, Digest::of(bytes)).map_err(|error| error.to_string())
+        Self::new(model, bytes.into(), Digest::of(bytes)).map_err(|error| error.to_string())
     }
 
     fn metadata(&self, of: impl Fn(&diode_model::Metadata) -> Vec<&'static str>) -> Vec<&'static str> {
@@ -239,11 +279,28 @@ fn check_settings(
 }
 
 /// A model's picks for one problem.
+///
+/// >>> import torch_diode
+/// >>> choice = torch_diode.predict("4096x4096x4096", hardware="nvidia-h200", top=3)
+/// >>> len(choice.picks), choice.config == choice.picks[0][0], choice.us == choice.picks[0][1]
+/// (3, True, True)
 #[pyclass(name = "Choice", module = "torch_diode", frozen)]
 pub(crate) struct PyChoice(pub(crate) Answer);
 
 #[pymethods]
 impl PyChoice {
+    /// The first pick.
+    #[getter]
+    fn config(&self) -> PyResult<PyConfig> {
+        Ok(PyConfig(self.first()?.config))
+    }
+
+    /// The predicted time of the first pick in µs.
+    #[getter]
+    fn us(&self) -> PyResult<f64> {
+        Ok(self.first()?.alone.0)
+    }
+
     /// The picked configs with their predicted times in µs, best first.
     #[getter]
     fn picks(&self) -> Vec<(PyConfig, f64)> {
@@ -307,7 +364,13 @@ impl PyChoice {
 
     fn __repr__(&self) -> String {
         let shown = |pick: &Weighed| format!("{} {:.1} µs", pick.config.label(), pick.alone.0);
-        format!("Choice({})", self.0.picks.iter().map(shown).collect::<Vec<_>>().join(", "))
+        format!("<Choice: {}>", self.0.picks.iter().map(shown).collect::<Vec<_>>().join(", "))
+    }
+}
+
+impl PyChoice {
+    fn first(&self) -> PyResult<&Weighed> {
+        self.0.picks.first().ok_or_else(|| refusal("nothing was picked"))
     }
 }
 

@@ -1,12 +1,26 @@
 //! Problems for Python.
 
+use std::hash::{Hash as _, Hasher as _};
+
+use diode_core::error::Field;
 use diode_core::hardware::{Hardware, find};
-use diode_core::{Bias, DType, Groups, Invalid, Layout, Op, Problem, ProblemFields, ProblemGroup, Scaling};
+use diode_core::problem::serving_problems;
+use diode_core::{
+    Bias, DType, Groups, Invalid, KernelVariant, Layout, Op, Problem, ProblemFields, ProblemGroup, Scaling,
+};
 use pyo3::prelude::*;
 
-use crate::error::refusal;
+use crate::config::count;
+use crate::error::{refusal, wrong_type, wrong_value};
 
 /// One matrix multiplication: operator, sizes, dtypes, layouts.
+///
+/// >>> from torch_diode import Problem
+/// >>> linear = Problem("addmm", 64, 1024, 512, "bf16", b_layout="column")
+/// >>> linear.label, linear.flops
+/// ('addmm 64×1024×512 bfloat16 nt', 67108864.0)
+/// >>> Problem.parse("16x4096x14336 fp8 row").op
+/// 'scaled_mm'
 #[pyclass(name = "Problem", module = "torch_diode", frozen, eq, hash)]
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct PyProblem(pub(crate) Problem);
@@ -14,29 +28,33 @@ pub(crate) struct PyProblem(pub(crate) Problem);
 #[pymethods]
 impl PyProblem {
     #[new]
-    #[pyo3(signature = (op, m, n, k, dtype, *, b=1, b_dtype=None, out_dtype=None, a_layout="row", b_layout="row", bias=None, scaling="none", groups=None, top_k=None, rows=None))]
+    #[pyo3(signature = (op, m, n, k, dtype, *, b=1, b_dtype=None, out_dtype=None, a_layout="row", b_layout="row", bias=None, scaling="none", groups=None, top_k=None, rows=None, stage=None))]
     #[expect(clippy::too_many_arguments, reason = "Python passes them by name")]
     fn new(
         op: &str,
-        m: u64,
-        n: u64,
-        k: u64,
-        dtype: &str,
-        b: u64,
-        b_dtype: Option<&str>,
-        out_dtype: Option<&str>,
+        m: i128,
+        n: i128,
+        k: i128,
+        dtype: &Bound<'_, PyAny>,
+        b: i128,
+        b_dtype: Option<&Bound<'_, PyAny>>,
+        out_dtype: Option<&Bound<'_, PyAny>>,
         a_layout: &str,
         b_layout: &str,
         bias: Option<&str>,
         scaling: &str,
-        groups: Option<u32>,
-        top_k: Option<u32>,
+        groups: Option<i128>,
+        top_k: Option<i128>,
         rows: Option<&str>,
+        stage: Option<&str>,
     ) -> PyResult<Self> {
+        let a_dtype = read_dtype("dtype", dtype)?;
+        let other = |name, given: Option<&Bound<'_, PyAny>>| {
+            given.map_or(Ok(a_dtype), |given| read_dtype(name, given))
+        };
+        let (b_dtype, out_dtype) = (other("b_dtype", b_dtype)?, other("out_dtype", out_dtype)?);
         let fields = || -> Result<Problem, Invalid> {
             let op: Op = op.parse()?;
-            let a_dtype = parse_dtype(dtype)?;
-            let other = |name: Option<&str>| name.map_or(Ok(a_dtype), parse_dtype);
             let bias = match bias {
                 Some(name) => name.parse()?,
                 // The bias of `nn.Linear` is a vector.
@@ -45,22 +63,52 @@ impl PyProblem {
             };
             Problem::new(ProblemFields {
                 op,
-                b,
-                m,
-                n,
-                k,
+                b: size(Field::B, b)?,
+                m: size(Field::M, m)?,
+                n: size(Field::N, n)?,
+                k: size(Field::K, k)?,
                 a_dtype,
-                b_dtype: other(b_dtype)?,
-                out_dtype: other(out_dtype)?,
+                b_dtype,
+                out_dtype,
                 a_layout: a_layout.parse::<Layout>()?,
                 b_layout: b_layout.parse::<Layout>()?,
                 bias,
                 out_layout: None,
                 scaling: scaling.parse()?,
-                groups: Groups::from_parts(groups, top_k, None, rows.map(str::parse).transpose()?)?,
+                groups: Groups::from_parts(
+                    count(Field::Groups, groups)?,
+                    count(Field::TopK, top_k)?,
+                    stage.map(str::parse).transpose()?,
+                    rows.map(str::parse).transpose()?,
+                )?,
             })
         };
-        fields().map(Self).map_err(refusal)
+        fields().map(Self).map_err(wrong_value)
+    }
+
+    /// The problem of a text, as `diode predict` reads it: `16x4096x4096`, `addmm 16x4096x4096 fp16 nt`.
+    ///
+    /// `dtype` applies if the text names none.
+    #[staticmethod]
+    #[pyo3(signature = (text, dtype=None))]
+    fn parse(text: &str, dtype: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
+        let dtype = dtype.map_or(Ok(DType::BFloat16), |given| read_dtype("dtype", given))?;
+        let read = match serving_problems(text, dtype) {
+            None => read_plain(text, dtype),
+            Some(several) => several.and_then(|several| {
+                let expected = "one problem; name the stage, gate-up or down";
+                <[Problem; 1]>::try_from(several)
+                    .map(|[one]| one)
+                    .map_err(|_| Invalid::new("problem", format_args!("`{text:.80}`"), expected))
+            }),
+        };
+        read.map(Self).map_err(wrong_value)
+    }
+
+    /// The problem that `to_json` has written.
+    #[staticmethod]
+    fn from_json(text: &str) -> PyResult<Self> {
+        serde_json::from_str(text).map(Self).map_err(wrong_value)
     }
 
     #[getter]
@@ -137,6 +185,18 @@ impl PyProblem {
         self.0.groups.map(|groups| groups.top_k)
     }
 
+    /// Which of the two multiplications of experts it is.
+    #[getter]
+    fn stage(&self) -> Option<&'static str> {
+        self.0.groups.and_then(|groups| groups.stage).map(|stage| stage.as_str())
+    }
+
+    /// Why nobody can compute it, in one sentence. `None` if there are kernels for its operator and types.
+    #[getter]
+    fn obstacle(&self) -> Option<String> {
+        KernelVariant::obstacle(&self.0)
+    }
+
     /// The fields of the problem as `diode collect --problems` reads them, in JSON.
     fn to_json(&self) -> PyResult<String> {
         serde_json::to_string(&self.0).map_err(refusal)
@@ -177,7 +237,8 @@ impl PyProblem {
         let groups = p
             .groups
             .map(|it| format!(", groups={}, top_k={}, rows={:?}", it.count, it.top_k, it.rows.as_str()));
-        let more = scaling.unwrap_or_default() + &groups.unwrap_or_default();
+        let stage = self.stage().map(|stage| format!(", stage={stage:?}"));
+        let more = [scaling, groups, stage].map(Option::unwrap_or_default).concat();
         format!(
             "Problem({:?}, m={}, n={}, k={}, dtype={:?}, b={}, b_dtype={:?}, out_dtype={:?}, a_layout={:?}, b_layout={:?}, bias={:?}{more})",
             p.op.as_str(),
@@ -195,23 +256,108 @@ impl PyProblem {
     }
 }
 
-/// Parses a dtype, either as Python prints it (`torch.bfloat16`) or its bare name.
-fn parse_dtype(name: &str) -> Result<DType, Invalid> {
-    DType::from_torch_name(name.strip_prefix("torch.").unwrap_or(name))
+/// A dtype by its name (`bf16`, `bfloat16`, `torch.bfloat16`), or torch's own.
+pub(crate) fn read_dtype(argument: &str, given: &Bound<'_, PyAny>) -> PyResult<DType> {
+    let of_torch = || given.get_type().name().is_ok_and(|name| name == "dtype");
+    let name = match given.extract::<String>() {
+        Ok(name) => name,
+        Err(_) if of_torch() => given.str()?.to_string(),
+        Err(_) => return Err(wrong_type(argument, given, "a name such as bf16, or a torch.dtype")),
+    };
+    DType::from_short_name(name.strip_prefix("torch.").unwrap_or(&name)).map_err(wrong_value)
+}
+
+/// A size as Python gives it.
+fn size(field: Field, given: i128) -> Result<u64, Invalid> {
+    let expected = || format!("a size from 1 to {}", Problem::MAX_DIM);
+    u64::try_from(given).map_err(|_| Invalid::new(field, given, expected()))
+}
+
+/// Reads a plain problem: its size, and in any order its operator, its dtype and its layouts, each a letter.
+fn read_plain(text: &str, dtype: DType) -> Result<Problem, Invalid> {
+    let (mut sizes, mut op, mut dtype, mut layouts) = (None, None, dtype, None);
+    let sizes_of = |word: &str| -> Option<Vec<u64>> {
+        let numbers: Option<Vec<u64>> =
+            word.split(['x', '×', 'X']).map(|number| number.parse().ok()).collect();
+        numbers.filter(|numbers| matches!(numbers.len(), 3 | 4))
+    };
+    for word in text.replace(" x ", "x").replace(" × ", "x").split_whitespace() {
+        let lower = word.to_lowercase();
+        if let Some(found) = sizes_of(word) {
+            sizes = Some(found);
+        } else if let Ok(found) = lower.parse::<Op>() {
+            op = Some(found);
+        } else if let Ok(found) = DType::from_short_name(lower.strip_prefix("torch.").unwrap_or(&lower)) {
+            dtype = found;
+        } else if let [a @ (b'n' | b't'), b @ (b'n' | b't')] = lower.as_bytes() {
+            let layout = |letter: &u8| if *letter == b'n' { Layout::Row } else { Layout::Column };
+            layouts = Some((layout(a), layout(b)));
+        } else {
+            let expected = "a size such as 16x4096x4096 (M×N×K) or 8x16x4096x4096 (B×M×N×K), and an operator, a dtype or nn, nt, tn, tt";
+            return Err(Invalid::new("problem", format_args!("`{word:.40}`"), expected));
+        }
+    }
+    let sizes = sizes.unwrap_or_default();
+    let (b, m, n, k) = match sizes[..] {
+        [m, n, k] => (1, m, n, k),
+        [b, m, n, k] => (b, m, n, k),
+        _ => {
+            let expected = "a size such as 16x4096x4096 (M×N×K) or 8x16x4096x4096 (B×M×N×K)";
+            return Err(Invalid::new("problem", format_args!("`{text:.80}`"), expected));
+        }
+    };
+    let op = op.unwrap_or(if b > 1 { Op::Bmm } else { Op::Mm });
+    let plain = ProblemFields::plain(op, b, m, n, k, dtype);
+    let (a_layout, b_layout) = layouts.unwrap_or((plain.a_layout, plain.b_layout));
+    let bias = if op.has_bias() { Bias::Vector } else { Bias::None };
+    Problem::new(ProblemFields { a_layout, b_layout, bias, ..plain })
 }
 
 /// A kind of hardware.
+///
+/// >>> from torch_diode import Hardware
+/// >>> hardware = Hardware("NVIDIA H200")
+/// >>> hardware.slug, hardware.sms, hardware == Hardware.find("h200")
+/// ('nvidia-h200', 132, True)
+/// >>> print(Hardware.find("NVIDIA X9"))
+/// None
 #[pyclass(name = "Hardware", module = "torch_diode", frozen, eq)]
 #[derive(Clone, PartialEq)]
 pub(crate) struct PyHardware(pub(crate) Hardware);
 
 #[pymethods]
 impl PyHardware {
+    /// The hardware with this device name or slug. If the catalogue does not have it, no facts are known.
+    #[new]
+    fn new(name: &str) -> PyResult<Self> {
+        let by_slug = find(name).filter(|known| known.slug.as_str() == name.to_lowercase());
+        by_slug.map_or_else(|| Hardware::from_name(name), Ok).map(Self).map_err(wrong_value)
+    }
+
     /// The hardware in the catalogue with this device name or slug. `None` if the catalogue does not have
     /// it.
     #[staticmethod]
     fn find(name: &str) -> Option<Self> {
         find(name).map(Self)
+    }
+
+    /// The hardware that `to_json` has written.
+    #[staticmethod]
+    fn from_json(text: &str) -> PyResult<Self> {
+        let hardware: Hardware = serde_json::from_str(text).map_err(wrong_value)?;
+        hardware.validate().map_err(wrong_value)?;
+        Ok(Self(hardware))
+    }
+
+    /// Its name and facts, in JSON.
+    fn to_json(&self) -> PyResult<String> {
+        serde_json::to_string(&self.0).map_err(refusal)
+    }
+
+    fn __hash__(&self) -> u64 {
+        let mut hasher = std::hash::DefaultHasher::new();
+        self.0.slug.as_str().hash(&mut hasher);
+        hasher.finish()
     }
 
     #[getter]
@@ -241,6 +387,12 @@ impl PyHardware {
     }
 
     fn __repr__(&self) -> String {
-        format!("Hardware({:?})", self.0.slug.as_str())
+        let name = &self.0.name;
+        let again = Self::new(name).is_ok_and(|again| again == *self);
+        if again {
+            format!("Hardware({name:?})")
+        } else {
+            format!("<Hardware {name:?} with facts of its own>")
+        }
     }
 }

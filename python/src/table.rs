@@ -1,5 +1,6 @@
 //! Tables for Python.
 
+use std::hash::{Hash as _, Hasher as _};
 use std::path::PathBuf;
 
 use diode_core::Table;
@@ -9,7 +10,7 @@ use diode_formats::FileKind;
 use pyo3::prelude::*;
 
 use crate::config::PyConfig;
-use crate::error::{computed, refusal};
+use crate::error::{computed, decoded, refusal, wrong_value};
 use crate::problem::PyHardware;
 use crate::problem::PyProblem;
 
@@ -17,6 +18,13 @@ use crate::problem::PyProblem;
 const MAX_BYTES: u64 = 1 << 30;
 
 /// The best known configs of problems on one hardware.
+///
+/// >>> from torch_diode import Config, Dataset, Problem, Table
+/// >>> timings = Dataset("NVIDIA H200")
+/// >>> timings.add(Problem.parse("16x4096x4096"), [(Config("aten"), 0.0121)])
+/// >>> timings.save("timings.msgpack.zst")
+/// >>> Table.from_dataset("timings.msgpack.zst").lookup(Problem.parse("16x4096x4096"))
+/// [(Config('aten'), 12.1)]
 #[pyclass(name = "Table", module = "torch_diode", frozen)]
 pub(crate) struct PyTable {
     table: Table,
@@ -41,9 +49,10 @@ impl PyTable {
         })
     }
 
+    /// Reads the text of a table.
     #[staticmethod]
     fn from_json(py: Python<'_>, text: &str) -> PyResult<Self> {
-        computed(py, || Self::decode(text.as_bytes()))
+        decoded(py, || Self::decode(text.as_bytes()))
     }
 
     /// A table of measured timings, with the `top` best configs of every problem.
@@ -90,7 +99,7 @@ impl PyTable {
     /// The value of Inductor's `lookup_table.table` setting, as JSON.
     #[pyo3(signature = (*, device_agnostic=false, torch=None))]
     fn to_inductor_json(&self, device_agnostic: bool, torch: Option<&str>) -> PyResult<String> {
-        let torch = torch.map(str::parse::<TorchVersion>).transpose().map_err(refusal)?;
+        let torch = torch.map(str::parse::<TorchVersion>).transpose().map_err(wrong_value)?;
         let options = InductorOptions { device_agnostic, torch, ..InductorOptions::default() };
         let table = self.table.to_inductor(&options).map_err(refusal)?;
         serde_json::to_string_pretty(&table).map_err(refusal)
@@ -117,8 +126,18 @@ impl PyTable {
         self.table.len()
     }
 
+    fn __eq__(&self, other: &Self) -> bool {
+        self.table == other.table
+    }
+
+    fn __hash__(&self) -> u64 {
+        let mut hasher = std::hash::DefaultHasher::new();
+        (self.table.hardware().slug.as_str(), self.table.len()).hash(&mut hasher);
+        hasher.finish()
+    }
+
     fn __repr__(&self) -> String {
-        format!("Table({:?}, problems={})", self.table.hardware().slug.as_str(), self.table.len())
+        format!("<Table of {}: {} problems>", self.table.hardware().slug, self.table.len())
     }
 }
 

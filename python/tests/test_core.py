@@ -265,7 +265,14 @@ def test_datasets_keep_times_failures_and_the_method(tmp_path: Path) -> None:
     assert (len(again), again.timings, again.failures) == (1, 2, 1)
     assert again.methods == ["minimum-cold-event"]
     assert again.times(problem) == [(Config("aten"), 0.011), (tile(), 0.0123)]
-    lost = dataset.save(tmp_path / "timings.json")
+    with pytest.raises(DiodeError, match=r"timings.msgpack.zst exists; overwrite=True replaces it"):
+        dataset.save(path)
+    assert dataset.save(path, overwrite=True) is None
+    poorer = tmp_path / "timings.json"
+    with pytest.raises(DiodeError, match="cannot hold .*; write a .msgpack.zst file, or let it go with lossy=True"):
+        dataset.save(poorer)
+    assert not poorer.exists()
+    lost = dataset.save(poorer, lossy=True)
     assert "library timings" in lost and "column-major inputs" in lost
     with pytest.raises(DiodeError, match="more than 0 and at most one hour"):
         dataset.add(problem, [(tile(), -1.0)])

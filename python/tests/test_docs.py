@@ -6,6 +6,7 @@ import ast
 import inspect
 import re
 
+import reference
 import torch_diode
 from torch_diode import settings
 from workspace import ROOT
@@ -19,6 +20,10 @@ def test_every_setting_and_variable_is_in_the_table() -> None:
         assert field in inspect.signature(torch_diode.install).parameters
     sources = "".join(path.read_text() for path in (ROOT / "python/torch_diode").glob("*.py"))
     assert set(re.findall(r"DIODE_[A-Z_]+", sources)) <= set(re.findall(r"DIODE_[A-Z_]+", GUIDE))
+
+
+def test_the_reference_is_that_of_the_docstrings() -> None:
+    assert reference.PAGE.read_text(encoding="utf-8") == reference.text(), "run python python/tests/reference.py"
 
 
 def test_samples_are_python_and_call_what_exists() -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import http.server
 import json
+import os
+import socket
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -14,6 +17,7 @@ import pytest
 
 import torch_diode
 from torch_diode import DiodeError, hub, models
+from torch_diode import __main__ as command
 from workspace import MODEL, ROOT
 
 MODEL_DIGEST = torch_diode.Model.load(MODEL).digest
@@ -131,3 +135,95 @@ def test_a_cached_file_that_changed_does_not_count(caplog: pytest.LogCaptureFixt
 def test_a_text_that_is_no_address_is_refused() -> None:
     with pytest.raises(DiodeError, match="expected an address such as http://127.0.0.1:8080"):
         hub.pull("nvidia-h200", server="localhost")
+
+
+def refused(server: str) -> str:
+    """What `pull` says on one line when it fails, in Python and on the command line."""
+    with pytest.raises(DiodeError) as caught:
+        hub.pull("nvidia-h200", server=server)
+    assert "\n" not in str(caught.value)
+    assert command.main(["pull", "nvidia-h200", "--server", server]) == 1
+    return str(caught.value)
+
+
+PAGE = b"<!DOCTYPE html>\n<html>Sign in to the network</html>"
+DOWNLOAD = "/api/v1/models/0123456789abcdef/download"
+
+
+@pytest.mark.parametrize(
+    ("replies", "expected"),
+    [
+        ({}, "/api/v1/models?hardware=nvidia-h200 answered 404; is this the address of a Diode server?"),
+        ({"/api/v1/models": PAGE}, "got `<!DOCTYPE html> <html>Sign in to the network</html>`, expected a list of models"),
+        ({"/api/v1/models": b"\xff\x00"}, "expected a list of models"),
+        ({"/api/v1/models": b"{}"}, "got `{}`, expected a list of models"),
+        ({"/api/v1/models": b'["one"]'}, "expected a list of models"),
+        ({"/api/v1/models": b'[{"id": 3, "digest": "", "created_at": ""}]'}, "expected a list of models"),
+        ({"/api/v1/models": listing()}, "/download answered 404"),
+        ({"/api/v1/models": listing(), DOWNLOAD: PAGE}, "it was damaged or changed"),
+        (
+            {"/api/v1/models": listing(), DOWNLOAD: MODEL.read_bytes(), "/api/v1/tables/nvidia-h200.json": PAGE},
+            "/api/v1/tables/nvidia-h200.json: got no table (",
+        ),
+    ],
+)
+def test_what_is_no_answer_of_a_server_is_one_line(
+    replies: dict[str, bytes], expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with stub(replies) as address:
+        said = refused(address)
+    assert expected in said
+    assert capsys.readouterr().err == f"error: {said}\n"
+    assert not hub.cache_folder().exists(), "nothing is kept"
+
+
+@pytest.mark.parametrize("greeting", [b"SSH-2.0-OpenSSH\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n[", b""])
+def test_what_does_not_speak_http_or_breaks_off_cannot_be_reached(greeting: bytes) -> None:
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def answer() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = listener.accept()
+                connection.recv(65536)
+                connection.sendall(greeting)
+                connection.close()
+
+    threading.Thread(target=answer, daemon=True).start()
+    try:
+        assert "and nothing was pulled before" in refused(f"http://127.0.0.1:{listener.getsockname()[1]}")
+    finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+
+
+@pytest.mark.parametrize("server", ["http://exa mple", "http://127.0.0.1:port", "ftp//x", "http://["])
+def test_what_is_no_address_is_one_line(server: str) -> None:
+    assert "expected an address such as" in refused(server) or "cannot be reached" in refused(server)
+
+
+def test_a_full_disk_leaves_nothing_half_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    replies = {"/api/v1/models": listing(), DOWNLOAD: MODEL.read_bytes()}
+    with stub(replies) as address:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", full)
+            assert "No space left on device; pulled files are kept there, and DIODE_CACHE_DIR" in refused(address)
+        assert [path for path in hub.cache_folder().rglob("*") if path.is_file()] == []
+        assert hub.pull("nvidia-h200", server=address).model is not None, "it goes on where there is room again"
+
+
+def test_a_cache_folder_that_cannot_be_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    monkeypatch.setenv("DIODE_CACHE_DIR", str(file / "cache"))
+    with stub({"/api/v1/models": listing(), DOWNLOAD: MODEL.read_bytes()}) as address:
+        assert f"{file}/cache/hub/nvidia-h200: Not a directory; pulled files are kept there" in refused(address)
+    assert hub.cached_models() == []
+    monkeypatch.delenv("DIODE_CACHE_DIR")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", lambda: (_ for _ in ()).throw(RuntimeError("no home")))
+    assert "this user has no home folder for pulled files" in refused("http://127.0.0.1:9")
+    assert models.available() or torch_diode.DISTRIBUTION == "torch-diode-lib"

@@ -144,7 +144,7 @@ def test_a_handler_that_outlives_the_installation_is_inductors_own() -> None:
     with V.set_choices_handler(handler), config.patch(max_autotune_gemm=True), simulated.offered() as lists:
         compile(torch.mm, tensor((512, 256)), tensor((256, 1024)))
     assert len(lists[0]) > 10
-    assert handler.get_stats() == {}
+    assert handler.get_stats()["total_calls"] == 0
 
 
 def test_threads_share_one_model_and_count_right() -> None:

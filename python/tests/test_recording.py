@@ -146,3 +146,62 @@ def test_the_picks_are_a_table_for_inductor_alone(recorded: Recording, function:
         code = compile(function, *inputs)
     assert code.constants("BLOCK_N") == (["128"] if inputs[0] is x else [])
     assert not [name for name in counters["inductor"] if name.startswith("select_algorithm")], "nothing is benchmarked"
+
+
+class Small(torch.nn.Module):
+    """Two layers and a product of batches. On a CPU it needs no C++ compiler, because nothing is computed between them."""
+
+    def __init__(self, device: str) -> None:
+        super().__init__()
+        self.first = torch.nn.Linear(64, 128, device=device, dtype=torch.bfloat16)
+        self.second = torch.nn.Linear(128, 32, bias=False, device=device, dtype=torch.bfloat16)
+
+    def forward(self, x: torch.Tensor, batch: torch.Tensor) -> Any:
+        return self.second(self.first(x)), batch @ batch.transpose(1, 2)
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_a_laptop_lists_a_models_multiplications(device: str) -> None:
+    torch.compiler.reset()
+    inputs = torch.empty(8, 64, device=device, dtype=torch.bfloat16), torch.empty(2, 4, 16, device=device, dtype=torch.bfloat16)
+    with torch.no_grad(), torch_diode.record() as recording:
+        torch.compile(Small(device))(*inputs)
+    assert {one.problem.label: (one.followers, count) for one, count in recording.counts.items()} == {
+        "addmm 8×128×64 bfloat16 nt": (("mm",), 1),
+        "mm 8×32×128 bfloat16 nt": (("output",), 1),
+        "bmm 2×4×4×16 bfloat16 nt": (("output",), 1),
+    }
+    assert not recording.skipped and recording.problems[0].bias == "vector"
+
+
+def test_recordings_of_meta_tensors_nest_and_leave_a_users_pass() -> None:
+    seen: list[Any] = []
+    model, x = torch.nn.Linear(64, 32, device="meta"), torch.empty(8, 64, device="meta")
+
+    def compile_once() -> None:
+        torch.compiler.reset()
+        torch.compile(model)(x)
+
+    with torch.no_grad(), config.patch(joint_custom_pre_pass=seen.append):
+        first, second = torch_diode.record(), torch_diode.record()
+        outer, inner = first.__enter__(), second.__enter__()
+        compile_once()
+        first.__exit__(None, None, None)
+        compile_once()
+        second.__exit__(None, None, None)
+        compile_once()
+        assert config.joint_custom_pre_pass == seen.append
+    assert (sum(outer.counts.values()), sum(inner.counts.values())) == (1, 2)
+    assert len(seen) == 3
+
+
+def test_a_training_step_on_meta_tensors_has_its_backward_pass() -> None:
+    torch.compiler.reset()
+    model, x = torch.nn.Linear(64, 32, device="meta"), torch.empty(8, 64, device="meta", requires_grad=True)
+    with torch_diode.record() as recording:
+        torch.compile(model)(x)
+    assert sorted(problem.label for problem in recording.problems) == [
+        "addmm 8×32×64 float32 nt",
+        "mm 32×64×8 float32 tn",
+        "mm 8×64×32 float32 nn",
+    ]

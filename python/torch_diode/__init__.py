@@ -7,15 +7,14 @@ waits for ``install()``. Importing never raises: ``get_import_status()`` says wh
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from . import messages
+from . import messages, pickling
 from ._core import (
     DISTRIBUTION,
     Choice,
     Config,
     Dataset,
-    DiodeError,
     Hardware,
     Model,
     Problem,
@@ -23,6 +22,7 @@ from ._core import (
     __version__,
     obstacle,
 )
+from .errors import DiodeError
 from .messages import set_log_level
 from .predecessor.integrations import get_diode_status, get_integration_info, get_model_info, install_diode_integrations
 from .status import get_import_status, register
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from .installation import install, is_installed, uninstall
     from .noting import record
     from .predecessor.handler import DiodeInductorChoices, create_diode_choices, install_diode_choices
+    from .predicting import predict
     from .recording import Recording
 
 __all__ = [
@@ -64,18 +65,20 @@ __all__ = [
     "install_diode_integrations",
     "is_installed",
     "obstacle",
+    "predict",
     "record",
     "reset_stats",
     "set_log_level",
     "uninstall",
 ]
 
-# Names whose modules need torch. They are imported when they are first used.
+# Names whose modules need torch, or others that take time. They are imported when they are first used.
 _LATER = {
     "DiodeInductorChoices": "predecessor.handler",
     "create_diode_choices": "predecessor.handler",
     "MatmulDatasetCollector": "collect",
     "Recording": "recording",
+    "predict": "predicting",
     "record": "noting",
     "explain": "explaining",
     "history": "explaining",
@@ -88,26 +91,30 @@ _LATER = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name == "hub":
-        return importlib.import_module(".hub", __name__)
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        value = getattr(importlib.import_module(f".{_LATER[name]}", __name__), name)
-    except ImportError as error:
-        if error.name is None or error.name.split(".")[0] not in ("torch", "triton"):
-            raise
-        if error.name in ("torch", "triton"):
-            raise DiodeError(f"torch_diode.{name} needs torch ({error}); pip install torch") from None
-        raise DiodeError(f"torch_diode.{name}: this torch is not supported ({error})") from None
-    globals()[name] = value
-    return value
+# Type checkers see the imports above instead. With this function they would accept every name.
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        if name == "hub":
+            return importlib.import_module(".hub", __name__)
+        if name not in _LATER:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        try:
+            value = getattr(importlib.import_module(f".{_LATER[name]}", __name__), name)
+        except ImportError as error:
+            if error.name is None or error.name.split(".")[0] not in ("torch", "triton"):
+                raise
+            if error.name in ("torch", "triton"):
+                raise DiodeError(f"torch_diode.{name} needs torch ({error}); pip install torch") from None
+            raise DiodeError(f"torch_diode.{name}: this torch is not supported ({error})") from None
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:
     return sorted(__all__)
 
 
+pickling.register()
 messages.set_level_from_environment()
 register()

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TypeAlias, final
+from typing import TYPE_CHECKING, TypeAlias, TypedDict, final
+
+from typing_extensions import NotRequired
+
+from .errors import DiodeError as DiodeError
+
+if TYPE_CHECKING:
+    import torch
+    import triton
 
 __all__ = [
     "DISTRIBUTION",
@@ -25,13 +33,11 @@ __all__ = [
 ]
 
 _Path: TypeAlias = str | os.PathLike[str]
+_DType: TypeAlias = "str | torch.dtype"
 
 __version__: str
 DISTRIBUTION: str
 """``"torch-diode"`` or ``"torch-diode-lib"``."""
-
-class DiodeError(Exception):
-    """What was given, what was expected and what to do."""
 
 @final
 class Problem:
@@ -43,11 +49,11 @@ class Problem:
         m: int,
         n: int,
         k: int,
-        dtype: str,
+        dtype: _DType,
         *,
         b: int = 1,
-        b_dtype: str | None = None,
-        out_dtype: str | None = None,
+        b_dtype: _DType | None = None,
+        out_dtype: _DType | None = None,
         a_layout: str = "row",
         b_layout: str = "row",
         bias: str | None = None,
@@ -55,7 +61,12 @@ class Problem:
         groups: int | None = None,
         top_k: int | None = None,
         rows: str | None = None,
+        stage: str | None = None,
     ) -> Problem: ...
+    @staticmethod
+    def parse(text: str, dtype: _DType | None = None) -> Problem: ...
+    @staticmethod
+    def from_json(text: str) -> Problem: ...
     @property
     def op(self) -> str: ...
     @property
@@ -84,6 +95,10 @@ class Problem:
     def groups(self) -> int | None: ...
     @property
     def top_k(self) -> int | None: ...
+    @property
+    def stage(self) -> str | None: ...
+    @property
+    def obstacle(self) -> str | None: ...
     def to_json(self) -> str: ...
     @property
     def group(self) -> str: ...
@@ -93,6 +108,24 @@ class Problem:
     def label(self) -> str: ...
     def __eq__(self, value: object, /) -> bool: ...
     def __hash__(self) -> int: ...
+
+class _ConfigDict(TypedDict):
+    template: str
+    block_m: NotRequired[int]
+    block_n: NotRequired[int]
+    block_k: NotRequired[int]
+    group_m: NotRequired[int]
+    num_stages: NotRequired[int]
+    num_warps: NotRequired[int]
+    even_k: NotRequired[bool]
+    allow_tf32: NotRequired[bool]
+    use_fast_accum: NotRequired[bool]
+    acc_type: NotRequired[str]
+    matrix_instr_nonkdim: NotRequired[int]
+    waves_per_eu: NotRequired[int]
+    kpack: NotRequired[int]
+    k_split: NotRequired[int]
+    swap_ab: NotRequired[bool]
 
 @final
 class Config:
@@ -116,7 +149,10 @@ class Config:
         waves_per_eu: int | None = None,
         kpack: int | None = None,
         k_split: int | None = None,
+        swap_ab: bool | None = None,
     ) -> Config: ...
+    def to_dict(self) -> _ConfigDict: ...
+    def triton_config(self) -> triton.Config: ...
     @property
     def template(self) -> str: ...
     @property
@@ -148,8 +184,12 @@ class Config:
 class Hardware:
     """A kind of hardware."""
 
+    def __new__(cls, name: str) -> Hardware: ...
     @staticmethod
     def find(name: str) -> Hardware | None: ...
+    @staticmethod
+    def from_json(text: str) -> Hardware: ...
+    def to_json(self) -> str: ...
     @property
     def slug(self) -> str: ...
     @property
@@ -161,11 +201,16 @@ class Hardware:
     @property
     def shared_memory(self) -> int | None: ...
     def __eq__(self, value: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
 
 @final
 class Choice:
     """The picks of a model for one problem."""
 
+    @property
+    def config(self) -> Config: ...
+    @property
+    def us(self) -> float: ...
     @property
     def picks(self) -> list[tuple[Config, float]]: ...
     @property
@@ -195,6 +240,9 @@ class Model:
     def load(path: _Path) -> Model: ...
     @staticmethod
     def from_bytes(bytes: bytes) -> Model: ...
+    def to_bytes(self) -> bytes: ...
+    @property
+    def stands_in(self) -> bool: ...
     def standing_in_for(self, hardware: Hardware) -> Model: ...
     def choose(
         self,
@@ -228,6 +276,8 @@ class Model:
     def created_at(self) -> str: ...
     @property
     def parameters(self) -> int: ...
+    def __eq__(self, value: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
 
 @final
 class Table:
@@ -250,6 +300,8 @@ class Table:
     @property
     def method(self) -> str: ...
     def __len__(self) -> int: ...
+    def __eq__(self, value: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
 
 @final
 class Dataset:
@@ -259,7 +311,7 @@ class Dataset:
     @staticmethod
     def load(path: _Path) -> Dataset: ...
     def add(self, problem: Problem, timings: Sequence[tuple[Config, float | None]]) -> None: ...
-    def save(self, path: _Path) -> str | None: ...
+    def save(self, path: _Path, *, overwrite: bool = False, lossy: bool = False) -> str | None: ...
     def times(self, problem: Problem) -> list[tuple[Config, float]]: ...
     @property
     def hardware(self) -> Hardware: ...

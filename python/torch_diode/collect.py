@@ -12,7 +12,8 @@ from typing import Any
 import torch
 
 from . import choices, messages
-from ._core import Config, Dataset, DiodeError, Problem, Table
+from ._core import Config, Dataset, Problem, Table
+from .errors import DiodeValueError
 from .inductor import OPS, kernels, measuring
 from .problems import Unsupported, problem_of
 
@@ -22,12 +23,14 @@ _TILES = ("triton::mm", "triton::bmm", "triton::mm_persistent_tma")
 class MatmulDatasetCollector:
     """Records every timing that Inductor takes of mm, addmm, bmm and baddbmm while it is active.
 
-        with torch_diode.MatmulDatasetCollector() as collector:
-            torch.compile(model)(x)
-        collector.save_to_file("timings.msgpack.zst")
-
     While it is active, GEMMs are autotuned, caches are not used, and ``torch_diode`` picks nothing in this thread.
     ``search_space`` is Inductor's, ``"DEFAULT"`` or ``"EXHAUSTIVE"``. Afterwards, everything is as it was.
+
+    >>> with torch_diode.MatmulDatasetCollector("NVIDIA H200") as collector:
+    ...     pass  # torch.compile(model)(x)
+    >>> collector.save_to_file("timings.msgpack.zst")
+    >>> collector.get_dataset()
+    <Dataset of nvidia-h200: 0 problems, 0 timings>
     """
 
     def __init__(
@@ -39,9 +42,9 @@ class MatmulDatasetCollector:
     ) -> None:
         unknown = sorted(set(operations) - set(OPS))
         if unknown:
-            raise DiodeError(f"operations: got `{unknown[0]}`, expected some of {', '.join(OPS)}")
+            raise DiodeValueError(f"operations: got `{unknown[0]}`, expected some of {', '.join(OPS)}")
         if search_space not in (None, "DEFAULT", "EXHAUSTIVE"):
-            raise DiodeError(f"search_space: got `{search_space}`, expected DEFAULT or EXHAUSTIVE")
+            raise DiodeValueError(f"search_space: got `{search_space}`, expected DEFAULT or EXHAUSTIVE")
         self.skipped = 0
         """How many timings were of kernels that no config describes."""
         self._operations = frozenset(operations)
@@ -90,8 +93,11 @@ class MatmulDatasetCollector:
             return Table.from_dataset(path, top)
 
     def save_to_file(self, path: str | os.PathLike[str]) -> None:
-        """Writes the format of the extension: ``.msgpack.zst`` holds everything, ``.json`` and ``.msgpack`` are torch-diode's."""
-        lost = self._dataset.save(os.fspath(path))
+        """Writes the format of the extension: ``.msgpack.zst`` holds everything, ``.json`` and ``.msgpack`` are torch-diode's.
+
+        As in torch-diode, an earlier file is replaced, and what the format cannot hold is left out with a warning.
+        """
+        lost = self._dataset.save(os.fspath(path), overwrite=True, lossy=True)
         if lost is not None:
             messages.logger.warning("%s holds no %s: left out; a .msgpack.zst file holds everything", path, lost)
 

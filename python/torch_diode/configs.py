@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ._core import Config, DiodeError
+from ._core import Config
+from .errors import DiodeTypeError, DiodeValueError
 
 SPELLINGS = {
     "BLOCK_M": "block_m",
@@ -18,7 +19,8 @@ SPELLINGS = {
     "ACC_TYPE": "acc_type",
 }
 FIELDS = {
-    *SPELLINGS.values(), "template", "num_stages", "num_warps", "matrix_instr_nonkdim", "waves_per_eu", "kpack", "k_split"
+    *SPELLINGS.values(), "template", "num_stages", "num_warps", "matrix_instr_nonkdim", "waves_per_eu", "kpack", "k_split",
+    "swap_ab",
 }  # fmt: skip
 
 
@@ -32,6 +34,6 @@ def as_config(value: Any) -> Config:
         fields = {SPELLINGS.get(name, str(name)): setting for name, setting in value.items()}
         unknown = sorted(set(fields) - FIELDS)
         if unknown:
-            raise DiodeError(f"config: got `{unknown[0]}`, expected one of {', '.join(sorted(FIELDS))}")
+            raise DiodeValueError(f"config: got `{unknown[0]}`, expected one of {', '.join(sorted(FIELDS))}")
         return Config(**fields)
-    raise DiodeError(f'config: got {value!r:.60}, expected a Config, a dict, "aten" or None')
+    raise DiodeTypeError(f'config: got {value!r:.60}, expected a Config, a dict, "aten" or None')

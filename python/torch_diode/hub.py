@@ -1,9 +1,15 @@
-"""Models and tables from a Diode server. They are fetched once, checked by their digests, and then available offline."""
+"""Pulls models and tables from a Diode server, once; they are checked by their digests and then available offline.
+
+>>> torch_diode.hub.cached_models()
+[]
+"""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
+import http.client
 import json
 import logging
 import os
@@ -37,7 +43,10 @@ def cache_folder() -> Path:
     chosen = os.environ.get("DIODE_CACHE_DIR")
     if chosen:
         return Path(chosen)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "torch_diode"
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "torch_diode"
+    except RuntimeError:
+        raise DiodeError("this user has no home folder for pulled files; DIODE_CACHE_DIR names another") from None
 
 
 def cached_models() -> list[Path]:
@@ -45,7 +54,7 @@ def cached_models() -> list[Path]:
     try:
         indexes = sorted(cache_folder().glob("hub/*/index.json"))
         found = [_cached(index.parent) for index in indexes]
-    except OSError:
+    except (OSError, DiodeError):
         return []
     return [pulled.model for pulled in found if pulled is not None and pulled.model is not None]
 
@@ -55,6 +64,10 @@ def pull(hardware: str, *, server: str | None = None, table: bool = True) -> Pul
 
     If the server cannot be reached, the files that were pulled before are returned, with a warning. ``server`` may also
     come from ``DIODE_SERVER``. If neither names one, they are returned without a warning.
+
+    >>> torch_diode.hub.pull("nvidia-h200", server="http://127.0.0.1:9")
+    Traceback (most recent call last):
+    torch_diode.DiodeError: nvidia-h200: http://127.0.0.1:9/... cannot be reached (...), and nothing was pulled before
     """
     known = Hardware.find(hardware)
     slug = known.slug if known is not None else hardware
@@ -73,18 +86,18 @@ def pull(hardware: str, *, server: str | None = None, table: bool = True) -> Pul
         return before
 
 
-class _Unreachable(Exception):
+class _Unreachable(DiodeError):
     """The server does not answer. The cache may have the files."""
 
 
 def _fetch(address: str, slug: str, folder: Path, table: bool) -> Pulled:
-    listed = json.loads(_get(f"{address}/api/v1/models?hardware={urllib.parse.quote(slug)}")[0])
+    listed = _listed(f"{address}/api/v1/models?hardware={urllib.parse.quote(slug)}")
     if not listed:
         raise DiodeError(f"{address} has no model of {slug}; {address}/api/v1/models lists what there is")
     chosen = _published(listed)
     if chosen is None:
         raise DiodeError(f"{address} has published no model of {slug}; {address}/api/v1/models lists what there is")
-    content, _ = _get(f"{address}/api/v1/models/{urllib.parse.quote(chosen['id'])}/download")
+    content = _get(f"{address}/api/v1/models/{urllib.parse.quote(chosen['id'])}/download")
     _check(content, chosen["digest"], f"the model {chosen['id']} of {address}")
     model = Model.from_bytes(content)
     if model.hardware.slug != slug:
@@ -97,45 +110,75 @@ def _fetch(address: str, slug: str, folder: Path, table: bool) -> Pulled:
     return _store(folder, slug, files)
 
 
+def _listed(url: str) -> list[dict[str, Any]]:
+    """The models that a server lists. What is no such list comes from something else than a Diode server."""
+    content = _get(url)
+    try:
+        listed = json.loads(content)
+        fits = all(isinstance(model[name], str) for model in listed for name in ("id", "digest", "created_at"))
+    except (ValueError, TypeError, KeyError, RecursionError):
+        fits = False
+    if not fits or not isinstance(listed, list):
+        begins = " ".join(content[:60].decode(errors="replace").split())
+        raise DiodeError(f"{url}: got `{begins}`, expected a list of models; is this the address of a Diode server?")
+    return listed
+
+
 def _published(listed: list[dict[str, Any]]) -> dict[str, Any] | None:
     """The published model. If the server does not state which one that is, the newest."""
     published = [model for model in listed if model.get("state") == "published"]
     unstated = [model for model in listed if "state" not in model]
-    return max(published or unstated, key=lambda model: str(model["created_at"]), default=None)
+    return max(published or unstated, key=lambda model: model["created_at"], default=None)
 
 
 def _table(address: str, slug: str) -> bytes | None:
     """The table. A server has one as soon as timings were uploaded to it. None if it has none."""
+    url = f"{address}/api/v1/tables/{urllib.parse.quote(slug)}.json"
     try:
-        text, _ = _get(f"{address}/api/v1/tables/{urllib.parse.quote(slug)}.json")
+        text = _get(url)
     except _NotFound:
         return None
-    Table.from_json(text.decode())
+    try:
+        Table.from_json(text.decode())
+    except (ValueError, DiodeError) as error:
+        raise DiodeError(f"{url}: got no table ({error})") from None
     return text
 
 
-class _NotFound(Exception):
+class _NotFound(DiodeError):
     """The server answers, but does not have the file."""
 
 
-def _get(url: str) -> tuple[bytes, Any]:
+def _get(url: str) -> bytes:
     try:
         with urllib.request.urlopen(url, timeout=_TIMEOUT_S) as reply:
-            content = reply.read(_MOST_BYTES + 1)
-            headers = reply.headers
+            content: bytes = reply.read(_MOST_BYTES + 1)
+            announced = reply.headers.get("Content-Length", "")
     except urllib.error.HTTPError as error:
         if error.code == 404:
-            raise _NotFound(url) from None
+            raise _NotFound(f"{url} answered 404; is this the address of a Diode server?") from None
         if error.code >= 500:
             raise _Unreachable(f"{url} answered {error.code}") from None
-        raise DiodeError(f"{url} answered {error.code}: {error.read(500).decode(errors='replace')}") from None
-    except (urllib.error.URLError, OSError) as error:
-        raise _Unreachable(f"{url} cannot be reached ({getattr(error, 'reason', error)})") from None
-    except ValueError as error:
+        raise DiodeError(f"{url} answered {error.code}: {_beginning(error)}") from None
+    except (ValueError, http.client.InvalidURL) as error:
         raise DiodeError(f"server: {error}; expected an address such as http://127.0.0.1:8080") from None
+    except http.client.HTTPException as error:
+        raise _Unreachable(f"{url} broke off or does not speak HTTP ({type(error).__name__})") from None
+    except OSError as error:
+        raise _Unreachable(f"{url} cannot be reached ({getattr(error, 'reason', error)})") from None
     if len(content) > _MOST_BYTES:
         raise DiodeError(f"{url}: got more than {_MOST_BYTES} bytes")
-    return content, headers
+    if announced.isdecimal() and len(content) < int(announced):
+        raise _Unreachable(f"{url} broke off after {len(content)} of {announced} bytes")
+    return content
+
+
+def _beginning(error: urllib.error.HTTPError) -> str:
+    """The beginning of an error's text, in one line."""
+    try:
+        return " ".join(error.read(500).decode(errors="replace").split())
+    except (OSError, http.client.HTTPException):
+        return str(error.reason)
 
 
 def _check(content: bytes, digest: str, what: str) -> None:
@@ -146,25 +189,37 @@ def _check(content: bytes, digest: str, what: str) -> None:
 
 def _store(folder: Path, slug: str, files: dict[str, tuple[str, bytes]]) -> Pulled:
     """Writes files, and then the index that names them. So a crash leaves either the old state or the new one."""
-    folder.mkdir(parents=True, exist_ok=True)
     index: dict[str, Any] = {"hardware": slug, "files": {}}
-    for kind, (name, content) in files.items():
-        digest = hashlib.sha256(content).hexdigest()
-        stored = f"{digest[:16]}-{name}"
-        _replace(folder / stored, content)
-        index["files"][kind] = {"name": stored, "digest": digest}
-    _replace(folder / "index.json", json.dumps(index, indent=2).encode())
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for kind, (name, content) in files.items():
+            digest = hashlib.sha256(content).hexdigest()
+            stored = f"{digest[:16]}-{name}"
+            _replace(folder / stored, content)
+            index["files"][kind] = {"name": stored, "digest": digest}
+        _replace(folder / "index.json", json.dumps(index, indent=2).encode())
+    except OSError as error:
+        raise DiodeError(
+            f"{folder}: {error.strerror}; pulled files are kept there, and DIODE_CACHE_DIR names another folder"
+        ) from None
     pulled = _cached(folder)
-    assert pulled is not None
+    if pulled is None:
+        raise DiodeError(f"{folder}: what was just written cannot be read; does another program change it?")
     return pulled
 
 
 def _replace(path: Path, content: bytes) -> None:
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".pull-", delete=False) as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(file.name, path)
+    descriptor, written = tempfile.mkstemp(dir=path.parent, prefix=".pull-")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(written, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(written)
+        raise
 
 
 def _cached(folder: Path) -> Pulled | None:

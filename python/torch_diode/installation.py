@@ -11,19 +11,29 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import torch
 
 from . import messages, models, settings
-from ._core import DiodeError, Hardware, __version__
+from ._core import DiodeError, Hardware, Model, Problem, Table, __version__
+from .errors import DiodeTypeError, DiodeValueError
 from .heuristics import Heuristic
 from .heuristics.attention import AttentionTable
 from .heuristics.function import as_heuristic
 from .heuristics.model import ModelHeuristic
 from .heuristics.table import table_heuristic
 from .inductor import TORCH_TRIED
+
+ModelLike: TypeAlias = Model | str | os.PathLike[str]
+"""A model, its file or its name."""
+
+TableLike: TypeAlias = Table | str | os.PathLike[str] | Mapping[str, Sequence[Mapping[str, object]]]
+"""A table, its file, or a table in Inductor's form."""
+
+HeuristicLike: TypeAlias = Heuristic | Callable[[Problem], object]
+"""A heuristic, or a function of the problem: a config in any form, a list of them, or ``None``, which asks the next."""
 
 _lock = threading.RLock()
 _hooks: list[Callable[[], None]] = []
@@ -36,9 +46,9 @@ _is_kept = False
 
 def install(
     *,
-    model: Any = None,
-    table: Any = None,
-    heuristic: Any = None,
+    model: ModelLike | Sequence[ModelLike] | None = None,
+    table: TableLike | None = None,
+    heuristic: HeuristicLike | Sequence[HeuristicLike] | None = None,
     nearest: bool = False,
     hardware: str | None = None,
     top_k: int | None = None,
@@ -56,6 +66,10 @@ def install(
     has no model of its own. The other arguments are settings, which ``torch._inductor.config`` then holds.
 
     Raises ``DiodeError`` if this torch cannot be served or a file cannot be read. Then nothing has changed.
+
+    >>> torch_diode.install(heuristic=lambda problem: "aten" if problem.m <= 16 else None, top_k=3)
+    >>> torch._inductor.config.diode_top_k
+    3
     """
     check_torch()
     values = settings.initial(
@@ -70,13 +84,13 @@ def install(
         }
     )
     if hardware is not None and not isinstance(hardware, str):
-        raise DiodeError(f"hardware: got {hardware!r}, expected a device's name or a slug such as nvidia-h200")
+        raise DiodeTypeError(f"hardware: got {hardware!r:.60}, expected a device's name or a slug such as nvidia-h200")
     if not isinstance(nearest, bool):
-        raise DiodeError(f"nearest: got {nearest!r}, expected True or False")
+        raise DiodeTypeError(f"nearest: got {nearest!r}, expected True or False")
     name = hardware or os.environ.get("DIODE_HARDWARE")
     known = Hardware.find(name) if name else None
     if name and known is None:
-        raise DiodeError(f"hardware: got `{name}`, expected a device's name or a slug such as nvidia-h200")
+        raise DiodeValueError(f"hardware: got `{name}`, expected a device's name or a slug such as nvidia-h200")
     chain = _heuristics(model, table, heuristic, nearest, known.slug if known else None)
     with _lock:
         uninstall()
@@ -88,7 +102,13 @@ def install(
             raise
 
 
-def _heuristics(model: Any, table: Any, heuristic: Any, nearest: bool, asked_for: str | None) -> list[Heuristic]:
+def _heuristics(
+    model: ModelLike | Sequence[ModelLike] | None,
+    table: TableLike | None,
+    heuristic: HeuristicLike | Sequence[HeuristicLike] | None,
+    nearest: bool,
+    asked_for: str | None,
+) -> list[Heuristic]:
     several = heuristic if isinstance(heuristic, (list, tuple)) else [] if heuristic is None else [heuristic]
     chain = [as_heuristic(one) for one in several]
     table = table if table is not None else os.environ.get("DIODE_TABLE") or None
@@ -96,7 +116,8 @@ def _heuristics(model: Any, table: Any, heuristic: Any, nearest: bool, asked_for
         chain.append(table_heuristic(table, nearest=nearest))
     model = model if model is not None else os.environ.get("DIODE_MODEL") or None
     if model is not None:
-        found = [models.load(one) for one in (model if isinstance(model, (list, tuple)) else [model])]
+        several_models: Sequence[ModelLike] = model if isinstance(model, (list, tuple)) else [model]  # type: ignore[list-item]
+        found = [models.load(one) for one in several_models]
     else:
         found = [listed.model for listed in models.available()]
     return [*chain, ModelHeuristic(found, asked_for), AttentionTable()]
@@ -179,7 +200,12 @@ def on_uninstall(function: Callable[[], None]) -> None:
 
 
 def uninstall() -> None:
-    """Takes the plug-in out of Inductor. Everything is then as it was before ``install``."""
+    """Takes the plug-in out of Inductor, which is then as it was before ``install``.
+
+    >>> torch_diode.uninstall()
+    >>> torch_diode.is_installed()
+    False
+    """
     global _is_kept
     with _lock:
         while _undo:
@@ -190,7 +216,12 @@ def uninstall() -> None:
 
 
 def is_installed() -> bool:
-    """Whether the plug-in picks kernels."""
+    """Whether the plug-in picks kernels.
+
+    >>> torch_diode.install()
+    >>> torch_diode.is_installed()
+    True
+    """
     return bool(_undo)
 
 

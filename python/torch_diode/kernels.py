@@ -50,6 +50,8 @@ class Offer:
         the kernel of unaligned rows like those of packs, where that is faster.
         """
         template = candidate.config.template
+        if candidate.config.swap_ab:  # Inductor's templates swap no operands.
+            return None
         if template == "aten":
             return self.library()
         if template == DECOMPOSE_K:

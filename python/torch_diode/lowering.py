@@ -74,7 +74,7 @@ def lower(op: str, original: Callable[..., Any], arguments: Sequence[Any], named
     decider = None if inside else choices.decider_for(handler)
     by_library = False
     if recording.is_on() and not inside:
-        recording.note(op, lambda: _seen(op, arguments, named, target))
+        recording.note(op, lambda: _seen(op, arguments, named, target, on_cpu=True))
     if decider is not None and (by_user or decider.asked_for):
         selector, settings = decider.selector, decider.settings
         inputs = selector.unfailing(lambda: _tileable(op, arguments, named, target), op)
@@ -110,9 +110,9 @@ def lower(op: str, original: Callable[..., Any], arguments: Sequence[Any], named
         return original(*arguments, **named)
 
 
-def _seen(op: str, arguments: Sequence[Any], named: Mapping[str, Any], target: Any) -> Any:
+def _seen(op: str, arguments: Sequence[Any], named: Mapping[str, Any], target: Any, *, on_cpu: bool = False) -> Any:
     if target is None:
-        return foreseen.inputs_of(op, arguments, named)
+        return foreseen.inputs_of(op, arguments, named, on_cpu=on_cpu)
     operands = served.Served(op, target, arguments, named)
     return operands if operands.device().type == "cuda" else None
 

@@ -28,7 +28,10 @@ def log_all_again() -> None:
 
 
 def set_log_level(level: str | int) -> None:
-    """Shows messages of this level and above: ``"DEBUG"``, ``"INFO"``, ``"WARNING"`` or ``"ERROR"``."""
+    """Shows messages of this level and above: ``"DEBUG"``, ``"INFO"``, ``"WARNING"`` or ``"ERROR"``.
+
+    >>> torch_diode.set_log_level("WARNING")
+    """
     logger.setLevel(level.upper() if isinstance(level, str) else level)
     if not logger.handlers and not logging.getLogger().handlers:
         handler = logging.StreamHandler()

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from . import hub, messages
-from ._core import DiodeError, Model, shipped_models
+from ._core import DiodeError, Hardware, Model, shipped_models
+from .errors import DiodeTypeError
 
 _lock = threading.Lock()
 _loaded: dict[str, Model] = {}
@@ -30,16 +31,19 @@ def load(model: str | os.PathLike[str] | Model) -> Model:
     if isinstance(model, Model):
         return model
     if not isinstance(model, (str, os.PathLike)):
-        raise DiodeError(f"model: got {model!r}, expected a Model, a file or a model's name")
-    path = os.fspath(model)
-    if os.path.exists(path):
-        return Model.load(path)
-    wanted = path.lower().removesuffix("-matmul")
-    for listed in available():
-        if wanted in (listed.name.lower().removesuffix("-matmul"), listed.model.hardware.slug):
-            return listed.model
-    names = ", ".join(listed.name for listed in available()) or "none"
-    raise DiodeError(f"model: got `{path}`, expected a file or one of: {names}; torch_diode.hub.pull fetches more")
+        raise DiodeTypeError(f"model: got {model!r:.60}, expected a Model, a file or a model's name")
+    return Model.load(model)
+
+
+def named(name: str) -> Model:
+    """An available model, by its hardware in any spelling or by its file's name."""
+    hardware = Hardware.find(name.removesuffix(".safetensors").removeprefix("matmul-").lower().removesuffix("-matmul"))
+    listed = available()
+    for one in listed:
+        if name == one.name or (hardware is not None and one.model.hardware.slug == hardware.slug):
+            return one.model
+    names = ", ".join(one.name for one in listed) or "none"
+    raise DiodeError(f"model: got `{name}`, expected a file or one of: {names}; torch_diode.hub.pull fetches more")
 
 
 def available() -> list[Listed]:

@@ -31,14 +31,19 @@ class Multiplication:
 
 
 class Recording:
-    """The multiplications that were compiled, how often each was, and what was picked for them."""
+    """The multiplications that were compiled, how often each was, and what was picked for them.
+
+    >>> recording = torch_diode.Recording()
+    >>> recording.problems, recording.skipped, recording.table
+    ([], Counter(), {})
+    """
 
     def __init__(self) -> None:
         self.counts: collections.Counter[Multiplication] = collections.Counter()
         """How often each multiplication was compiled."""
         self.skipped: collections.Counter[str] = collections.Counter()
         """How many kernels no problem describes, by the reason."""
-        self._table: dict[str, list[dict[str, Any]]] = {}
+        self._table: dict[str, list[dict[str, object]]] = {}
 
     @property
     def problems(self) -> list[Problem]:
@@ -49,7 +54,7 @@ class Recording:
         return [problem for problem, _ in totals.most_common()]
 
     @property
-    def table(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+    def table(self) -> Mapping[str, Sequence[Mapping[str, object]]]:
         """The picks as a lookup table in Inductor's form, without what was left to Inductor."""
         return self._table
 
@@ -69,13 +74,13 @@ class Recording:
         lines += [f"{count} × not recorded: {reason}" for reason, count in self.skipped.items()]
         return "\n".join(lines) or "no multiplication was compiled; what was compiled before is not compiled again"
 
-    def _add(self, inputs: Any, op: str) -> None:
+    def _add(self, inputs: Any, op: str, followers: tuple[str, ...]) -> None:
         try:
             problem = problem_of(inputs, op)
         except Unsupported as unsupported:
             self.skipped[f"{op}, since {unsupported}"] += 1
             return
-        self.counts[Multiplication(problem, foreseen.followers(op))] += 1
+        self.counts[Multiplication(problem, followers)] += 1
 
     def _add_picks(self, inputs: Any, op: str, entries: list[dict[str, Any]]) -> None:
         keys = kernels.lookup_keys(inputs, op)
@@ -106,7 +111,18 @@ def note(op: str, inputs_of: Callable[[], Any]) -> None:
     def add(recording: Recording) -> None:
         inputs = inputs_of()
         if inputs is not None:
-            recording._add(inputs, op)
+            recording._add(inputs, op, foreseen.followers(op))
+
+    _each(add)
+
+
+def note_traced(recording: Recording, graph: Any) -> None:
+    """Records the multiplications of meta tensors in a traced graph."""
+
+    def add(active: Recording) -> None:
+        if active is recording:
+            for op, node in foreseen.on_meta(graph):
+                recording._add(foreseen.Traced(op, node), op, foreseen.followers_of(node))
 
     _each(add)
 

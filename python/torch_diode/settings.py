@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ._core import DiodeError
+from .errors import DiodeTypeError, DiodeValueError
 from .inductor import Undo
 
 BACKEND = "DIODE"
@@ -92,7 +92,7 @@ def initial(chosen: Mapping[str, Any]) -> dict[str, Any]:
             try:
                 values[field] = entry.parse(text)
             except ValueError as expected:
-                raise DiodeError(f"{entry.variable}: got `{text}`, expected {expected}") from None
+                raise DiodeValueError(f"{entry.variable}: got `{text}`, expected {expected}") from None
         else:
             values[field] = entry.default
     _check(Settings(**values), {field: field for field in _ENTRIES})
@@ -100,18 +100,18 @@ def initial(chosen: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check(settings: Settings, names: Mapping[str, str]) -> None:
-    """Raises ``DiodeError`` for a value that makes no sense. ``names`` are the settings' names where the user set them."""
+    """Raises a ``DiodeError`` for a value that makes no sense. ``names`` are the settings' names where the user set them."""
     top_k, share, factor = settings.top_k, settings.min_confidence, settings.performance_threshold
     if not isinstance(top_k, int) or isinstance(top_k, bool) or not 1 <= top_k <= _MOST_PICKS:
-        raise DiodeError(f"{names['top_k']}: got {top_k!r}, expected a number from 1 to {_MOST_PICKS}")
+        raise DiodeValueError(f"{names['top_k']}: got {top_k!r}, expected a number from 1 to {_MOST_PICKS}")
     if share is not None and not (_is_number(share) and 0 <= share <= 1):
-        raise DiodeError(f"{names['min_confidence']}: got {share!r}, expected a probability from 0 to 1, or None")
+        raise DiodeValueError(f"{names['min_confidence']}: got {share!r}, expected a probability from 0 to 1, or None")
     if factor is not None and not (_is_number(factor) and factor >= 1):
-        raise DiodeError(f"{names['performance_threshold']}: got {factor!r}, expected a factor of at least 1, or None")
+        raise DiodeValueError(f"{names['performance_threshold']}: got {factor!r}, expected a factor of at least 1, or None")
     for field, entry in _ENTRIES.items():
         value = getattr(settings, field)
         if entry.value_type is bool and not isinstance(value, bool):
-            raise DiodeError(f"{names[field]}: got {value!r}, expected True or False")
+            raise DiodeTypeError(f"{names[field]}: got {value!r}, expected True or False")
 
 
 def _is_number(value: Any) -> bool:

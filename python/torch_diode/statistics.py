@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
+from typing import Any, TypedDict, cast
 
 COUNTERS = (
     "total_calls",
@@ -17,6 +17,24 @@ COUNTERS = (
     "fallback_empty_result",
     "fallback_error",
 )
+
+
+class Counts(TypedDict):
+    """What was counted."""
+
+    total_calls: int
+    model_selections: int
+    table_selections: int
+    function_selections: int
+    library_picks: int
+    configs_filtered: int
+    fallback_non_mm_op: int
+    fallback_no_model: int
+    fallback_empty_result: int
+    fallback_error: int
+    total_predictions: int
+    fallbacks: int
+    avg_confidence: float | None
 
 
 class Statistics:
@@ -45,11 +63,11 @@ class Statistics:
             self._confidences = 0.0
             self._with_confidence = 0
 
-    def get(self) -> dict[str, Any]:
+    def get(self) -> Counts:
         """Every counter, and the values derived from them. ``avg_confidence`` is None until a prediction states a confidence."""
         with self._lock:
             counts: dict[str, Any] = dict(self._counts)
             counts["total_predictions"] = counts["model_selections"]
             counts["fallbacks"] = sum(counts[name] for name in COUNTERS if name.startswith("fallback_"))
             counts["avg_confidence"] = self._confidences / self._with_confidence if self._with_confidence else None
-            return counts
+            return cast(Counts, counts)

@@ -6,7 +6,7 @@ import importlib.util
 import logging
 import os
 import sys
-from typing import Any
+from typing import TypedDict
 
 from . import machine, messages
 from ._core import DISTRIBUTION, __version__
@@ -86,8 +86,26 @@ def is_installed() -> bool:
     return installation is not None and installation.is_installed()
 
 
-def get_import_status() -> dict[str, Any]:
-    """What happened when the package was imported, and whether the plug-in picks kernels now."""
+class ImportStatus(TypedDict):
+    """What happened when the package was imported."""
+
+    distribution: str
+    version: str
+    torch_available: bool
+    torch_tried: list[str]
+    integrations_attempted: int
+    integrations_successful: int
+    status: str
+    installed: bool
+    errors: list[str]
+
+
+def get_import_status() -> ImportStatus:
+    """Says what happened when the package was imported, and whether the plug-in picks kernels now.
+
+    >>> torch_diode.get_import_status()["status"] in ("success", "no_gpu", "not_started", "interface_unavailable")
+    True
+    """
     return {
         "distribution": DISTRIBUTION,
         "version": __version__,

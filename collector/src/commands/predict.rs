@@ -8,14 +8,14 @@ use clap::Args;
 use diode_compat::AnyModel;
 use diode_core::hardware::Hardware;
 use diode_core::space::{Space, SpaceName};
-use diode_core::{DType, Epilogue, Problem};
+use diode_core::{DType, Epilogue, KernelVariant, Problem};
 use diode_model::{Answer, Model, ModelError, Question, Ranker, Unsure};
 
 use crate::commands::prediction::{Format, Prediction};
 use crate::failure::Usage;
 use crate::input::arguments::{at_least_one, probability, space};
+use crate::input::models;
 use crate::input::problems::AskedArgs;
-use crate::input::{computable, models};
 use crate::output;
 use crate::output::log::Progress;
 
@@ -228,7 +228,7 @@ impl Predict {
 
     /// Refuses types that no kernel exists for, unless the user wants to know what the hardware's peak promises.
     fn check_computable(&self, hardware: &Hardware, problem: &Problem) -> Result<(), Usage> {
-        let Some(why) = computable::obstacle(problem) else { return Ok(()) };
+        let Some(why) = KernelVariant::obstacle(problem) else { return Ok(()) };
         let facts = hardware.facts.as_ref();
         let has_peak = facts.is_some_and(|facts| facts.peak(problem.a_dtype, false).is_some());
         let means_something = has_peak && problem.a_dtype != DType::Bool;

@@ -5,10 +5,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use diode_core::hardware::Hardware;
 use diode_core::simulated::{Oddities, SimulatedDevice};
-use diode_core::{Config, Method, Problem};
+use diode_core::{Config, KernelVariant, Method, Problem};
 
 use crate::devices::{MeasuredConfigs, Meter, Outcome, Quality};
-use crate::input::computable;
 
 /// About as long as a quick GPU needs for a problem. Without this wait, a single simulated agent
 /// would keep a server busy.
@@ -44,7 +43,7 @@ impl Meter for SimulatedMeter {
         if abandon() {
             return Ok(Outcome::Abandoned);
         }
-        if let Some(why) = computable::obstacle(problem) {
+        if let Some(why) = KernelVariant::obstacle(problem) {
             return Ok(Outcome::Refused(why));
         }
         thread::sleep(PER_PROBLEM);

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 try:
     import torch_diode
@@ -21,6 +21,7 @@ from torch_diode import set_log_level
 
 if TYPE_CHECKING:
     from torch_diode.picks import Explanation
+    from torch_diode.statistics import Counts
 
 __all__ = [
     "get_detected_hardware",
@@ -63,7 +64,7 @@ def profile_predictions() -> Iterator[Explanation]:
     profile.extend(torch_diode.history()[before:])
 
 
-def get_prediction_stats() -> dict[str, Any]:
+def get_prediction_stats() -> Counts:
     """Counts since the installation: ``total_predictions``, ``avg_confidence``, ``fallbacks`` and others."""
     return torch_diode.get_stats()
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .._core import DiodeError, Problem
+from .._core import Problem
 from ..configs import as_config
+from ..errors import DiodeTypeError
 from . import Answer, Candidate, Heuristic, Request
 from .behaviour import Behaviour
 
@@ -18,7 +19,7 @@ class FunctionHeuristic:
 
     def __init__(self, function: Callable[[Problem], Any]) -> None:
         if not callable(function):
-            raise DiodeError(f"heuristic: got {function!r:.60}, expected a function of the problem")
+            raise DiodeTypeError(f"heuristic: got {function!r:.60}, expected a function of the problem")
         self._function = function
         self._name = getattr(function, "__qualname__", type(function).__qualname__)
         self.name = f"function {self._name}"

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .._core import DiodeError, Table
+from ..errors import DiodeTypeError
 from . import Answer, Candidate, Heuristic, Request
 from .inductor_table import InductorTableHeuristic, is_inductor_table
 from .watched_file import WatchedFile
@@ -55,7 +56,9 @@ def table_heuristic(table: Any, *, nearest: bool = False) -> Heuristic:
     if isinstance(table, Mapping):
         return InductorTableHeuristic(table)
     if not isinstance(table, (str, os.PathLike)):
-        raise DiodeError(f"table: got {table!r}, expected a Table, a file or a dict in the form of Inductor's lookup table")
+        raise DiodeTypeError(
+            f"table: got {table!r:.60}, expected a Table, a file or a dict in the form of Inductor's lookup table"
+        )
     path = os.fspath(table)
     try:
         with open(path, "rb") as file:

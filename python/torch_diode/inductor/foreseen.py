@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -12,9 +12,46 @@ from torch._inductor.virtualized import V
 
 from . import OPS
 
+_TRACED = {getattr(torch.ops.aten, op).default: op for op in OPS}
 
-def inputs_of(op: str, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
-    """A kernel's inputs before it is lowered. ``None`` for a kernel that the plug-in does not pick.
+
+class Traced:
+    """The operands of a multiplication as the traced graph describes them, with the methods of Inductor's inputs."""
+
+    def __init__(self, op: str, node: Any) -> None:
+        result = node.meta["val"]
+        self._tensors = [argument.meta["val"] for argument in node.args]
+        if op in ("addmm", "baddbmm"):
+            self._tensors[0] = self._tensors[0].expand(result.shape)
+        self._out_dtype = result.dtype
+
+    def dtypes(self) -> list[Any]:
+        return [tensor.dtype for tensor in self._tensors]
+
+    def shapes_symbolic(self) -> list[list[int]]:
+        return [_numbers(tensor.shape) for tensor in self._tensors]
+
+    def strides_symbolic(self) -> list[list[int]]:
+        return [_numbers(tensor.stride()) for tensor in self._tensors]
+
+    def out_dtype(self) -> Any:
+        return self._out_dtype
+
+
+def _numbers(sizes: Sequence[Any]) -> list[int]:
+    return [size if isinstance(size, int) else size.node.hint for size in sizes]
+
+
+def on_meta(graph: Any) -> Iterator[tuple[str, Any]]:
+    """The multiplications of meta tensors in a traced graph, which Inductor removes before it lowers anything."""
+    for node in graph.nodes:
+        value = node.meta.get("val")
+        if node.target in _TRACED and isinstance(value, torch.Tensor) and value.device.type == "meta":
+            yield _TRACED[node.target], node
+
+
+def inputs_of(op: str, arguments: Sequence[Any], named: Mapping[str, Any], *, on_cpu: bool = False) -> Any:
+    """A kernel's inputs before it is lowered. ``None`` for a kernel that the plug-in does not pick, unless it is ``on_cpu``.
 
     Looking changes nothing: no operand is computed, no layout fixed, no size specialised. So if the lowering is then left to
     Inductor, the code is the same as without the plug-in. A layout that is not decided yet is assumed to be the one in the
@@ -23,7 +60,8 @@ def inputs_of(op: str, arguments: Sequence[Any], named: Mapping[str, Any]) -> An
     is_sum = op in ("addmm", "baddbmm")
     out_dtype = named.get("out_dtype") if is_sum or len(arguments) < 3 else arguments[2]
     operands = list(arguments[: 3 if is_sum else 2])
-    if out_dtype is not None or len(operands) < 2 or any(one.get_device().type != "cuda" for one in operands[-2:]):
+    devices = ("cuda", "cpu") if on_cpu else ("cuda",)
+    if out_dtype is not None or len(operands) < 2 or any(one.get_device().type not in devices for one in operands[-2:]):
         return None
     scalars = {name: named.get(name, 1) for name in ("alpha", "beta")} if is_sum else None
     # A sum with beta = 0 may be lowered as a product, so it is left to Inductor.
@@ -49,6 +87,11 @@ def followers(op: str) -> tuple[str, ...]:
     node = V.graph.current_node
     if name_of(node) != op:  # Another operator is lowered as a multiplication here.
         return (name_of(node),)
+    return followers_of(node)
+
+
+def followers_of(node: Any) -> tuple[str, ...]:
+    """The operators that use the result of a node of a graph, also through views."""
     names: list[str] = []
     waiting = list(node.users)
     while waiting:

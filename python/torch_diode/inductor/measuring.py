@@ -64,9 +64,16 @@ def _changed(*contexts: contextlib.AbstractContextManager[Any]) -> Iterator[None
             undos.pop().close()
 
 
-def uncached() -> contextlib.AbstractContextManager[Any]:
-    """A context in which this thread compiles every graph anew."""
-    return _changed(config.patch(force_disable_caches=True))
+def traced(see: Callable[[Any], None]) -> contextlib.AbstractContextManager[Any]:
+    """A context in which this thread compiles every graph anew and calls ``see`` with it before Inductor changes it."""
+    users = config.joint_custom_pre_pass
+
+    def look(graph: Any) -> None:
+        if users is not None:
+            users(graph)
+        see(graph)
+
+    return _changed(config.patch(force_disable_caches=True, joint_custom_pre_pass=look))
 
 
 def measuring(search_space: str | None) -> contextlib.AbstractContextManager[Any]:

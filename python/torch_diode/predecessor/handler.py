@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from .. import choices, installation, models, settings
 from ..heuristics import Heuristic
 from ..heuristics.model import ModelHeuristic
 from ..inductor import hooks
+from ..installation import ModelLike
 from ..selection import Selector
+from ..statistics import Counts, Statistics
 
 
 class DiodeInductorChoices(hooks.InductorChoices):
@@ -18,11 +19,14 @@ class DiodeInductorChoices(hooks.InductorChoices):
     Without arguments it picks with the installed selector, and is Inductor's own handler while nothing is installed. With
     arguments, which are those of torch-diode, it picks with one model of its own. If nothing is installed, it then picks
     only under max-autotune. ``device`` changes nothing: models run on the CPU, in a millisecond.
+
+    >>> torch_diode.DiodeInductorChoices("nvidia-h200", top_k_configs=3).get_stats()["total_calls"]
+    0
     """
 
     def __init__(
         self,
-        model_path: Any = None,
+        model_path: ModelLike | None = None,
         device: str | None = None,
         top_k_configs: int | None = None,
         enable_fallback: bool = True,
@@ -46,7 +50,7 @@ class DiodeInductorChoices(hooks.InductorChoices):
             installation.check_torch()
             installation.keep_hooks()
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         # A process that compiles for this one makes its own handler from the same arguments.
         return (DiodeInductorChoices, self._arguments)
 
@@ -64,13 +68,13 @@ class DiodeInductorChoices(hooks.InductorChoices):
         asked_for = installation.is_installed() and (now.fast_autotune or settings.names_backend())
         return choices.Decider(self._own, now, asked_for, self._enable_fallback)
 
-    def uuid(self) -> Any:
+    def uuid(self) -> tuple[str, str]:
         """The handler's part of the keys of Inductor's graph caches, if Inductor is told to make handlers of this class."""
         return (type(self).__qualname__, self._own.digest() if self._own else "")
 
-    def get_stats(self) -> dict[str, Any]:
-        """How many kernels were picked, by what, and how many were left to Inductor."""
-        return self.selector.statistics.get() if self.selector else {}
+    def get_stats(self) -> Counts:
+        """Counts how many kernels were picked, by what, and how many were left to Inductor."""
+        return self.selector.statistics.get() if self.selector else Statistics().get()
 
     def reset_stats(self) -> None:
         """Sets every count to zero."""
@@ -79,24 +83,33 @@ class DiodeInductorChoices(hooks.InductorChoices):
 
 
 def create_diode_choices(
-    model_path: Any = None,
+    model_path: ModelLike | None = None,
     device: str | None = None,
     top_k_configs: int | None = None,
     enable_fallback: bool = True,
     performance_threshold: float | None = None,
 ) -> DiodeInductorChoices:
-    """A handler with torch-diode's parameters, for ``torch._inductor.virtualized.V.set_choices_handler``."""
+    """Makes a handler with torch-diode's parameters, for ``torch._inductor.virtualized.V.set_choices_handler``.
+
+    >>> type(torch_diode.create_diode_choices(top_k_configs=3)).__name__
+    'DiodeInductorChoices'
+    """
     return DiodeInductorChoices(model_path, device, top_k_configs, enable_fallback, performance_threshold)
 
 
 def install_diode_choices(
-    model_path: Any = None,
+    model_path: ModelLike | None = None,
     device: str | None = None,
     top_k_configs: int | None = None,
     enable_fallback: bool = True,
     performance_threshold: float | None = None,
-) -> Any:
-    """Sets a handler with torch-diode's parameters for this thread, installs for all other threads, and returns the handler."""
+) -> DiodeInductorChoices:
+    """Sets a handler with torch-diode's parameters for this thread, installs for all other threads, and returns the handler.
+
+    >>> handler = torch_diode.install_diode_choices()
+    >>> torch._inductor.virtualized.V.choices is handler
+    True
+    """
     if not installation.is_installed():
         installation.install(model=model_path, top_k=top_k_configs, performance_threshold=performance_threshold)
     handler = DiodeInductorChoices(model_path, device, top_k_configs, enable_fallback, performance_threshold)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import TypedDict
 
 from .. import status
 from .._core import DiodeError
@@ -11,8 +11,57 @@ from .._core import DiodeError
 _INTEGRATION = "matmul_kernel_prediction"
 
 
-def get_integration_info() -> dict[str, Any]:
-    """The state of the only integration, under torch-diode's names."""
+class Integration(TypedDict):
+    """The state of an integration."""
+
+    name: str
+    interface_name: str
+    integration_status: str
+    models_available: list[str]
+    models_loaded: list[str]
+    registration_status: bool
+    dependencies: list[str]
+
+
+class ManifestEntry(TypedDict):
+    """An available model."""
+
+    name: str
+    hardware: str
+    digest: str
+    created_at: str
+    origin: str
+    parameters: int
+
+
+class Manifest(TypedDict):
+    """The available models."""
+
+    version: str
+    total_models: int
+    models: list[ManifestEntry]
+
+
+class ModelInfo(TypedDict):
+    """The available models, in three forms."""
+
+    available_models: list[str]
+    model_manifest: Manifest
+    models_by_purpose: dict[str, list[str]]
+
+
+# `import` is a word of the language.
+DiodeStatus = TypedDict(
+    "DiodeStatus", {"import": status.ImportStatus, "integrations": dict[str, Integration], "models": ModelInfo}
+)
+
+
+def get_integration_info() -> dict[str, Integration]:
+    """Says how the only integration is, under torch-diode's names.
+
+    >>> list(torch_diode.get_integration_info())
+    ['matmul_kernel_prediction']
+    """
     from .. import models
 
     installed = status.is_installed()
@@ -30,12 +79,16 @@ def get_integration_info() -> dict[str, Any]:
     }
 
 
-def get_model_info() -> dict[str, Any]:
-    """The available models."""
+def get_model_info() -> ModelInfo:
+    """Lists the available models.
+
+    >>> torch_diode.get_model_info()["available_models"]
+    ['NVIDIA-H100-matmul', 'NVIDIA-H200-matmul']
+    """
     from .. import models
 
     listed = models.available()
-    manifest = [
+    manifest: list[ManifestEntry] = [
         {
             "name": one.name,
             "hardware": one.model.hardware.slug,
@@ -54,7 +107,13 @@ def get_model_info() -> dict[str, Any]:
 
 
 def install_diode_integrations(enable_fallback: bool = True) -> dict[str, bool]:
-    """Installs with every available model. Like torch-diode, it returns whether that worked and does not raise."""
+    """Installs with every available model.
+
+    Like torch-diode, it returns whether that worked and does not raise.
+
+    >>> torch_diode.install_diode_integrations()
+    {'matmul_kernel_prediction': True}
+    """
     if not status.torch_available():
         status.set_outcome("interface_unavailable", "there is no torch; pip install torch", logging.WARNING)
         return {_INTEGRATION: False}
@@ -69,6 +128,10 @@ def install_diode_integrations(enable_fallback: bool = True) -> dict[str, bool]:
     return {_INTEGRATION: True}
 
 
-def get_diode_status() -> dict[str, Any]:
-    """The whole status: import, integration and models."""
+def get_diode_status() -> DiodeStatus:
+    """Says everything: import, integration and models.
+
+    >>> list(torch_diode.get_diode_status())
+    ['import', 'integrations', 'models']
+    """
     return {"import": status.get_import_status(), "integrations": get_integration_info(), "models": get_model_info()}

@@ -61,6 +61,17 @@ impl KernelVariant {
     /// The types that kernels are generated for whose operands have scales. They write bfloat16.
     pub const SCALED_DTYPES: [DType; 3] = [DType::Float8E4M3, DType::Float8E4M3Fnuz, DType::Int8];
 
+    /// Why nobody can compute a problem, in one sentence. `None` if there are kernels for its operator and types.
+    pub fn obstacle(problem: &Problem) -> Option<String> {
+        let refused = Self::for_problem(problem).err()?;
+        let why = if problem.op.is_plain() {
+            [problem.a_dtype, problem.b_dtype].into_iter().find_map(|dtype| Self::check_dtype(dtype).err())?
+        } else {
+            refused
+        };
+        Some(format!("{} {}: {why}", problem.op, problem.dims()))
+    }
+
     /// The variant that computes a problem, or the reason why there is none.
     pub fn for_problem(problem: &Problem) -> Result<Self, String> {
         let (dtype, op, kernel) = (problem.a_dtype, problem.op, KernelKind::of(problem.op));
