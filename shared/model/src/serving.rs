@@ -253,7 +253,7 @@ impl Serving {
     }
 
     /// A reason to doubt the predicted times.
-    pub(crate) fn caveat(
+    pub fn caveat(
         &self,
         hardware: &Hardware,
         from: Option<&HardwareSlug>,
@@ -344,13 +344,22 @@ impl Serving {
         let Some(config) = experts.and_then(|problem| Baseline::VllmDefault.config(hardware, problem)) else {
             return Ok((None, false));
         };
-        let features =
-            launches.iter().map(|problem| self.features(hardware, problem)).collect::<Result<Vec<_>, _>>()?;
-        let mut one = self.times(&features, vec![config])?;
-        let Some((config, time)) = one.pop() else { return Ok((None, false)) };
-        let time = Micros(time.0 * self.about.pick_bias);
+        let time = self.time_of(hardware, launches, config)?;
         let best = ranked.configs.first().map_or(f64::INFINITY, |(_, time)| time.0);
         Ok((Some((config, time)), best >= time.0 * self.about.default_handicap))
+    }
+
+    /// The predicted time of one config for all launches, beside those of [`Self::rank`].
+    pub fn time_of(
+        &self,
+        hardware: &Hardware,
+        launches: &[&Problem],
+        config: Config,
+    ) -> Result<Micros, ModelError> {
+        let features =
+            launches.iter().map(|problem| self.features(hardware, problem)).collect::<Result<Vec<_>, _>>()?;
+        let sum: f64 = self.times(&features, vec![config])?.iter().map(|(_, time)| time.0).sum();
+        Ok(Micros(sum * self.about.pick_bias))
     }
 }
 

@@ -11,3 +11,4 @@ pub mod layers;
 pub mod model_config;
 pub mod published;
 pub mod server_log;
+pub mod tuning;

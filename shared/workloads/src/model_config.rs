@@ -1,1 +1,724 @@
-//! A model's sizes from its `config.json`.
+//! A model's sizes from its `config.json`, in the spellings of Hugging Face.
+
+use diode_core::{DType, Scaling, named_enum};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// The sizes that a model's multiplications follow from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Architecture {
+    /// `model_type`. Empty if the config has none.
+    pub family: String,
+    pub hidden: u64,
+    /// All blocks, whatever they hold.
+    pub blocks: u64,
+    pub attention: Option<Attention>,
+    /// What replaces attention in some blocks: gated delta rules, as in Qwen3-Next.
+    pub linear_attention: Option<LinearAttention>,
+    /// The feed-forward layer of blocks without experts.
+    pub dense: Option<Mlp>,
+    pub experts: Option<RoutedExperts>,
+    /// The words of the last layer.
+    pub vocab: Option<u64>,
+    pub shipped: Shipped,
+    /// The multiplications of a model that has no blocks. Then all other sizes are 0 or absent.
+    pub listed: Vec<Listed>,
+    /// Why multiplications beside the experts' do not follow from this config.
+    pub unknown: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub enum Attention {
+    Heads {
+        blocks: u64,
+        heads: u64,
+        kv_heads: u64,
+        head_dim: u64,
+        /// Whether the first product also computes a gate for each head's output.
+        gate: bool,
+    },
+    /// Queries, keys and values go through low ranks (MLA).
+    Latent {
+        blocks: u64,
+        heads: u64,
+        query_rank: Option<u64>,
+        kv_rank: u64,
+        nope_dim: u64,
+        rope_dim: u64,
+        value_dim: u64,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LinearAttention {
+    pub blocks: u64,
+    pub key_heads: u64,
+    pub value_heads: u64,
+    pub key_dim: u64,
+    pub value_dim: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Mlp {
+    pub blocks: u64,
+    pub intermediate: u64,
+    /// Whether the first product computes a gate as well.
+    pub gated: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RoutedExperts {
+    pub blocks: u64,
+    pub count: u64,
+    pub top_k: u64,
+    /// The size of one expert between its two multiplications.
+    pub intermediate: u64,
+    /// The size that goes in and comes out. In most models the hidden size.
+    pub hidden: u64,
+    pub gated: bool,
+    /// How many experts of this size every token goes through.
+    pub shared: u64,
+    /// The size of a shared layer that is no expert.
+    pub shared_intermediate: Option<u64>,
+}
+
+/// A multiplication that a config lists: `{"name": "conv1", "n": 64, "k": 147, "count": 1, "rows": 12544}`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Listed {
+    pub name: String,
+    pub n: u64,
+    pub k: u64,
+    /// How often one pass through the model computes it.
+    #[serde(default = "one")]
+    pub count: u64,
+    /// The rows of each image, sentence or example.
+    #[serde(default = "one")]
+    pub rows: u64,
+}
+
+const fn one() -> u64 {
+    1
+}
+
+named_enum! {
+    /// How weights are stored.
+    Quantization("quantization") {
+        /// 16 bits.
+        Bf16 = "bf16",
+        /// fp8 with one scale for each matrix.
+        Fp8Tensor = "fp8-tensor",
+        /// fp8 with one scale for each column of weights and each token.
+        Fp8Channel = "fp8-channel",
+        /// fp8 with scales for blocks of 128×128 weights.
+        Fp8Block = "fp8-block",
+    }
+}
+
+impl Quantization {
+    pub const fn dtype(self) -> DType {
+        match self {
+            Self::Bf16 => DType::BFloat16,
+            _ => DType::Float8E4M3,
+        }
+    }
+
+    pub const fn scaling(self) -> Scaling {
+        match self {
+            Self::Bf16 => Scaling::None,
+            Self::Fp8Tensor => Scaling::Tensor,
+            Self::Fp8Channel => Scaling::Row,
+            Self::Fp8Block => Scaling::Block,
+        }
+    }
+}
+
+/// How a checkpoint's weights are stored, by its config.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub enum Shipped {
+    As(Quantization),
+    /// In a form whose kernels read no files of tuned configs: its name.
+    Otherwise(String),
+}
+
+/// Why a text is no config of a model.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    #[error("got text that is not JSON ({0}), expected a model's config.json")]
+    NotJson(String),
+    #[error("got {given}, expected a JSON object with a model's sizes")]
+    NotAnObject { given: &'static str },
+    #[error("got no `{key}`{also}, expected a model's config.json with it")]
+    Missing { key: &'static str, also: String },
+    #[error("{key}: got {given}, expected {expected}")]
+    Wrong { key: String, given: String, expected: &'static str },
+}
+
+impl Architecture {
+    /// Reads a `config.json`. Of multimodal models it is the language model that counts.
+    ///
+    /// ```
+    /// use diode_workloads::model_config::Architecture;
+    ///
+    /// let config = r#"{"model_type": "qwen3_moe", "hidden_size": 2048, "num_hidden_layers": 48,
+    ///     "num_attention_heads": 32, "num_key_value_heads": 4, "head_dim": 128,
+    ///     "num_experts": 128, "num_experts_per_tok": 8, "moe_intermediate_size": 768}"#;
+    /// let experts = Architecture::from_json(config)?.experts.unwrap();
+    /// assert_eq!((experts.count, experts.top_k, experts.intermediate), (128, 8, 768));
+    /// # Ok::<(), diode_workloads::model_config::ConfigError>(())
+    /// ```
+    pub fn from_json(text: &str) -> Result<Self, ConfigError> {
+        let value: Value =
+            serde_json::from_str(text).map_err(|error| ConfigError::NotJson(error.to_string()))?;
+        Self::from_value(&value)
+    }
+
+    pub fn from_value(value: &Value) -> Result<Self, ConfigError> {
+        let Value::Object(outer) = value else {
+            let given = match value {
+                Value::Array(_) => "a list",
+                Value::String(_) => "a string",
+                Value::Number(_) => "a number",
+                _ => "a single word",
+            };
+            return Err(ConfigError::NotAnObject { given });
+        };
+        Fields::of(outer).architecture()
+    }
+}
+
+/// A config's keys. Those of the language model hide those around it.
+struct Fields<'a> {
+    inner: &'a Map<String, Value>,
+    outer: &'a Map<String, Value>,
+    family: String,
+}
+
+/// Models whose feed-forward layer has no gate.
+const WITHOUT_GATE: [&str; 27] = [
+    "albert",
+    "bert",
+    "bloom",
+    "clip",
+    "clip_text_model",
+    "clip_vision_model",
+    "distilbert",
+    "dinov2",
+    "deberta-v2",
+    "electra",
+    "falcon",
+    "gpt2",
+    "gpt_bigcode",
+    "gpt_neox",
+    "hubert",
+    "nemotron",
+    "nemotron_h",
+    "opt",
+    "phi",
+    "roberta",
+    "siglip",
+    "siglip_vision_model",
+    "starcoder2",
+    "vit",
+    "wav2vec2",
+    "whisper",
+    "xlm-roberta",
+];
+
+impl<'a> Fields<'a> {
+    fn of(outer: &'a Map<String, Value>) -> Self {
+        let nested = |key: &str| outer.get(key).and_then(Value::as_object);
+        // Qwen's models of several kinds of input put the language model one level deeper.
+        let thinker = nested("thinker_config").and_then(|thinker| thinker.get("text_config")?.as_object());
+        let inner = ["text_config", "llm_config", "language_config"].into_iter().find_map(nested);
+        let inner = inner.or(thinker).unwrap_or(outer);
+        let family = [inner, outer].iter().find_map(|map| map.get("model_type")?.as_str());
+        Self { inner, outer, family: family.unwrap_or_default().to_owned() }
+    }
+
+    fn value(&self, key: &str) -> Option<&'a Value> {
+        let mut map = self.inner;
+        let mut parts = key.split('.').peekable();
+        while let Some(part) = parts.next() {
+            let value = map.get(part).filter(|value| !value.is_null())?;
+            if parts.peek().is_none() {
+                return Some(value);
+            }
+            map = value.as_object()?;
+        }
+        None
+    }
+
+    /// The first of these keys that the config has, as a size above 0. Of a list, its first number.
+    fn size(&self, keys: &[&str]) -> Result<Option<u64>, ConfigError> {
+        /// No size of a model reaches this, and products of two stay exact.
+        const MOST: u64 = 1 << 31;
+        let found = keys.iter().find_map(|key| Some((key, self.value(key)?)));
+        let Some((key, value)) = found else { return Ok(None) };
+        let number = value.as_array().and_then(|list| list.first()).unwrap_or(value);
+        match number.as_u64() {
+            Some(size) if (1..=MOST).contains(&size) => Ok(Some(size)),
+            _ => Err(ConfigError::Wrong {
+                key: (*key).to_owned(),
+                given: shortened(value),
+                expected: "a size, from 1 to 2147483648",
+            }),
+        }
+    }
+
+    /// As [`Self::size`], where 0 means that there is none.
+    fn size_or_none(&self, keys: &[&str]) -> Result<Option<u64>, ConfigError> {
+        let is_zero = keys.iter().find_map(|key| self.value(key)).and_then(Value::as_u64) == Some(0);
+        if is_zero { Ok(None) } else { self.size(keys) }
+    }
+
+    fn need(&self, keys: &[&'static str]) -> Result<u64, ConfigError> {
+        self.size(keys)?.ok_or_else(|| ConfigError::Missing {
+            key: keys[0],
+            also: match &keys[1..] {
+                [] => String::new(),
+                others => format!(" (or {})", others.join(", ")),
+            },
+        })
+    }
+
+    fn word(&self, key: &str) -> Option<&'a str> {
+        self.value(key)?.as_str()
+    }
+
+    fn architecture(self) -> Result<Architecture, ConfigError> {
+        if let Some(listed) = self.value("multiplications") {
+            return self.listed(listed);
+        }
+        let hidden = self.need(&["hidden_size", "d_model", "n_embd", "dim"])?;
+        let blocks =
+            self.need(&["num_hidden_layers", "n_layer", "n_layers", "encoder_layers", "num_layers"])?;
+        // A model of speech or translation has as many blocks again that write.
+        let writing = if self.value("encoder_layers").is_some() {
+            self.size_or_none(&["decoder_layers"])?
+        } else {
+            None
+        };
+        let blocks = blocks + writing.unwrap_or(0);
+        let experts = self.experts(hidden, blocks)?;
+        let linear_attention = self.linear_attention(blocks)?;
+        let attending = blocks - linear_attention.as_ref().map_or(0, |linear| linear.blocks);
+        Ok(Architecture {
+            attention: self.attention(hidden, attending)?,
+            linear_attention,
+            dense: self.dense(hidden, blocks, experts.as_ref())?,
+            vocab: self.size_or_none(&["vocab_size"])?,
+            shipped: self.shipped(),
+            listed: Vec::new(),
+            unknown: self.unknown(),
+            family: self.family,
+            hidden,
+            blocks,
+            experts,
+        })
+    }
+
+    fn listed(self, listed: &Value) -> Result<Architecture, ConfigError> {
+        let wrong = |given: String| ConfigError::Wrong {
+            key: "multiplications".to_owned(),
+            given,
+            expected: r#"a list of multiplications, such as [{"name": "head", "n": 1000, "k": 2048}]"#,
+        };
+        let listed: Vec<Listed> =
+            serde_json::from_value(listed.clone()).map_err(|error| wrong(error.to_string()))?;
+        let sizes = |one: &Listed| [one.n, one.k, one.count, one.rows];
+        if let Some(one) =
+            listed.iter().find(|one| sizes(one).iter().any(|size| !(1..=1 << 31).contains(size)))
+        {
+            return Err(wrong(format!("a size of {:.40} that is 0 or too large", one.name)));
+        }
+        if listed.is_empty() {
+            return Err(wrong("an empty list".to_owned()));
+        }
+        Ok(Architecture {
+            shipped: self.shipped(),
+            family: self.family,
+            hidden: 0,
+            blocks: 0,
+            attention: None,
+            linear_attention: None,
+            dense: None,
+            experts: None,
+            vocab: None,
+            listed,
+            unknown: None,
+        })
+    }
+
+    fn attention(&self, hidden: u64, blocks: u64) -> Result<Option<Attention>, ConfigError> {
+        let keys = ["num_attention_heads", "n_head", "n_heads", "encoder_attention_heads", "num_heads"];
+        let Some(heads) = self.size(&keys)? else { return Ok(None) };
+        if let Some(kv_rank) = self.size_or_none(&["kv_lora_rank"])? {
+            return Ok(Some(Attention::Latent {
+                blocks,
+                heads,
+                query_rank: self.size_or_none(&["q_lora_rank"])?,
+                kv_rank,
+                nope_dim: self.need(&["qk_nope_head_dim"])?,
+                rope_dim: self.need(&["qk_rope_head_dim"])?,
+                value_dim: self.need(&["v_head_dim"])?,
+            }));
+        }
+        let kv_heads = self.size(&["num_key_value_heads", "attn_config.kv_n_heads", "num_kv_heads"])?;
+        let head_dim = match self.size(&["head_dim", "attention_head_dim", "d_kv"])? {
+            Some(size) => size,
+            None if hidden.is_multiple_of(heads) => hidden / heads,
+            None => {
+                return Err(ConfigError::Wrong {
+                    key: "num_attention_heads".to_owned(),
+                    given: heads.to_string(),
+                    expected: "a divisor of hidden_size, since there is no head_dim",
+                });
+            }
+        };
+        let gate = self.value("attn_output_gate").and_then(Value::as_bool);
+        let gate =
+            gate.unwrap_or(self.family.starts_with("qwen3_next") || self.family.starts_with("qwen3_5"));
+        Ok(Some(Attention::Heads { blocks, heads, kv_heads: kv_heads.unwrap_or(heads), head_dim, gate }))
+    }
+
+    fn linear_attention(&self, blocks: u64) -> Result<Option<LinearAttention>, ConfigError> {
+        let Some(value_heads) = self.size(&["linear_num_value_heads"])? else { return Ok(None) };
+        let kinds = self.value("layer_types").and_then(Value::as_array);
+        let linear = match kinds {
+            Some(kinds) => {
+                kinds.iter().filter(|kind| kind.as_str() == Some("linear_attention")).count() as u64
+            }
+            None => blocks - blocks / self.size(&["full_attention_interval"])?.unwrap_or(4),
+        };
+        Ok(Some(LinearAttention {
+            blocks: linear.min(blocks),
+            key_heads: self.need(&["linear_num_key_heads"])?,
+            value_heads,
+            key_dim: self.need(&["linear_key_head_dim"])?,
+            value_dim: self.need(&["linear_value_head_dim"])?,
+        }))
+    }
+
+    fn experts(&self, hidden: u64, blocks: u64) -> Result<Option<RoutedExperts>, ConfigError> {
+        let keys = [
+            "num_experts",
+            "n_routed_experts",
+            "num_local_experts",
+            "moe_num_experts",
+            "ffn_config.moe_num_experts",
+        ];
+        let Some(count) = self.size_or_none(&keys)?.filter(|count| *count > 1) else { return Ok(None) };
+        let top_k = self.need(&[
+            "num_experts_per_tok",
+            "moe_topk",
+            "moe_k",
+            "moe_top_k",
+            "top_k_experts",
+            "num_experts_per_token",
+            "ffn_config.moe_top_k",
+        ])?;
+        if top_k > count {
+            return Err(ConfigError::Wrong {
+                key: "num_experts_per_tok".to_owned(),
+                given: top_k.to_string(),
+                expected: "at most the number of experts",
+            });
+        }
+        let intermediate = self.need(&[
+            "moe_intermediate_size",
+            "expert_hidden_dim",
+            "expert_ffn_hidden_size",
+            "ffn_config.ffn_hidden_size",
+            "intermediate_size",
+        ])?;
+        let shared_keys =
+            ["n_shared_experts", "num_shared_experts", "num_shared_expert", "moe_num_shared_experts"];
+        let shared_sizes =
+            ["shared_expert_intermediate_size", "shared_intermediate_size", "share_expert_dim"];
+        let llama4 = self.family.starts_with("llama4").then_some(intermediate);
+        Ok(Some(RoutedExperts {
+            blocks: self.blocks_with_experts(blocks)?,
+            count,
+            top_k,
+            intermediate,
+            hidden: self.size(&["moe_latent_size"])?.unwrap_or(hidden),
+            gated: self.is_gated(),
+            shared: self.size_or_none(&shared_keys)?.unwrap_or(0),
+            shared_intermediate: self.size_or_none(&shared_sizes)?.or(llama4),
+        }))
+    }
+
+    fn blocks_with_experts(&self, blocks: u64) -> Result<u64, ConfigError> {
+        if let Some(places) = self.value("moe_layers").and_then(Value::as_array) {
+            return Ok((places.len() as u64).min(blocks));
+        }
+        if let Some(pattern) = self.word("hybrid_override_pattern") {
+            return Ok(pattern.chars().filter(|kind| *kind == 'E').count() as u64);
+        }
+        let first = self.value("first_k_dense_replace").and_then(Value::as_u64).unwrap_or(0);
+        let only = self.value("mlp_only_layers").and_then(Value::as_array).map_or(0, Vec::len) as u64;
+        let step = self.size(&["interleave_moe_layer_step", "decoder_sparse_step", "moe_layer_freq"]);
+        // In some configs `moe_layer_freq` is a list with 1 for each block of experts.
+        let step = step.ok().flatten().unwrap_or(1);
+        Ok(blocks.saturating_sub(first + only) / step)
+    }
+
+    fn dense(
+        &self,
+        hidden: u64,
+        blocks: u64,
+        experts: Option<&RoutedExperts>,
+    ) -> Result<Option<Mlp>, ConfigError> {
+        let blocks = blocks - experts.map_or(0, |experts| experts.blocks.min(blocks));
+        if blocks == 0 {
+            return Ok(None);
+        }
+        let keys = [
+            "intermediate_size_mlp",
+            "dense_intermediate_size",
+            "intermediate_size",
+            "ffn_hidden_size",
+            "ffn_dim",
+            "encoder_ffn_dim",
+            "d_ff",
+            "n_inner",
+        ];
+        let intermediate = match (self.size(&keys)?, self.size(&["mlp_ratio"])) {
+            (Some(size), _) => size,
+            (None, Ok(Some(ratio))) => ratio * hidden,
+            (None, _) if self.family == "gpt2" => 4 * hidden,
+            (None, _) => self.need(&["intermediate_size", "ffn_dim", "encoder_ffn_dim", "d_ff"])?,
+        };
+        Ok(Some(Mlp { blocks, intermediate, gated: self.is_gated() }))
+    }
+
+    fn is_gated(&self) -> bool {
+        match self.word("feed_forward_proj") {
+            Some(form) => form.starts_with("gated"),
+            None if self.family == "t5" || self.family == "mt5" => false,
+            None => {
+                !WITHOUT_GATE.contains(&self.family.as_str()) && self.word("mlp_hidden_act") != Some("relu2")
+            }
+        }
+    }
+
+    fn unknown(&self) -> Option<String> {
+        let state_space = [
+            "mamba_d_state",
+            "mamba_num_heads",
+            "ssm_state_size",
+            "mamba_n_heads",
+            "ssm_cfg",
+            "conv_L_cache",
+        ];
+        let key = state_space.iter().find(|key| self.value(key).is_some())?;
+        Some(format!(
+            "`{key}`: blocks without attention, whose multiplications are not known here; only experts are"
+        ))
+    }
+
+    fn shipped(&self) -> Shipped {
+        let keys = ["quantization_config", "compression_config"];
+        let found = keys.iter().find_map(|key| self.outer.get(*key).or_else(|| self.inner.get(*key)));
+        let Some(config) = found.and_then(Value::as_object) else { return Shipped::As(Quantization::Bf16) };
+        let word = |key: &str| config.get(key).and_then(Value::as_str).unwrap_or_default();
+        match word("quant_method") {
+            "fp8" => match config.get("weight_block_size").filter(|size| !size.is_null()) {
+                Some(size) if *size == serde_json::json!([128, 128]) => Shipped::As(Quantization::Fp8Block),
+                Some(size) => Shipped::Otherwise(format!("fp8 in blocks of {}", shortened(size))),
+                None => Shipped::As(Quantization::Fp8Tensor),
+            },
+            "fbgemm_fp8" => Shipped::As(Quantization::Fp8Channel),
+            "modelopt" if word("quant_algo") == "FP8" => Shipped::As(Quantization::Fp8Tensor),
+            "compressed-tensors" => compressed(config),
+            "" => Shipped::Otherwise("a quantization_config without quant_method".to_owned()),
+            other => Shipped::Otherwise(other.to_owned()),
+        }
+    }
+}
+
+/// The form of a checkpoint of llm-compressor, by its first group of layers.
+fn compressed(config: &Map<String, Value>) -> Shipped {
+    let groups = config.get("config_groups").and_then(Value::as_object);
+    let weights = groups.and_then(|groups| groups.values().next()?.get("weights")?.as_object());
+    let Some(weights) = weights else { return Shipped::Otherwise("compressed-tensors".to_owned()) };
+    let word = |key: &str| weights.get(key).and_then(Value::as_str).unwrap_or_default();
+    let bits = weights.get("num_bits").and_then(Value::as_u64).unwrap_or(0);
+    let by_128 = weights.get("block_structure") == Some(&serde_json::json!([128, 128]));
+    match (word("type"), bits, word("strategy")) {
+        ("float", 8, "channel") => Shipped::As(Quantization::Fp8Channel),
+        ("float", 8, "tensor") => Shipped::As(Quantization::Fp8Tensor),
+        ("float", 8, "block") if by_128 => Shipped::As(Quantization::Fp8Block),
+        (kind, bits, strategy) => Shipped::Otherwise(format!("{kind} of {bits} bits by {strategy}")),
+    }
+}
+
+/// A value as JSON, cut to what fits in a message.
+fn shortened(value: &Value) -> String {
+    let text = value.to_string();
+    match text.char_indices().nth(40) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(value: Value) -> Result<Architecture, String> {
+        Architecture::from_value(&value).map_err(|error| error.to_string())
+    }
+
+    fn moe(keys: Value) -> RoutedExperts {
+        let mut config = json!({"hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32});
+        config.as_object_mut().unwrap().extend(keys.as_object().unwrap().clone());
+        read(config).unwrap().experts.unwrap()
+    }
+
+    #[test]
+    fn experts_are_found_in_every_spelling() {
+        for (keys, expected) in [
+            (
+                json!({"num_experts": 128, "num_experts_per_tok": 8, "moe_intermediate_size": 768}),
+                (128, 8, 768),
+            ),
+            (
+                json!({"n_routed_experts": 256, "num_experts_per_tok": 8, "moe_intermediate_size": 2048, "intermediate_size": 18432}),
+                (256, 8, 2048),
+            ),
+            (
+                json!({"num_local_experts": 8, "num_experts_per_tok": 2, "intermediate_size": 14336}),
+                (8, 2, 14336),
+            ),
+            (json!({"moe_num_experts": 64, "moe_k": 6, "moe_intermediate_size": [1536, 512]}), (64, 6, 1536)),
+            (json!({"num_experts": 64, "moe_topk": [8, 8], "moe_intermediate_size": [3072]}), (64, 8, 3072)),
+            (
+                json!({"num_experts": 192, "num_experts_per_tok": 8, "expert_hidden_dim": 1536}),
+                (192, 8, 1536),
+            ),
+            (
+                json!({"n_routed_experts": 512, "moe_topk": 12, "expert_ffn_hidden_size": 2048, "ffn_hidden_size": 12288}),
+                (512, 12, 2048),
+            ),
+            (
+                json!({"ffn_config": {"moe_num_experts": 16, "moe_top_k": 4, "ffn_hidden_size": 10752}}),
+                (16, 4, 10752),
+            ),
+            (json!({"num_experts": 128, "top_k_experts": 8, "moe_intermediate_size": 704}), (128, 8, 704)),
+        ] {
+            let found = moe(keys.clone());
+            assert_eq!((found.count, found.top_k, found.intermediate), expected, "{keys}");
+        }
+        let shared =
+            moe(json!({"n_routed_experts": 160, "num_experts_per_tok": 8, "moe_intermediate_size": 1536,
+            "n_shared_experts": 1, "first_k_dense_replace": 3, "intermediate_size": 12288}));
+        assert_eq!((shared.shared, shared.blocks), (1, 29));
+        let none = read(
+            json!({"hidden_size": 64, "num_hidden_layers": 2, "num_experts": 0, "intermediate_size": 128}),
+        );
+        assert_eq!(none.unwrap().experts, None);
+    }
+
+    #[test]
+    fn nested_configs_and_latent_attention_are_read() {
+        let nested = json!({"model_type": "llama4", "text_config": {"model_type": "llama4_text", "hidden_size": 5120,
+            "num_hidden_layers": 48, "num_attention_heads": 40, "num_key_value_heads": 8, "head_dim": 128,
+            "intermediate_size": 8192, "intermediate_size_mlp": 16384, "num_local_experts": 128,
+            "num_experts_per_tok": 1, "interleave_moe_layer_step": 2},
+            "vision_config": {"hidden_size": 1408}});
+        let maverick = read(nested).unwrap();
+        let experts = maverick.experts.unwrap();
+        assert_eq!((experts.blocks, experts.shared_intermediate), (24, Some(8192)));
+        assert_eq!(maverick.dense, Some(Mlp { blocks: 24, intermediate: 16384, gated: true }));
+
+        let latent = read(json!({"hidden_size": 2048, "num_hidden_layers": 27, "num_attention_heads": 16,
+            "q_lora_rank": null, "kv_lora_rank": 512, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64,
+            "v_head_dim": 128, "intermediate_size": 10944}));
+        let Some(Attention::Latent { query_rank, kv_rank, .. }) = latent.unwrap().attention else { panic!() };
+        assert_eq!((query_rank, kv_rank), (None, 512));
+    }
+
+    #[test]
+    fn the_form_of_the_weights_is_read() {
+        let shipped = |quantization: Value| {
+            let config = json!({"hidden_size": 64, "num_hidden_layers": 2, "intermediate_size": 128,
+                "quantization_config": quantization});
+            read(config).unwrap().shipped
+        };
+        let group = |weights: Value| json!({"quant_method": "compressed-tensors", "config_groups": {"group_0": {"weights": weights}}});
+        for (config, expected) in [
+            (json!(null), Quantization::Bf16),
+            (json!({"quant_method": "fp8"}), Quantization::Fp8Tensor),
+            (json!({"quant_method": "fp8", "weight_block_size": [128, 128]}), Quantization::Fp8Block),
+            (group(json!({"num_bits": 8, "type": "float", "strategy": "channel"})), Quantization::Fp8Channel),
+            (
+                group(
+                    json!({"num_bits": 8, "type": "float", "strategy": "block", "block_structure": [128, 128]}),
+                ),
+                Quantization::Fp8Block,
+            ),
+            (json!({"quant_method": "fbgemm_fp8"}), Quantization::Fp8Channel),
+            (json!({"quant_method": "modelopt", "quant_algo": "FP8"}), Quantization::Fp8Tensor),
+        ] {
+            assert_eq!(shipped(config.clone()), Shipped::As(expected), "{config}");
+        }
+        for (config, expected) in [
+            (json!({"quant_method": "mxfp4"}), "mxfp4"),
+            (json!({"quant_method": "fp8", "weight_block_size": [32, 32]}), "fp8 in blocks of [32,32]"),
+            (group(json!({"num_bits": 4, "type": "int", "strategy": "group"})), "int of 4 bits by group"),
+        ] {
+            assert_eq!(shipped(config), Shipped::Otherwise(expected.to_owned()));
+        }
+    }
+
+    #[test]
+    fn a_text_that_is_no_config_is_refused_by_the_key() {
+        let said = |text: &str| Architecture::from_json(text).unwrap_err().to_string();
+        for (text, words) in [
+            ("", "got text that is not JSON (EOF"),
+            (r#"{"hidden_size": 40"#, "got text that is not JSON (EOF"),
+            ("[1]", "got a list, expected a JSON object"),
+            ("7", "got a number, expected"),
+            ("{}", "got no `hidden_size` (or d_model, n_embd, dim), expected"),
+            (r#"{"hidden_size": 64}"#, "got no `num_hidden_layers`"),
+            (r#"{"hidden_size": 64, "num_hidden_layers": 2}"#, "got no `intermediate_size`"),
+            (r#"{"hidden_size": -1}"#, "hidden_size: got -1, expected a size"),
+            (r#"{"hidden_size": "64"}"#, "hidden_size: got \"64\", expected a size"),
+            (r#"{"hidden_size": 64.5}"#, "hidden_size: got 64.5, expected a size"),
+            (r#"{"hidden_size": 99999999999}"#, "hidden_size: got 99999999999, expected a size"),
+            (r#"{"hidden_size": []}"#, "hidden_size: got [], expected a size"),
+            (r#"{"hidden_size": 64, "num_hidden_layers": 0}"#, "num_hidden_layers: got 0"),
+            (
+                r#"{"hidden_size": 64, "num_hidden_layers": 2, "num_experts": 8}"#,
+                "got no `num_experts_per_tok`",
+            ),
+            (
+                r#"{"hidden_size": 64, "num_hidden_layers": 2, "num_experts": 8, "num_experts_per_tok": 9}"#,
+                "num_experts_per_tok: got 9, expected at most the number of experts",
+            ),
+            (
+                r#"{"hidden_size": 64, "num_hidden_layers": 2, "num_experts": 8, "num_experts_per_tok": 2}"#,
+                "got no `moe_intermediate_size`",
+            ),
+            (
+                r#"{"hidden_size": 100, "num_hidden_layers": 2, "intermediate_size": 8, "num_attention_heads": 3}"#,
+                "num_attention_heads: got 3, expected a divisor of hidden_size",
+            ),
+            (
+                r#"{"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "kv_lora_rank": 8}"#,
+                "got no `qk_nope_head_dim`",
+            ),
+            (r#"{"multiplications": []}"#, "multiplications: got an empty list"),
+            (r#"{"multiplications": [{"name": "a", "n": 0, "k": 1}]}"#, "multiplications: got a size of a"),
+            (r#"{"multiplications": [{"n": 1}]}"#, "multiplications: got missing field `name`"),
+        ] {
+            let said = said(text);
+            assert!(said.starts_with(words), "{text}: {said}");
+            assert!(!said.contains('\n'), "{said}");
+        }
+    }
+}
