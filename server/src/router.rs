@@ -5,7 +5,7 @@ use axum::body::Bytes;
 use axum::http::{Extensions, HeaderMap, StatusCode, Uri, Version, header};
 use axum::middleware::{from_fn, from_fn_with_state, map_response};
 use axum::routing::get;
-use diode_api::{ApiError, CitationFormat, JobEvent, Kernels, LeaderboardSort, SnapshotManifest, SortOrder};
+use diode_api::{ApiError, JobEvent, Kernels, LeaderboardSort, SnapshotManifest, SortOrder};
 use diode_core::table::TableFormat;
 use diode_core::table::inductor::TorchVersion;
 use tower_http::compression::CompressionLayer;
@@ -47,7 +47,6 @@ use crate::{pages, ui};
     // Types that only parameters use are not found through the routes.
     components(schemas(
         ApiError,
-        CitationFormat,
         JobEvent,
         Kernels,
         LeaderboardSort,
@@ -132,12 +131,10 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(model_routes::model))
         .routes(routes!(model_routes::download))
         .routes(routes!(model_routes::unseen_model))
-        .routes(routes!(model_routes::create_publication))
         .routes(routes!(model_routes::publications))
         .routes(routes!(export_routes::dataset))
         .routes(routes!(snapshot_routes::create, snapshot_routes::list))
-        .routes(routes!(snapshot_routes::get, snapshot_routes::remove))
-        .routes(routes!(snapshot_routes::citation))
+        .routes(routes!(snapshot_routes::get))
         .routes(routes!(snapshot_routes::file))
         .routes(routes!(export_routes::table));
     let measure = OpenApiRouter::new()
@@ -148,7 +145,7 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(lease_routes::results))
         .routes(routes!(lease_routes::end))
         .routes(routes!(pack_routes::create, pack_routes::list))
-        .routes(routes!(pack_routes::get, pack_routes::delete))
+        .routes(routes!(pack_routes::get))
         .routes(routes!(agent_routes::coverage_of))
         .routes(routes!(agent_routes::coverage_map))
         .routes(routes!(agent_routes::want, agent_routes::measuring));
@@ -157,12 +154,7 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(job_routes::get, job_routes::cancel))
         .routes(routes!(job_routes::events));
     let accounts = OpenApiRouter::new()
-        .routes(routes!(
-            of_accounts::make_account,
-            of_accounts::show_account_of_caller,
-            of_accounts::delete_account
-        ))
-        .routes(routes!(of_accounts::change_password_of_caller))
+        .routes(routes!(of_accounts::make_account, of_accounts::show_account_of_caller))
         .routes(routes!(of_accounts::agree_of_caller))
         .routes(routes!(terms::terms_in_force))
         .routes(routes!(
@@ -173,15 +165,10 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(of_accounts::make_token, of_accounts::list_tokens))
         .routes(routes!(of_accounts::revoke_token))
         .routes(routes!(devices::ask_for_token))
-        .routes(routes!(devices::token_of_device))
-        .routes(routes!(administration::invite))
-        .routes(routes!(administration::identities, administration::unlink));
+        .routes(routes!(devices::token_of_device));
     let moderate = OpenApiRouter::new()
-        .routes(routes!(administration::act, administration::log))
-        .routes(routes!(administration::report, administration::reports))
-        .routes(routes!(administration::confirm_hardware))
-        .routes(routes!(administration::merge_hardware))
-        .routes(routes!(contribution_routes::create_review, contribution_routes::reviews))
+        .routes(routes!(administration::act))
+        .routes(routes!(administration::report))
         .routes(routes!(contribution_routes::download_contribution));
     let v1 = contribute
         .merge(measure)

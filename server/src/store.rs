@@ -33,9 +33,9 @@ pub use crate::accounts::account_store::{
     Tries, WaitingDevice,
 };
 pub use crate::accounts::identity_store::{
-    Identity, Linked, PendingSignIn, PendingSignUp, SignedUp, Unlinked,
+    Identity, Linked, LinkedIdentity, PendingSignIn, PendingSignUp, SignedUp, Unlinked,
 };
-pub use crate::admin::moderation_store::{Done, UploadFilter};
+pub use crate::admin::moderation_store::{Done, LogEntry, Report, UploadFilter};
 pub use crate::agents::agent_store::{KnownAgent, MAX_REFUSED_RESULTS};
 pub use crate::agents::lease_store::{AGENT_LEASE, LeaseOutcome, LeaseWish, LeasedWork};
 pub use crate::agents::work_store::{MeasuredUpTo, NewWork, ProblemsRead, ReadUpTo, WorkFigures};
@@ -48,10 +48,10 @@ pub use crate::jobs::job_store::{
     BACK_OFF, Claim, LEASE, MAX_ATTEMPTS, MAX_OWN_JOBS, MAX_WAITING_JOBS, Made, Queued,
 };
 pub use crate::models::contribution_store::{
-    ContributionFilter, MAX_WAITING_MODELS, NewContribution, ReviewRefused, TakenModel,
+    ContributionFilter, MAX_WAITING_MODELS, NewContribution, Review, ReviewAction, ReviewRefused, TakenModel,
 };
 pub use crate::models::model_store::Due;
-pub use crate::models::publication_store::{ComparedWithPublished, Refused};
+pub use crate::models::publication_store::{ComparedWithPublished, NewPublication, Refused};
 pub use crate::snapshots::snapshot_store::{Added, Freezable, Frozen, SnapshotLimits, StoredSnapshot};
 pub use crate::uploads::upload_store::{ForLease, NewUpload, TrainingData};
 pub use upkeep::{CheckedUploads, Connections, Figures, NamedBlob, NamedBlobs};

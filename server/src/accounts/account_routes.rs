@@ -3,9 +3,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use diode_api::{
-    Account, Agree, DeleteAccount, IssuedToken, NewPassword, NewToken, SignIn, SignUp, Token, WhoAsks,
-};
+use diode_api::{Account, Agree, IssuedToken, NewToken, SignIn, SignUp, Token, WhoAsks};
 use diode_core::ids::TokenId;
 
 use crate::accounts;
@@ -43,27 +41,6 @@ pub(crate) async fn show_account_of_caller(caller: Caller) -> Json<Account> {
     Json(caller.account)
 }
 
-/// Changes the password. All other sessions end; tokens go on working.
-#[utoipa::path(
-    put, path = "/account/password", tag = "accounts", request_body = NewPassword, operation_id = "change_password",
-    responses(
-        (status = 204, description = "Changed"),
-        (status = 401),
-        (status = 403),
-        (status = 429),
-    ),
-)]
-pub(crate) async fn change_password_of_caller(
-    State(app): State<App>,
-    peer: Peer,
-    caller: SignedIn,
-    headers: HeaderMap,
-    body: Body,
-) -> ApiResult<StatusCode> {
-    accounts::change_password(&app, &peer, &caller, json_body(&headers, body).await?).await?;
-    Ok(StatusCode::NO_CONTENT)
-}
-
 /// Agrees to the terms of contributing that are in force.
 #[utoipa::path(
     put, path = "/account/terms", tag = "accounts", request_body = Agree, operation_id = "agree",
@@ -82,28 +59,6 @@ pub(crate) async fn agree_of_caller(
 ) -> ApiResult<StatusCode> {
     accounts::agree(&app, &caller, json_body(&headers, body).await?).await?;
     Ok(StatusCode::NO_CONTENT)
-}
-
-/// Deletes the account for good, with or without its uploads.
-#[utoipa::path(
-    delete, path = "/account", tag = "accounts", request_body = DeleteAccount, operation_id = "delete",
-    responses(
-        (status = 204, description = "Deleted"),
-        (status = 401),
-        (status = 403),
-        (status = 409, description = "The account of the last administrator stays"),
-        (status = 429),
-    ),
-)]
-pub(crate) async fn delete_account(
-    State(app): State<App>,
-    peer: Peer,
-    caller: SignedIn,
-    headers: HeaderMap,
-    body: Body,
-) -> ApiResult<(StatusCode, [(HeaderName, HeaderValue); 1])> {
-    let cookie = accounts::delete(&app, &peer, &caller, json_body(&headers, body).await?).await?;
-    Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]))
 }
 
 /// Begins a session.

@@ -1,6 +1,6 @@
 //! Signing in with OpenID Connect. Secrets arrive here as digests. Expired rows count as absent.
 
-use diode_api::{LinkedIdentity, Reason};
+use diode_api::Reason;
 use diode_core::ids::{AccountId, AccountName, Digest};
 
 use crate::accounts::account_store::{Created, Credentials, CredentialsRow, NewAccount, select_credentials};
@@ -12,6 +12,15 @@ use crate::store::from_row::from_row;
 use crate::store::statement::Statement;
 use crate::store::{Now, StoreResult};
 use crate::uploads::solutions::Damaged;
+
+/// An identity by which somebody can sign in to an account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LinkedIdentity {
+    /// The address of the OpenID Connect provider.
+    pub issuer: String,
+    /// When it was linked, as RFC 3339.
+    pub since: String,
+}
 
 /// The person that a provider vouches for.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,10 +4,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse as _, Redirect, Response};
 use diode_api::query::from_text;
-use diode_api::{
-    Account, DeleteAccount, IssuedToken, NewPassword, NewToken, Password, Scope, SignIn, SignUp, Token,
-    Uploads,
-};
+use diode_api::{Account, IssuedToken, NewToken, Password, Scope, SignIn, SignUp, Token, Uploads};
 use maud::{Markup, html};
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -43,7 +40,7 @@ pub(super) async fn change_password_by_form(
     caller: SignedIn,
     OwnForm(PasswordFields { current, new }): OwnForm<PasswordFields>,
 ) -> ApiResult<Response> {
-    let done = accounts::change_password(&app, &peer, &caller, NewPassword { current, new }).await;
+    let done = accounts::change_password(&app, &peer, &caller, current, new).await;
     answer(
         &app,
         &caller.account,
@@ -123,7 +120,7 @@ pub(super) async fn delete_by_form(
     caller: SignedIn,
     OwnForm(DeleteFields { password, uploads }): OwnForm<DeleteFields>,
 ) -> ApiResult<Response> {
-    match accounts::delete(&app, &peer, &caller, DeleteAccount { password, uploads }).await {
+    match accounts::delete(&app, &peer, &caller, password, uploads).await {
         Ok(cookie) => Ok(([(header::SET_COOKIE, cookie)], Redirect::to("/")).into_response()),
         Err(fault) => answer(&app, &caller.account, Err(fault)).await,
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::http::{HeaderMap, HeaderValue};
-use diode_api::{Account, DeleteAccount, NewPassword, Password, SignIn, SignUp};
+use diode_api::{Account, Password, SignIn, SignUp, Uploads};
 use diode_core::ids::{AccountName, Digest};
 use headers::{Cookie, HeaderMapExt as _};
 
@@ -163,11 +163,12 @@ pub(crate) async fn change_password(
     app: &App,
     peer: &Peer,
     caller: &SignedIn,
-    request: NewPassword,
+    current: Option<Password>,
+    new: Password,
 ) -> ApiResult<()> {
-    request.new.check(&caller.account.name)?;
-    confirm(app, peer, caller, request.current).await?;
-    let hash = app.passwords.hash(request.new).await?;
+    new.check(&caller.account.name)?;
+    confirm(app, peer, caller, current).await?;
+    let hash = app.passwords.hash(new).await?;
     app.backend.store.set_password(&caller.account.id, &hash, Some(&caller.session)).await?;
     Ok(())
 }
@@ -177,10 +178,11 @@ pub(crate) async fn delete(
     app: &App,
     peer: &Peer,
     caller: &SignedIn,
-    request: DeleteAccount,
+    password: Option<Password>,
+    uploads: Uploads,
 ) -> ApiResult<HeaderValue> {
-    confirm(app, peer, caller, request.password).await?;
-    let files = app.backend.store.delete_account(&caller.account.id, request.uploads).await?;
+    confirm(app, peer, caller, password).await?;
+    let files = app.backend.store.delete_account(&caller.account.id, uploads).await?;
     let files = files.ok_or_else(|| ApiFault::conflict(LAST_ADMINISTRATOR))?;
     app.backend.forget(files).await?;
     SESSION.forget(app.policy())

@@ -1,11 +1,10 @@
-//! What an administrator can do. An act is declared once: the command line parses it from its arguments, the pages from
-//! their forms, and the routes of the API call the functions that [`Act::run`] calls.
+//! What an administrator can do. An act is declared once: the command line parses it from its arguments, and the pages
+//! from their forms. The two routes of the API call the functions that [`Act::run`] calls.
 
 use clap::{Args, Subcommand};
 use diode_api::{
-    Account, HardwareConfirmation, HardwareMerge, Job, JobKind, JobRequest, ModelSummary, Moderated,
-    Moderation, ModerationAction, ModerationSubject, NewPublication, NewSnapshot, PublicationAction, Reason,
-    Review, ReviewAction, SnapshotName,
+    Account, Job, JobKind, JobRequest, Moderated, Moderation, ModerationAction, ModerationSubject,
+    NewSnapshot, PublicationAction, Reason, SnapshotName,
 };
 use diode_core::Heuristic;
 use diode_core::hardware::Facts;
@@ -18,8 +17,11 @@ use crate::backend::Backend;
 use crate::blobs::BlobKind;
 use crate::http::{ApiFault, ApiResult};
 use crate::jobs::job_routes::accepted;
+use crate::models::contribution_routes::{judging, no_job};
 use crate::pages::counted;
-use crate::store::{NotMerged, Now, Store, StoreResult};
+use crate::store::{
+    NewPublication, NotMerged, Now, Refused, Review, ReviewAction, ReviewRefused, Store, StoreResult,
+};
 
 /// Who acts.
 #[derive(Debug, Clone, Copy)]
@@ -104,10 +106,8 @@ pub enum Act {
     Unpin(OneModel),
     /// Make a contributed model one of the server's, without publishing it
     Accept(OneModel),
-    /// Decline a contributed model
+    /// Decline a contributed model, or take it from the server's models: if it is published, the one before it is again
     Decline(OneModel),
-    /// Take a contributed model from the server's models; if it is published, the one before it is again
-    Withdraw(OneModel),
     /// Have a contributed model judged anew
     Judge(OneModel),
     /// Queue a job that freezes everything that counts of a hardware; a worker makes it
@@ -203,38 +203,80 @@ impl Act {
 
     /// Does it. Returns what to tell the administrator, without an end of line.
     pub(crate) async fn run(self, backend: &Backend, by: Actor<'_>) -> ApiResult<String> {
+        let now = Now::read();
         let moderated = async |action, Uploads { subject, reason }: Uploads| {
             let request = Moderation { action, subject: subject.whole()?, reason };
             let changed = moderate(backend, &request, by).await?.uploads.len();
             Ok(format!("{action} {}: {} changed", request.subject, counted(changed as u64, "upload")))
         };
         let published = async |action, OneModel { model, reason }: OneModel| {
-            let model = publish(backend, &NewPublication { action, model, reason }, by).await?;
-            Ok(format!("published: {}", model_line(&model)))
+            let request = NewPublication { action, model, reason };
+            match backend.store.publish(&request, by.who(), now).await? {
+                Ok(model) => Ok(format!("published: {}", model_line(&model))),
+                Err(refused) => {
+                    let words = refused.explain(&request.model);
+                    Err(match refused {
+                        Refused::Unknown => ApiFault::not_found(words),
+                        Refused::OnlyTheServer => ApiFault::invalid(words),
+                        Refused::Published
+                        | Refused::NotPublished
+                        | Refused::First
+                        | Refused::ForComparison => ApiFault::conflict(words),
+                    })
+                }
+            }
         };
         let reviewed = async |action, OneModel { model, reason }: OneModel| {
-            Ok(contribution_line(&review(backend, &Review { action, model, reason }, by).await?))
+            let review = Review { action, model, reason };
+            let found = match action {
+                ReviewAction::Judge => backend.store.contribution(&review.model).await?,
+                ReviewAction::Accept | ReviewAction::Decline => None,
+            };
+            let job = found.map(|model| judging(model.heuristic, &model.hardware, &model.id, now));
+            let job = job.transpose().map_err(ApiFault::internal)?;
+            match backend.store.review(&review, job.as_ref(), by.who(), now).await? {
+                Ok(model) => Ok(contribution_line(&model)),
+                Err(ReviewRefused::NoJob(queued)) => Err(no_job(queued)),
+                Err(ReviewRefused::Unknown) => {
+                    Err(ApiFault::not_found(ReviewRefused::Unknown.explain(&review)))
+                }
+                Err(refused) => Err(ApiFault::conflict(refused.explain(&review))),
+            }
         };
         match self {
             Self::Quarantine(uploads) => moderated(ModerationAction::Quarantine, uploads).await,
             Self::Restore(uploads) => moderated(ModerationAction::Restore, uploads).await,
             Self::Remove(uploads) => moderated(ModerationAction::Delete, uploads).await,
             Self::ConfirmHardware { slug, upload, reason } => {
-                let request = HardwareConfirmation { hardware: slug, upload, reason };
-                confirm(backend, &request, by.who()).await?;
-                Ok(format!("the facts of {} are confirmed", request.hardware))
+                let facts = match upload {
+                    None => None,
+                    Some(upload) => Some(stated(backend, &slug, &upload).await?),
+                };
+                if !backend.store.confirm_hardware(&slug, facts.as_ref(), &reason, by.who(), now).await? {
+                    let words = format!("nobody has described `{slug}`; name an upload that does");
+                    return Err(ApiFault::refused(words));
+                }
+                Ok(format!("the facts of {slug} are confirmed"))
             }
             Self::MergeHardware { from, into, reason } => {
-                let request = HardwareMerge { from, into, reason };
-                let solutions = merge(backend, &request, by).await?;
+                let done = backend.store.merge_hardware(&from, &into, &reason, by.who(), now).await?;
+                let solutions = done.map_err(|refused| {
+                    let words = refused.explain(&from, &into);
+                    match refused {
+                        NotMerged::Unknown(_) => ApiFault::not_found(words),
+                        NotMerged::Busy(_) => ApiFault::conflict(words),
+                        NotMerged::Same | NotMerged::Listed | NotMerged::Simulated => {
+                            ApiFault::refused(words)
+                        }
+                    }
+                })?;
                 Ok(format!(
-                    "{} is part of {} now, with its {solutions} solutions; the boards follow within seconds while a \
-                     server runs",
-                    request.from, request.into
+                    "{from} is part of {into} now, with its {solutions} solutions; the boards follow within seconds \
+                     while a server runs"
                 ))
             }
             Self::Readmit { agent, reason } => {
-                if !backend.store.readmit_agent(&agent, &reason, by.who(), Now::read()).await? {
+                if !backend.store.readmit_agent(&agent, &reason, by.who(), now).await? {
                     return Err(ApiFault::not_found(format!(
                         "no agent `{agent}` was put aside; GET /api/v1/agents lists the agents"
                     )));
@@ -247,8 +289,7 @@ impl Act {
             Self::Unpin(model) => published(PublicationAction::Unpin, model).await,
             Self::Accept(model) => reviewed(ReviewAction::Accept, model).await,
             Self::Decline(model) => reviewed(ReviewAction::Decline, model).await,
-            Self::Withdraw(model) => reviewed(ReviewAction::Withdraw, model).await,
-            Self::Judge(model) => reviewed(ReviewAction::Evaluate, model).await,
+            Self::Judge(model) => reviewed(ReviewAction::Judge, model).await,
             Self::Snapshot { hardware, reason } => {
                 if backend.store.hardware(&hardware).await?.is_none() {
                     return Err(ApiFault::not_found(format!("no hardware `{hardware}`")));
@@ -257,7 +298,7 @@ impl Act {
                 Ok(format!("queued as job {}", job.id))
             }
             Self::RemoveSnapshot { name, reason } => {
-                let files = backend.store.remove_snapshot(&name, &reason, by.who(), Now::read()).await?;
+                let files = backend.store.remove_snapshot(&name, &reason, by.who(), now).await?;
                 let files = files.ok_or_else(|| {
                     let list = by.list("snapshots", "/api/v1/snapshots");
                     ApiFault::not_found(format!("no snapshot `{name}` that has files; {list} lists them"))
@@ -267,7 +308,7 @@ impl Act {
                 Ok(format!("{removed} files of {name} removed"))
             }
             Self::CancelJob { job } => {
-                if backend.store.cancel_job(&job, Now::read()).await?.is_none() {
+                if backend.store.cancel_job(&job, now).await?.is_none() {
                     return Err(ApiFault::conflict(format!(
                         "job `{job}` has ended, so it cannot be cancelled"
                     )));
@@ -297,36 +338,6 @@ pub(crate) async fn moderate(backend: &Backend, request: &Moderation, by: Actor<
     })?;
     backend.forget(done.files).await?;
     Ok(Moderated { uploads: done.uploads })
-}
-
-/// Merges one hardware into another. Returns how many solutions have moved.
-pub(crate) async fn merge(backend: &Backend, request: &HardwareMerge, by: Actor<'_>) -> ApiResult<u64> {
-    let done = backend.store.merge_hardware(request, by.who(), Now::read()).await?;
-    done.map_err(|refused| {
-        let words = refused.explain(request);
-        match refused {
-            NotMerged::Unknown(_) => ApiFault::not_found(words),
-            NotMerged::Busy(_) => ApiFault::conflict(words),
-            NotMerged::Same | NotMerged::Listed | NotMerged::Simulated => ApiFault::refused(words),
-        }
-    })
-}
-
-/// Publishes a model, rolls back, pins or unpins. Returns the model that is published then.
-pub(crate) async fn publish(
-    backend: &Backend,
-    request: &NewPublication,
-    by: Actor<'_>,
-) -> ApiResult<ModelSummary> {
-    let done = backend.store.publish(request, by.who(), Now::read()).await?;
-    done.map_err(|refused| crate::models::model_routes::refuse(refused, request))
-}
-
-/// Decides on a contributed model, or has it judged anew.
-pub(crate) async fn review(backend: &Backend, request: &Review, by: Actor<'_>) -> ApiResult<ModelSummary> {
-    let done =
-        crate::models::contribution_routes::review_model(backend, request, by.who(), Now::read()).await?;
-    done.map_err(|refused| crate::models::contribution_routes::refuse(refused, request))
 }
 
 /// Queues a job that freezes the data of a hardware.
@@ -368,21 +379,6 @@ async fn set_disabled(
     }
     by.write_down(&backend.store, &format!("{} {name}", if disabled { "disable" } else { "enable" })).await?;
     Ok(format!("{name} is {}", if disabled { "disabled" } else { "enabled" }))
-}
-
-/// Confirms the facts of a hardware that the server has or, if an upload is named, that the upload states.
-pub(crate) async fn confirm(backend: &Backend, request: &HardwareConfirmation, who: &str) -> ApiResult<()> {
-    let HardwareConfirmation { hardware, upload, reason } = request;
-    let facts = match upload {
-        None => None,
-        Some(upload) => Some(stated(backend, hardware, upload).await?),
-    };
-    match backend.store.confirm_hardware(hardware, facts.as_ref(), reason, who, Now::read()).await? {
-        true => Ok(()),
-        false => {
-            Err(ApiFault::refused(format!("nobody has described `{hardware}`; name an upload that does")))
-        }
-    }
 }
 
 /// The facts of a hardware in the file of an upload.

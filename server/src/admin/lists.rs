@@ -1,14 +1,11 @@
 //! Commands that list what an administrator looks at.
 
 use clap::Subcommand;
-use diode_api::{
-    ContributionState, LinkedIdentity, LogEntry, ModelSummary, Publication, Receipt, Report, SnapshotSummary,
-    Standing,
-};
+use diode_api::{ContributionState, ModelSummary, Publication, Receipt, SnapshotSummary, Standing};
 use diode_core::ids::{AccountName, HardwareSlug};
 
 use crate::backend::Backend;
-use crate::store::{ContributionFilter, Credentials, UploadFilter};
+use crate::store::{ContributionFilter, Credentials, LinkedIdentity, LogEntry, Report, UploadFilter};
 
 /// How many lines a list prints at most. The newest are listed.
 const MAX_LISTED: u32 = 1000;
@@ -41,7 +38,7 @@ pub enum List {
     },
     /// List the models that people have contributed, with the server's figures
     Contributed {
-        /// Only those in this state: waiting, evaluated, accepted, declined or withdrawn
+        /// Only those in this state: waiting, evaluated, accepted or declined
         #[arg(long, value_name = "STATE")]
         state: Option<ContributionState>,
     },

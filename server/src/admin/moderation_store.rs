@@ -2,9 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use diode_api::{
-    LogEntry, Moderation, ModerationAction, ModerationSubject, NewReport, Reason, Report, Standing,
-};
+use diode_api::{Moderation, ModerationAction, ModerationSubject, NewReport, Reason, Standing};
 use diode_core::hardware::{Facts, Hardware};
 use diode_core::ids::{AccountId, AccountName, AgentId, HardwareSlug, UploadId};
 
@@ -25,6 +23,28 @@ pub struct Done {
     pub uploads: Vec<UploadId>,
     /// Files that no upload and no snapshot names any more.
     pub files: Vec<BlobKey>,
+}
+
+/// Who did what, when, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogEntry {
+    /// As RFC 3339.
+    pub at: String,
+    /// The name of an account, or `command line`.
+    pub who: String,
+    /// Such as `quarantine upload 0123456789abcdef (1)`; the number is that of the uploads changed.
+    pub what: String,
+    pub why: String,
+}
+
+/// A report, as administrators see it.
+#[derive(Debug, Clone)]
+pub struct Report {
+    pub at: String,
+    pub upload: UploadId,
+    /// Who reported it; absent if the account is gone.
+    pub who: Option<AccountName>,
+    pub reason: Reason,
 }
 
 /// Which uploads are listed.

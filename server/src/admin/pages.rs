@@ -5,9 +5,7 @@ use axum::extract::{Extension, State};
 use axum::response::Response;
 use axum::routing::{get, post};
 use diode_api::query::from_text;
-use diode_api::{
-    Account, HardwareSummary, Job, ModelState, ModelSummary, PackSummary, Receipt, Report, Standing,
-};
+use diode_api::{Account, HardwareSummary, Job, ModelState, ModelSummary, PackSummary, Receipt, Standing};
 use diode_core::ids::{AccountName, UploadId};
 use maud::{Markup, html};
 use serde::Deserialize;
@@ -19,7 +17,7 @@ use crate::app::App;
 use crate::http::{ApiFault, ApiResult, StrictQuery};
 use crate::pages::{OwnForm, sign_in_first};
 use crate::pages::{counted, day, input, minute, page, refused};
-use crate::store::{Credentials, UploadFilter};
+use crate::store::{Credentials, Report, UploadFilter};
 
 /// The most rows of each list, and the most entries of the log.
 const MAX_SHOWN: u32 = 100;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use diode_api::HardwareMerge;
+use diode_api::Reason;
 use diode_core::hardware::{Facts, Hardware, find as listed};
 use diode_core::ids::{Digest, HardwareSlug};
 
@@ -33,8 +33,7 @@ pub enum NotMerged {
 
 impl NotMerged {
     /// The reason in words, for the caller.
-    pub(crate) fn explain(&self, merge: &HardwareMerge) -> String {
-        let HardwareMerge { from, into, .. } = merge;
+    pub(crate) fn explain(&self, from: &HardwareSlug, into: &HardwareSlug) -> String {
         match self {
             Self::Unknown(slug) => format!("no hardware `{slug}`; GET /api/v1/hardware lists what there is"),
             Self::Same => format!("into: got `{into}`, which is the same, expected another hardware"),
@@ -129,12 +128,13 @@ impl Store {
     /// published any more. Returns how many solutions have moved.
     pub async fn merge_hardware(
         &self,
-        merge: &HardwareMerge,
+        from: &HardwareSlug,
+        into: &HardwareSlug,
+        reason: &Reason,
         who: &str,
         now: Now,
     ) -> StoreResult<Result<u64, NotMerged>> {
         in_transaction!(self, async |db| {
-    let HardwareMerge { from, into, reason } = merge;
     if from == into {
         return Ok(Err(NotMerged::Same));
     }

@@ -144,27 +144,6 @@ pub(crate) async fn create(
     Ok((StatusCode::OK, Json(PackSummary { already_stored: true, ..stored })))
 }
 
-/// Withdraws a kernel pack. Who has pulled it keeps it.
-#[utoipa::path(
-    delete, path = "/packs/{digest}", tag = "packs", params(("digest" = String, Path)),
-    responses(
-        (status = 204, description = "It is gone"),
-        (status = 401),
-        (status = 403, description = "Not an administrator, or a token without the scope"),
-    ),
-)]
-pub(crate) async fn delete(
-    State(app): State<App>,
-    admin: Authorized<Admin>,
-    FromPath(pack): FromPath<PackSummary>,
-) -> ApiResult<StatusCode> {
-    app.backend.store.remove_pack(&pack.digest).await?;
-    admin.by()?.write_down(&app.backend.store, &format!("withdraw pack {}", pack.digest)).await?;
-    // The file stays, because somebody who publishes the same pack right now stores the file before the row.
-    // If no row names the file after an hour, `admin sweep` removes it.
-    Ok(StatusCode::NO_CONTENT)
-}
-
 fn refuse_pack(error: PackError) -> ApiFault {
     match error {
         PackError::Format(error) => error.into(),

@@ -1,14 +1,12 @@
-//! Models that people contribute: the checks before anything is stored, the jobs that judge them, and the reviews.
+//! Models that people contribute: the checks before anything is stored, and the jobs that judge them.
 
 use axum::Json;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::Response;
-use diode_api::query::from_text;
 use diode_api::{
-    Account, ContributionState, Job, JobKind, JobRequest, Licence, MAX_MODEL_BYTES, ModelDescription,
-    ModelSource, ModelSummary, Review, ReviewAction,
+    Account, Job, JobKind, JobRequest, Licence, MAX_MODEL_BYTES, ModelDescription, ModelSource, ModelSummary,
 };
 use diode_core::Heuristic;
 use diode_core::ids::{AccountId, HardwareSlug, JobId, ModelId};
@@ -17,19 +15,17 @@ use diode_model::{Model, ModelError};
 use serde::Deserialize;
 
 use crate::accounts::{Admin, Authorized, Contribute};
-use crate::admin::acts::review;
 use crate::app::App;
 use crate::backend::Backend;
 use crate::blobs::BlobKind;
 use crate::http::stored_file::PRIVATE;
-use crate::http::{ApiFault, ApiResult, InPath, StrictQuery, json_body, receive};
+use crate::http::{ApiFault, ApiResult, InPath, StrictQuery, receive};
 use crate::jobs::job_routes::accepted;
 use crate::jobs::worker::summarise;
 use crate::limits::Client;
 use crate::models::model_routes::answer_with_file;
 use crate::store::{
-    ContributionFilter, MAX_WAITING_MODELS, NewContribution, Now, Queued, ReviewRefused, StoreError,
-    TakenModel,
+    ContributionFilter, MAX_WAITING_MODELS, NewContribution, Now, Queued, StoreError, TakenModel,
 };
 use crate::uploads::upload_routes::{read_back, refuse_wrapped};
 
@@ -158,66 +154,6 @@ pub(crate) fn no_job(queued: Queued) -> ApiFault {
     queued.unwrap_or_else(|| ApiFault::busy("the job could not be queued; try again in a few seconds"))
 }
 
-/// How many models are listed: more than anybody reads at once.
-const MAX_REVIEWS: u32 = 500;
-
-#[derive(Deserialize, utoipa::IntoParams)]
-#[into_params(parameter_in = Query)]
-pub(crate) struct ReviewQuery {
-    #[serde(default, deserialize_with = "from_text")]
-    state: Option<ContributionState>,
-}
-
-/// Accepts, declines or withdraws a contributed model, or has it judged anew. An accepted model is one of the
-/// server's; it is published only if somebody publishes it.
-#[utoipa::path(
-    post, operation_id = "create", path = "/reviews", tag = "moderation", request_body = Review,
-    responses(
-        (status = 200, body = ModelSummary),
-        (status = 401),
-        (status = 403, description = "Not an administrator, or a token without the scope"),
-        (status = 404, description = "Nobody has contributed such a model"),
-        (status = 409, description = "Not possible in its state"),
-        (status = 429, description = "As many jobs wait as may"),
-    ),
-)]
-pub(crate) async fn create_review(
-    State(app): State<App>,
-    admin: Authorized<Admin>,
-    headers: HeaderMap,
-    body: Body,
-) -> ApiResult<Json<ModelSummary>> {
-    let request: Review = json_body(&headers, body).await?;
-    Ok(Json(review(&app.backend, &request, admin.by()?).await?))
-}
-
-pub(crate) fn refuse(refused: ReviewRefused, request: &Review) -> ApiFault {
-    match refused {
-        ReviewRefused::Unknown => ApiFault::not_found(refused.explain(request)),
-        ReviewRefused::NotNow(_) | ReviewRefused::BeingJudged => ApiFault::conflict(refused.explain(request)),
-        ReviewRefused::NoJob(queued) => no_job(queued),
-    }
-}
-
-/// The models that people have contributed, in every state, with the server's figures; the newest 500, newest
-/// first.
-#[utoipa::path(
-    get, operation_id = "list", path = "/reviews", tag = "moderation", params(ReviewQuery),
-    responses(
-        (status = 200, body = Vec<ModelSummary>),
-        (status = 401),
-        (status = 403),
-    ),
-)]
-pub(crate) async fn reviews(
-    State(app): State<App>,
-    StrictQuery(query): StrictQuery<ReviewQuery>,
-    _: Authorized<Admin>,
-) -> ApiResult<Json<Vec<ModelSummary>>> {
-    let filter = ContributionFilter { account: None, state: query.state };
-    Ok(Json(app.backend.store.contributions(&filter, MAX_REVIEWS).await?))
-}
-
 /// The file of a contributed model, in whichever state it is.
 #[utoipa::path(
     get, operation_id = "download", path = "/reviews/{id}/download", tag = "moderation", params(("id" = String, Path)),
@@ -239,7 +175,7 @@ pub(crate) async fn download_contribution(
 ) -> ApiResult<Response> {
     let unknown = || {
         ApiFault::not_found(format!(
-            "nobody has contributed a model `{id}`; /api/v1/reviews lists what there is"
+            "nobody has contributed a model `{id}`; /account/models lists what there is"
         ))
     };
     let parsed: ModelId = id.parse().map_err(|_| unknown())?;
@@ -309,21 +245,4 @@ async fn refuse_unmeasured(backend: &Backend, model: &Model) -> Result<(), NotTa
         "the model is for `{}`, of which nothing has been measured here, so it cannot be judged; upload timings first",
         hardware.slug
     )))
-}
-
-/// Carries out an administrator's review.
-pub(crate) async fn review_model(
-    backend: &Backend,
-    review: &Review,
-    who: &str,
-    now: Now,
-) -> Result<Result<ModelSummary, ReviewRefused>, NotTaken> {
-    let Some(model) = backend.store.contribution(&review.model).await? else {
-        return Ok(Err(ReviewRefused::Unknown));
-    };
-    let job = match review.action {
-        ReviewAction::Evaluate => Some(judging(model.heuristic, &model.hardware, &model.id, now)?),
-        ReviewAction::Accept | ReviewAction::Decline | ReviewAction::Withdraw => None,
-    };
-    Ok(backend.store.review(review, job.as_ref(), who, now).await?)
 }

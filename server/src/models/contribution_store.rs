@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use diode_api::{
     Contribution, ContributionState, Job, Licence, ModelDescription, ModelFigures, ModelSource, ModelSummary,
-    Review, ReviewAction, Uploads,
+    Reason, Uploads,
 };
 use diode_core::ids::{AccountId, Digest, HardwareSlug, JobId, ModelId};
 
@@ -61,6 +61,36 @@ pub struct ContributionFilter {
     pub state: Option<ContributionState>,
 }
 
+/// What an administrator decides about a contributed model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReviewAction {
+    /// It becomes one of the server's models, but is not published yet.
+    Accept,
+    /// It is not wanted, or no longer one of the server's models.
+    Decline,
+    /// The server judges it again, because there are new timings or its job has failed.
+    Judge,
+}
+
+impl std::fmt::Display for ReviewAction {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Accept => "accept",
+            Self::Decline => "decline",
+            Self::Judge => "judge",
+        })
+    }
+}
+
+/// What an administrator does with a contributed model. It is written down with the reason.
+#[derive(Debug, Clone)]
+pub struct Review {
+    pub action: ReviewAction,
+    pub model: ModelId,
+    /// Its contributor can read it; of an accepted model, everybody can.
+    pub reason: Reason,
+}
+
 /// Why a review changes nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReviewRefused {
@@ -80,12 +110,12 @@ impl ReviewRefused {
         let (action, model) = (review.action, &review.model);
         match self {
             Self::Unknown => {
-                format!("nobody has contributed a model `{model}`; /api/v1/reviews lists what there is")
+                format!("nobody has contributed a model `{model}`; /account/models lists what there is")
             }
             Self::NotNow(ContributionState::Waiting) => {
                 format!(
                     "model `{model}` has not been judged yet, so `{action}` is not possible; see its job, and ask for \
-                     `evaluate` if that was cancelled or has failed"
+                     `judge` if that was cancelled or has failed"
                 )
             }
             Self::NotNow(state) => format!("model `{model}` is {state}, so `{action}` is not possible"),
@@ -395,15 +425,16 @@ impl Connection {
                 }
                 ContributionState::Accepted
             }
-            (ReviewAction::Decline, _) => ContributionState::Declined,
-            (ReviewAction::Withdraw, _) => {
-                if model.source == ModelSource::Contributed {
+            (ReviewAction::Decline, _) => {
+                if contribution.state == ContributionState::Accepted
+                    && model.source == ModelSource::Contributed
+                {
                     self.take_away_model(&model, review.reason.as_str(), now).await?;
                 }
-                ContributionState::Withdrawn
+                ContributionState::Declined
             }
-            (ReviewAction::Evaluate, None) => return Ok(Err(ReviewRefused::NotNow(contribution.state))),
-            (ReviewAction::Evaluate, Some(job)) => {
+            (ReviewAction::Judge, None) => return Ok(Err(ReviewRefused::NotNow(contribution.state))),
+            (ReviewAction::Judge, Some(job)) => {
                 if let Some(refused) = self.judge_anew(&contribution, review, job, now).await? {
                     return Ok(Err(refused));
                 }
@@ -465,8 +496,7 @@ fn allows(contribution: &Contribution, review: &Review) -> bool {
         ReviewAction::Accept => {
             contribution.figures.is_some() && !matches!(state, State::Waiting | State::Accepted)
         }
-        ReviewAction::Decline => matches!(state, State::Waiting | State::Evaluated),
-        ReviewAction::Withdraw => state == State::Accepted,
-        ReviewAction::Evaluate => state != State::Accepted,
+        ReviewAction::Decline => state != State::Declined,
+        ReviewAction::Judge => state != State::Accepted,
     }
 }

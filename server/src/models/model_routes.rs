@@ -1,27 +1,23 @@
 //! Models for download, their publications, and the predictions of models that have not seen a problem.
 
 use axum::Json;
-use axum::body::{Body, Bytes};
+use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use diode_api::query::from_text;
-use diode_api::{ModelSummary, ModelType, NewPublication, Publication};
+use diode_api::{ModelSummary, ModelType, Publication};
 use diode_core::Problem;
 use diode_core::hardware::Hardware;
 use diode_core::ids::{Digest, HardwareSlug, ModelId};
 use diode_model::UnseenModels;
 use serde::Deserialize;
 
-use crate::accounts::{Admin, Authorized};
-use crate::admin::acts::publish;
 use crate::app::App;
 use crate::blobs::BlobKind;
 use crate::http::stored_file::{FOREVER, StoredFile, WHILE_THERE};
-use crate::http::{
-    ApiFault, ApiResult, FromPath, InPath, Lookup, StrictQuery, etag, is_current, json_body, lookup,
-};
-use crate::store::{Refused, Store, StoreResult};
+use crate::http::{ApiFault, ApiResult, FromPath, InPath, Lookup, StrictQuery, etag, is_current, lookup};
+use crate::store::{Store, StoreResult};
 
 impl Lookup for ModelSummary {
     type Id = ModelId;
@@ -87,7 +83,7 @@ pub(crate) async fn download(
     method: Method,
     headers: HeaderMap,
 ) -> ApiResult<Response> {
-    // Only a contributed model can be withdrawn.
+    // Only a contributed model can be taken from the server's models.
     let caching = if model.contribution.is_some() { WHILE_THERE } else { FOREVER };
     answer_with_file(&app, &model, caching, &method, &headers).await
 }
@@ -112,38 +108,6 @@ pub(crate) async fn answer_with_file(
 
 /// How many steps are listed: more than anybody reads at once.
 const MAX_LISTED: u32 = 500;
-
-/// Publishes a model, rolls back to the one before, pins or unpins the published one. Answers with the model that
-/// is published then.
-#[utoipa::path(
-    post, operation_id = "create", path = "/publications", tag = "models", request_body = NewPublication,
-    responses(
-        (status = 200, body = ModelSummary),
-        (status = 401),
-        (status = 403, description = "Not an administrator, or a token without the scope"),
-        (status = 404, description = "No such model"),
-        (status = 409, description = "Not the published model, nothing was published before it, or a type that is never published"),
-    ),
-)]
-pub(crate) async fn create_publication(
-    State(app): State<App>,
-    admin: Authorized<Admin>,
-    headers: HeaderMap,
-    body: Body,
-) -> ApiResult<Json<ModelSummary>> {
-    let request: NewPublication = json_body(&headers, body).await?;
-    Ok(Json(publish(&app.backend, &request, admin.by()?).await?))
-}
-
-pub(crate) fn refuse(refused: Refused, request: &NewPublication) -> ApiFault {
-    match refused {
-        Refused::Unknown => ApiFault::not_found(refused.explain(&request.model)),
-        Refused::OnlyTheServer => ApiFault::invalid(refused.explain(&request.model)),
-        Refused::Published | Refused::NotPublished | Refused::First | Refused::ForComparison => {
-            ApiFault::conflict(refused.explain(&request.model))
-        }
-    }
-}
 
 /// Which models of a hardware were published when, by whom and why, and which were not; the newest 500 steps,
 /// newest first.

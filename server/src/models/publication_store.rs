@@ -1,8 +1,6 @@
 //! The steps in the history of a hardware's models. The hardware is locked during each step.
 
-use diode_api::{
-    ModelSource, ModelState, ModelSummary, ModelType, NewPublication, Publication, PublicationAction,
-};
+use diode_api::{ModelSource, ModelState, ModelSummary, ModelType, Publication, PublicationAction, Reason};
 use diode_core::hardware::Hardware;
 use diode_core::ids::{HardwareSlug, ModelId, UploadId};
 
@@ -23,6 +21,14 @@ pub struct ComparedWithPublished {
     /// Whether the new model is no worse.
     pub publish: bool,
     pub why: String,
+}
+
+/// What an administrator asks to happen to a model. It is written down with the reason.
+#[derive(Debug, Clone)]
+pub struct NewPublication {
+    pub action: PublicationAction,
+    pub model: ModelId,
+    pub reason: Reason,
 }
 
 /// Why a publication changes nothing.

@@ -7,10 +7,7 @@ use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::Response;
 use diode_api::bibtex::{AUTHOR, Cited};
 use diode_api::query::from_text;
-use diode_api::{
-    Citation, CitationFormat, Job, NewSnapshot, RemoveSnapshot, SnapshotDetail, SnapshotName, SnapshotState,
-    SnapshotSummary,
-};
+use diode_api::{Citation, Job, NewSnapshot, SnapshotDetail, SnapshotName, SnapshotState, SnapshotSummary};
 use diode_core::ids::HardwareSlug;
 use serde::Deserialize;
 
@@ -20,7 +17,7 @@ use crate::app::App;
 use crate::blobs::BlobKind;
 use crate::http::stored_file::{StoredFile, WHILE_THERE};
 use crate::http::{ApiFault, ApiResult, FromPath, InPath, Lookup, StrictQuery, json_body, lookup, media};
-use crate::store::{Now, Store, StoreResult, StoredSnapshot};
+use crate::store::{Store, StoreResult, StoredSnapshot};
 
 /// How many snapshots are listed: more than anybody reads at once.
 const MAX_LISTED: u32 = 500;
@@ -41,14 +38,6 @@ pub(crate) struct SnapshotQuery {
     #[serde(default, deserialize_with = "from_text")]
     #[param(value_type = Option<HardwareSlug>)]
     hardware: Option<HardwareSlug>,
-}
-
-#[derive(Deserialize, utoipa::IntoParams)]
-#[into_params(parameter_in = Query)]
-pub(crate) struct CitationQuery {
-    /// `text` unless given
-    #[serde(default, deserialize_with = "from_text")]
-    format: Option<CitationFormat>,
 }
 
 /// The snapshots, or those of one hardware, newest first; the newest 500.
@@ -108,23 +97,6 @@ pub(crate) async fn get(
     Ok(Json(SnapshotDetail { summary, files, models, citation }))
 }
 
-/// The citation alone, as text for people or for BibTeX.
-#[utoipa::path(
-    get, path = "/snapshots/{name}/citation", tag = "snapshots", params(("name" = String, Path), CitationQuery),
-    responses((status = 200, body = String, content_type = "text/plain")),
-)]
-pub(crate) async fn citation(
-    State(app): State<App>,
-    StrictQuery(query): StrictQuery<CitationQuery>,
-    FromPath(StoredSnapshot { summary, .. }): FromPath<StoredSnapshot>,
-) -> String {
-    let citation = cite(&summary, &app.policy().public_url);
-    match query.format.unwrap_or(CitationFormat::Text) {
-        CitationFormat::Text => format!("{}\n", citation.text),
-        CitationFormat::Bibtex => citation.bibtex,
-    }
-}
-
 /// A file of a snapshot, or a part of it: the manifest, the checksums, or the data in one of the formats.
 #[utoipa::path(
     get, path = "/snapshots/{name}/files/{file}", tag = "snapshots",
@@ -167,38 +139,6 @@ pub(crate) async fn file(
         caching: WHILE_THERE,
     };
     stored.answer(&app, &method, &headers).await
-}
-
-/// Removes the files of a snapshot for good. Its name, its digest and the reason stay.
-#[utoipa::path(
-    delete, path = "/snapshots/{name}", tag = "snapshots", params(("name" = String, Path)),
-    request_body = RemoveSnapshot,
-    responses(
-        (status = 204, description = "They are gone"),
-        (status = 401),
-        (status = 403, description = "Not an administrator, or a token without the scope"),
-        (status = 410, description = "They were removed before"),
-        (status = 415, description = "Not said to be JSON"),
-    ),
-)]
-pub(crate) async fn remove(
-    State(app): State<App>,
-    admin: Authorized<Admin>,
-    FromPath(StoredSnapshot { summary, .. }): FromPath<StoredSnapshot>,
-    headers: HeaderMap,
-    body: Body,
-) -> ApiResult<StatusCode> {
-    let request: RemoveSnapshot = json_body(&headers, body).await?;
-    let files = app
-        .backend
-        .store
-        .remove_snapshot(&summary.name, &request.reason, admin.by()?.who(), Now::read())
-        .await?;
-    let files = files.ok_or_else(|| {
-        ApiFault::removed(format!("the files of snapshot `{}` were removed before", summary.name))
-    })?;
-    app.backend.forget(files).await?;
-    Ok(StatusCode::NO_CONTENT)
 }
 
 /// The citation of a snapshot, on the server at `public_url`.

@@ -51,8 +51,18 @@ pub(super) async fn contribute(visitor: &Visitor<'_>, number: u64) -> ModelSumma
 }
 
 pub(super) async fn review(root: &Visitor<'_>, action: &str, model: &ModelSummary) -> Reply {
-    let body = format!(r#"{{"action":"{action}","model":"{}","reason":"tested"}}"#, model.id);
-    root.post("/api/v1/reviews", &body).await
+    root.act(action, &[("model", model.id.as_str()), ("reason", "tested")]).await
+}
+
+/// Reviews a model, which must be possible. Returns the model after it.
+pub(super) async fn reviewed(
+    app: &TestApp,
+    root: &Visitor<'_>,
+    action: &str,
+    model: &ModelSummary,
+) -> ModelSummary {
+    review(root, action, model).await.page(200);
+    app.backend.store.contribution(&model.id).await.unwrap().unwrap()
 }
 
 pub(super) async fn own(visitor: &Visitor<'_>) -> Vec<ModelSummary> {

@@ -5,8 +5,8 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::Request;
 use diode_api::{
-    Job, JobKind, JobState, LogEntry, SnapshotDetail, SnapshotFile, SnapshotManifest, SnapshotName,
-    SnapshotState, SnapshotSummary,
+    Job, JobKind, JobState, SnapshotDetail, SnapshotFile, SnapshotManifest, SnapshotName, SnapshotState,
+    SnapshotSummary,
 };
 use diode_core::ids::Digest;
 use diode_formats::{Format, content_digest, decode, encode};
@@ -19,7 +19,7 @@ use crate::moderation::administrator;
 use crate::samples::{collected, columnar, dataset, h200, mm, seven};
 use crate::test_app::{Reply, TestApp};
 use crate::trust::{send, settle, timed};
-use crate::visitor::Visitor;
+use crate::visitor::{PASSWORD, Visitor};
 
 pub(crate) const ASK: &str = r#"{"hardware":"nvidia-h200","reason":"for the paper"}"#;
 
@@ -115,14 +115,11 @@ async fn a_snapshot_holds_all_that_counts_in_every_format_and_stays_as_it_was() 
         assert_eq!(listed, [second.summary.clone(), summary.clone()]);
         assert_eq!(app.fetch::<Vec<SnapshotSummary>>("/api/v1/snapshots?hardware=nvidia-z1").await, []);
 
-        let text = app.get("/api/v1/snapshots/nvidia-h200@1/citation").await;
-        assert_eq!(String::from_utf8(text.body).unwrap(), format!("{}\n", first.citation.text));
         assert!(first.citation.text.contains(summary.digest.as_str()));
-        let bibtex = app.get("/api/v1/snapshots/nvidia-h200@1/citation?format=bibtex").await;
-        assert!(bibtex.body.starts_with(b"@misc{diode:nvidia-h200:1,"));
+        assert!(first.citation.bibtex.starts_with("@misc{diode:nvidia-h200:1,"));
         assert_eq!(first.citation.url, "http://127.0.0.1:8080/api/v1/snapshots/nvidia-h200@1");
 
-        let log: Vec<LogEntry> = root.get("/api/v1/moderation").await.json();
+        let log = app.log().await;
         assert_eq!((log[0].what.as_str(), log[0].why.as_str()), ("snapshot of nvidia-h200", "for the paper"));
         assert!(verify(&app.backend).await.unwrap().is_clean());
         app.stop();
@@ -210,8 +207,7 @@ async fn servers_agree_on_a_snapshot_that_one_of_them_has_removed() {
         assert_eq!(root.post("/api/v1/moderation", &body).await.status, 200);
         let other = app.replica().await;
         assert_eq!(detail(&other, &name).await.summary.withdrawn_uploads, 1);
-        let path = format!("/api/v1/snapshots/{name}");
-        assert_eq!(root.send("DELETE", &path, r#"{"reason":"tested"}"#).await.status, 204);
+        remove(&root, &name).await.page(200);
         let (here, there) = (detail(&app, &name).await, detail(&other, &name).await);
         assert_eq!((here.summary.state, &here), (SnapshotState::Removed, &there));
         let listed: Vec<SnapshotSummary> = other.fetch("/api/v1/snapshots").await;
@@ -265,8 +261,7 @@ async fn quarantine_marks_a_snapshot_and_deletion_takes_its_files() {
         assert_eq!(all_bytes(&app, &third).await.len(), third.files.len());
 
         // Deleting the account removes its data, too.
-        let account = r#"{"password":"correct horse battery staple","uploads":"delete"}"#;
-        assert_eq!(ada.send("DELETE", "/api/v1/account", account).await.status, 204);
+        assert_eq!(ada.delete_account(PASSWORD, "delete").await.status, 303);
         let all: Vec<SnapshotSummary> = app.fetch("/api/v1/snapshots").await;
         assert!(all.len() == 3 && all.iter().all(|one| one.state == SnapshotState::Removed), "{all:?}");
         assert_eq!(app.blobs().join("snapshots").read_dir().unwrap().count(), 0);
@@ -298,17 +293,18 @@ async fn uploads_of_snapshots_are_counted_only_when_some_have_changed() {
     working.await.unwrap();
 }
 
+async fn remove(visitor: &Visitor<'_>, name: &SnapshotName) -> Reply {
+    visitor.act("remove-snapshot", &[("name", &name.to_string()), ("reason", "tested")]).await
+}
+
 #[tokio::test]
 async fn only_administrators_make_and_remove_snapshots() {
     let app = TestApp::public(SignUps::Open).await;
     let root = administrator(&app).await;
     let ada = Visitor::signed_up(&app, "ada").await;
     send(&ada, &seven()).await;
-    for path in ["/api/v1/snapshots", "/api/v1/snapshots/nvidia-h200@1"] {
-        let method = if path.ends_with('1') { "DELETE" } else { "POST" };
-        Visitor::new(&app).send(method, path, ASK).await.refusal(401, "unauthorized");
-        ada.send(method, path, ASK).await.refusal(403, "forbidden");
-    }
+    Visitor::new(&app).post("/api/v1/snapshots", ASK).await.refusal(401, "unauthorized");
+    ada.post("/api/v1/snapshots", ASK).await.refusal(403, "forbidden");
     // The job cannot be asked for directly either.
     let job = r#"{"kind":"snapshot","heuristic":"matmul","hardware":"nvidia-h200"}"#;
     let message = root.post("/api/v1/jobs", job).await.refusal(422, "refused");
@@ -319,16 +315,14 @@ async fn only_administrators_make_and_remove_snapshots() {
     let made = frozen(&app, &root).await;
     assert!(made.citation.url.starts_with("https://diode.example.org/api/v1/snapshots/"));
     let path = format!("/api/v1/snapshots/{}", made.summary.name);
-    assert_eq!(root.send("DELETE", &path, r#"{"reason":"made by mistake"}"#).await.status, 204);
+    assert_eq!(remove(&ada, &made.summary.name).await.status, 403);
+    remove(&root, &made.summary.name).await.page(200);
     let gone: SnapshotDetail = app.fetch(&path).await;
-    assert_eq!(
-        (gone.summary.state, gone.summary.reason.as_str()),
-        (SnapshotState::Removed, "made by mistake")
-    );
-    root.send("DELETE", &path, r#"{"reason":"again"}"#).await.refusal(410, "removed");
+    assert_eq!((gone.summary.state, gone.summary.reason.as_str()), (SnapshotState::Removed, "tested"));
+    remove(&root, &made.summary.name).await.page(404);
     // No other snapshot gets its version.
     assert_eq!(frozen(&app, &root).await.summary.name.version, 2);
-    let log: Vec<LogEntry> = root.get("/api/v1/moderation").await.json();
+    let log = app.log().await;
     assert_eq!(log[1].what, "remove snapshot nvidia-h200@1");
     app.stop();
     working.await.unwrap();

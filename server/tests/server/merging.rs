@@ -1,8 +1,7 @@
 //! Tests of two kinds of hardware that turn out to be one.
 
 use diode_api::{
-    HardwareMerged, HardwareSummary, JobKind, JobRequest, LeaderboardRow, LogEntry, ModelState, Page,
-    Receipt, Registration,
+    HardwareSummary, JobKind, JobRequest, LeaderboardRow, ModelState, Page, Receipt, Registration,
 };
 use diode_core::Heuristic;
 use diode_core::hardware::Hardware;
@@ -12,7 +11,7 @@ use crate::agents::{h200_registration, register, take};
 use crate::models::summary;
 use crate::moderation::administrator;
 use crate::samples::{columnar, dataset, h200, mm};
-use crate::test_app::TestApp;
+use crate::test_app::{Reply, TestApp};
 use crate::trust::{seen, send, settle};
 use crate::visitor::Visitor;
 
@@ -23,8 +22,8 @@ fn other() -> Hardware {
     Hardware { facts: h200().facts, ..Hardware::from_name("NVIDIA Q200").unwrap() }
 }
 
-fn merge(from: &str, into: &str) -> String {
-    format!(r#"{{"from":"{from}","into":"{into}","reason":"one and the same"}}"#)
+async fn merge(visitor: &Visitor<'_>, from: &str, into: &str) -> Reply {
+    visitor.act("merge-hardware", &[("from", from), ("into", into), ("reason", "one and the same")]).await
 }
 
 #[tokio::test]
@@ -45,9 +44,8 @@ async fn what_was_measured_under_either_name_is_one_hardwares() {
         assert!(store.model(&model.id).await.unwrap().unwrap().unseen_models);
         settle(store).await;
 
-        let done = root.post("/api/v1/hardware-merges", &merge(slug.as_str(), "nvidia-h200")).await;
-        assert_eq!(done.status, 200, "{}", String::from_utf8_lossy(&done.body));
-        assert_eq!(done.json::<HardwareMerged>().solutions, 2);
+        let done = merge(&root, slug.as_str(), "nvidia-h200").await.page(200);
+        assert!(done.contains("with its 2 solutions"), "{done}");
         settle(store).await;
 
         // The answers are as if everything had been sent under one name.
@@ -85,7 +83,7 @@ async fn what_was_measured_under_either_name_is_one_hardwares() {
             (model.hardware, model.state, model.unseen_models),
             (slug.clone(), ModelState::Earlier, false)
         );
-        let log: Vec<LogEntry> = root.get("/api/v1/moderation").await.json();
+        let log = app.log().await;
         assert_eq!(log[0].what, format!("merge hardware {slug} into nvidia-h200"));
         app.end().await;
     }
@@ -99,20 +97,19 @@ async fn what_cannot_be_one_stays_apart() {
     let made_up = h200().simulated().unwrap();
     app.receipt(columnar(&dataset(other(), &[mm(64, 64, 64)], 9.0))).await;
     app.receipt(columnar(&dataset(h200(), &[mm(64, 64, 64)], 9.0))).await;
-    let ask = async |from: &str, into: &str| root.post("/api/v1/hardware-merges", &merge(from, into)).await;
-    ask("nvidia-h200", slug.as_str()).await.refusal(422, "refused");
-    ask(slug.as_str(), slug.as_str()).await.refusal(422, "refused");
-    ask(slug.as_str(), "nvidia-x9").await.refusal(404, "not_found");
-    ask("nvidia-x9", "nvidia-h200").await.refusal(404, "not_found");
+    let ask = async |from: &str, into: &str| merge(&root, from, into).await;
+    ask("nvidia-h200", slug.as_str()).await.page(422);
+    ask(slug.as_str(), slug.as_str()).await.page(422);
+    ask(slug.as_str(), "nvidia-x9").await.page(404);
+    ask("nvidia-x9", "nvidia-h200").await.page(404);
     app.receipt(columnar(&dataset(made_up.clone(), &[mm(64, 64, 64)], 9.0))).await;
-    ask(made_up.slug.as_str(), "nvidia-h200").await.refusal(422, "refused");
+    ask(made_up.slug.as_str(), "nvidia-h200").await.page(422);
     let request = JobRequest::new(JobKind::Train, Heuristic::Matmul, slug.clone());
     assert_eq!(root.post("/api/v1/jobs", &serde_json::to_string(&request).unwrap()).await.status, 202);
-    ask(slug.as_str(), "nvidia-h200").await.refusal(409, "conflict");
+    ask(slug.as_str(), "nvidia-h200").await.page(409);
     // Only administrators may merge.
     let ada = Visitor::signed_up(&app, "ada").await;
-    let refused = ada.post("/api/v1/hardware-merges", &merge(slug.as_str(), "nvidia-h200")).await;
-    refused.refusal(403, "forbidden");
+    assert_eq!(merge(&ada, slug.as_str(), "nvidia-h200").await.status, 403);
     let (code, _, error) = app.admin(&["merge-hardware", "nvidia-h200", "nvidia-x9", "--reason", "x"]);
     assert!(code == Some(1) && error.contains("no hardware `nvidia-x9`"), "{error}");
     let listed: Vec<HardwareSummary> = app.fetch("/api/v1/hardware").await;
@@ -120,19 +117,20 @@ async fn what_cannot_be_one_stays_apart() {
 }
 
 #[tokio::test]
-async fn administrators_vouch_for_facts_over_http_too() {
+async fn administrators_vouch_for_facts_on_a_page_too() {
     let app = TestApp::new().await;
     let root = administrator(&app).await;
     let receipt = app.receipt(columnar(&dataset(other(), &[mm(64, 64, 64)], 9.0))).await;
     assert!(!receipt.hardware[0].confirmed);
     let slug = other().slug;
     let ask = async |hardware: &str, upload: &str| {
-        let request = format!(r#"{{"hardware":"{hardware}","upload":"{upload}","reason":"its data sheet"}}"#);
-        root.post("/api/v1/hardware-confirmations", &request).await
+        let fields = [("slug", hardware), ("upload", upload), ("reason", "its data sheet")];
+        root.act("confirm-hardware", &fields).await
     };
-    ask("nvidia-x9", receipt.id.as_str()).await.refusal(404, "not_found");
-    ask(slug.as_str(), "0123456789abcdef").await.refusal(404, "not_found");
-    let confirmed: HardwareSummary = ask(slug.as_str(), receipt.id.as_str()).await.json();
+    ask("nvidia-x9", receipt.id.as_str()).await.page(422);
+    ask(slug.as_str(), "0123456789abcdef").await.page(404);
+    ask(slug.as_str(), receipt.id.as_str()).await.page(200);
+    let confirmed: HardwareSummary = app.fetch(&format!("/api/v1/hardware/{slug}")).await;
     assert!(confirmed.confirmed && confirmed.hardware.slug == slug);
     // From now on, times are judged by the confirmed facts.
     let refused = app.upload(columnar(&dataset(other(), &[mm(8192, 8192, 8192)], 1e-6))).await;

@@ -4,7 +4,7 @@ mod hostile;
 mod provider;
 mod stolen;
 
-use diode_api::{Account, Invitation};
+use diode_api::Account;
 use diode_server::accounts::{SignUps, first_account_link};
 use diode_server::store::Now;
 
@@ -107,7 +107,7 @@ async fn an_account_without_a_password_can_get_one_and_can_go() {
     assert_eq!(sign_in(&stranger, &provider, "ada").await.header("location"), "/sign-up/openid");
 
     let eve = sign_up(&app, &provider, "eve").await;
-    assert_eq!(eve.send("DELETE", "/api/v1/account", r#"{"uploads":"keep"}"#).await.status, 204);
+    assert_eq!(eve.submit("/account/delete", &[("uploads", "keep")]).await.status, 303);
     // The identity was deleted with the account.
     assert_eq!(sign_in(&eve, &provider, "eve").await.header("location"), "/sign-up/openid");
 }
@@ -192,9 +192,10 @@ async fn sign_ups_are_by_the_same_rules_as_with_a_password() {
         let (status, ada) = invited(&link.url, "ada").await;
         assert_eq!(status, 303);
         assert!(ada.get("/api/v1/account").await.json::<Account>().admin);
-        let invitation: Invitation = ada.post("/api/v1/invitations", "").await.json();
-        assert_eq!(invited(&invitation.link, "bob").await.0, 303);
-        assert_eq!(invited(&invitation.link, "eve").await.0, 403);
+        let page = ada.submit("/admin/accounts/invite", &[]).await.page(200);
+        let link = page.split("class=\"secret\">").nth(1).unwrap().split('<').next().unwrap();
+        assert_eq!(invited(link, "bob").await.0, 303);
+        assert_eq!(invited(link, "eve").await.0, 403);
         assert_eq!(app.backend.store.accounts().await.unwrap().len(), 2);
     }
 }

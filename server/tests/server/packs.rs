@@ -71,7 +71,7 @@ async fn what_an_administrator_publishes_can_be_pulled() {
         let tomorrow = Now(Now::read().0 + std::time::Duration::from_secs(86_400));
         assert_eq!(sweep(&app.backend, false, tomorrow).await.unwrap().removed, 0);
 
-        assert_eq!(root.send("DELETE", &path, "").await.status, 204);
+        root.act("withdraw-pack", &[("digest", published.digest.as_str())]).await.page(200);
         app.get(&path).await.refusal(404, "not_found");
         assert_eq!(listed("?architecture=sm_90").await, []);
         // The file stays until the next sweep.
@@ -97,8 +97,8 @@ async fn publishing_needs_the_right_to_look_after_the_server() {
     let reply = with_token(&app, "POST", "/api/v1/packs", &admin, sound()).await;
     assert_eq!(reply.status, 201);
     let path = format!("/api/v1/packs/{}", reply.json::<PackSummary>().digest);
-    ada.send("DELETE", &path, "").await.refusal(403, "forbidden");
-    with_token(&app, "DELETE", &path, &agent, vec![]).await.refusal(403, "forbidden");
+    let withdrawn = ada.act("withdraw-pack", &[("digest", path.rsplit('/').next().unwrap())]).await;
+    assert_eq!(withdrawn.status, 403);
     assert_eq!(app.get(&path).await.status, 200, "pulling needs nothing");
 }
 

@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
-use diode_api::{
-    Job, JobRequest, ModelSource, ModelState, ModelSummary, ModelType, NewPublication, PublicationAction,
-};
+use diode_api::{Job, JobRequest, ModelSource, ModelState, ModelSummary, ModelType, PublicationAction};
 use diode_core::hardware::Hardware;
 use diode_core::ids::JobId;
-use diode_server::store::{ComparedWithPublished, Due, Now, Queued, Refused, Store};
+use diode_server::store::{ComparedWithPublished, Due, NewPublication, Now, Queued, Refused, Store};
 
 use crate::models::summary;
 use crate::samples::{dataset, h200, mm};

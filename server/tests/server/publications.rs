@@ -1,7 +1,7 @@
 use std::time::Duration;
 
-use diode_api::{Job, JobState, LogEntry, ModelState, ModelSummary, Publication};
-use diode_core::{Dataset, Problem, TimeColumn, is_kept};
+use diode_api::{Job, JobState, ModelState, ModelSummary, Publication};
+use diode_core::{Dataset, Heuristic, Problem, TimeColumn, is_kept};
 use diode_server::accounts::SignUps;
 use diode_server::jobs::worker;
 use diode_server::store::{ComparedWithPublished, Now, Store};
@@ -9,7 +9,7 @@ use diode_server::store::{ComparedWithPublished, Now, Store};
 use crate::models::summary;
 use crate::moderation::administrator;
 use crate::samples::{columnar, dataset, h200, mm};
-use crate::test_app::TestApp;
+use crate::test_app::{Reply, TestApp};
 use crate::tokens::{issue, with_token};
 use crate::visitor::Visitor;
 
@@ -88,8 +88,12 @@ async fn add(store: &Store, name: &str, beside: Option<&ModelSummary>) -> ModelS
     model
 }
 
-fn ask(action: &str, model: &ModelSummary) -> String {
-    format!(r#"{{"action":"{action}","model":"{}","reason":"it fails on our machines"}}"#, model.id)
+async fn ask(visitor: &Visitor<'_>, action: &str, model: &ModelSummary) -> Reply {
+    visitor.act(action, &[("model", model.id.as_str()), ("reason", "it fails on our machines")]).await
+}
+
+async fn published(app: &TestApp) -> ModelSummary {
+    app.backend.store.published(&h200().slug, Heuristic::Matmul).await.unwrap().unwrap()
 }
 
 #[tokio::test]
@@ -99,19 +103,18 @@ async fn administrators_roll_back_and_pin_and_everybody_can_read_why() {
         let root = administrator(&app).await;
         let one = add(store, "one", None).await;
         let two = add(store, "two", Some(&one)).await;
-        let act = async |action: &str, model: &ModelSummary| {
-            root.post("/api/v1/publications", &ask(action, model)).await
-        };
-        assert_eq!(act("roll-back", &two).await.json::<ModelSummary>().id, one.id);
+        let act = async |action: &str, model: &ModelSummary| ask(&root, action, model).await;
+        act("roll-back", &two).await.page(200);
         let now: ModelSummary = app.fetch(&format!("/api/v1/models/{}", one.id)).await;
         assert_eq!(now.state, ModelState::Published);
-        let message = act("roll-back", &one).await.refusal(409, "conflict");
+        let message = act("roll-back", &one).await.page(409);
         assert!(message.contains("nothing was published before"), "{message}");
-        assert!(act("pin", &one).await.json::<ModelSummary>().pinned);
-        act("pin", &two).await.refusal(409, "conflict");
-        act("publish", &summary(b"none")).await.refusal(404, "not_found");
-        act("refuse", &one).await.refusal(400, "invalid");
-        act("burn", &one).await.refusal(400, "invalid");
+        act("pin", &one).await.page(200);
+        assert!(published(&app).await.pinned);
+        act("pin", &two).await.page(409);
+        act("publish", &summary(b"none")).await.page(404);
+        act("refuse", &one).await.page(400);
+        act("burn", &one).await.page(400);
         let three = add(store, "three", Some(&one)).await;
         let three: ModelSummary = app.fetch(&format!("/api/v1/models/{}", three.id)).await;
         assert_eq!(three.state, ModelState::Unpublished);
@@ -128,7 +131,7 @@ async fn administrators_roll_back_and_pin_and_everybody_can_read_why() {
         ];
         assert_eq!(steps, expected);
         assert_eq!(history[2].why, "it fails on our machines");
-        let log: Vec<LogEntry> = root.get("/api/v1/moderation").await.json();
+        let log = app.log().await;
         assert_eq!(log[1].what, format!("roll back model {}", two.id));
         app.get("/api/v1/hardware/nvidia-z1/publications").await.refusal(404, "not_found");
         app.end().await;
@@ -140,19 +143,22 @@ async fn what_was_taken_back_does_not_come_back() {
     for app in TestApp::on_both("taken_back").await {
         let store = app.backend.store.as_ref();
         let root = administrator(&app).await;
-        let act = async |action: &str, model: &ModelSummary| {
-            root.post("/api/v1/publications", &ask(action, model)).await
-        };
+        let act = async |action: &str, model: &ModelSummary| ask(&root, action, model).await;
         let a = add(store, "a", None).await;
         let b = add(store, "b", Some(&a)).await;
         let c = add(store, "c", Some(&b)).await;
-        assert_eq!(act("roll-back", &c).await.json::<ModelSummary>().id, b.id);
+        act("roll-back", &c).await.page(200);
+        assert_eq!(published(&app).await.id, b.id);
         let d = add(store, "d", Some(&b)).await;
-        assert_eq!(act("roll-back", &d).await.json::<ModelSummary>().id, b.id);
+        act("roll-back", &d).await.page(200);
+        assert_eq!(published(&app).await.id, b.id);
         // A rolled-back model that is published again counts again.
-        assert_eq!(act("publish", &c).await.json::<ModelSummary>().id, c.id);
-        assert_eq!(act("publish", &a).await.json::<ModelSummary>().id, a.id);
-        assert_eq!(act("roll-back", &a).await.json::<ModelSummary>().id, c.id);
+        act("publish", &c).await.page(200);
+        assert_eq!(published(&app).await.id, c.id);
+        act("publish", &a).await.page(200);
+        assert_eq!(published(&app).await.id, a.id);
+        act("roll-back", &a).await.page(200);
+        assert_eq!(published(&app).await.id, c.id);
         app.end().await;
     }
 }
@@ -163,14 +169,14 @@ async fn only_administrators_change_what_is_published() {
     let root = administrator(&app).await;
     let ada = Visitor::signed_up(&app, "ada").await;
     let one = add(app.backend.store.as_ref(), "one", None).await;
-    let body = ask("pin", &one);
-    let path = "/api/v1/publications";
-    with_token(&app, "POST", path, "Bearer x", body.clone().into_bytes()).await.refusal(401, "unauthorized");
-    ada.post(path, &body).await.refusal(403, "forbidden");
-    let for_trainings = format!("Bearer {}", issue(&root, r#"["train"]"#).await.secret);
-    with_token(&app, "POST", path, &for_trainings, body.clone().into_bytes()).await.refusal(403, "forbidden");
+    assert_eq!(ask(&ada, "pin", &one).await.status, 403);
+    // A token does nothing on pages, whatever its scopes.
+    let path = "/admin/trainings";
+    with_token(&app, "POST", path, "Bearer x", vec![]).await.refusal(401, "unauthorized");
+    let admin = format!("Bearer {}", issue(&root, r#"["admin"]"#).await.secret);
+    with_token(&app, "POST", path, &admin, vec![]).await.refusal(403, "forbidden");
     assert!(!app.fetch::<ModelSummary>(&format!("/api/v1/models/{}", one.id)).await.pinned);
-    assert_eq!(root.post(path, &body).await.status, 200);
+    assert_eq!(ask(&root, "pin", &one).await.status, 200);
 }
 
 #[tokio::test]

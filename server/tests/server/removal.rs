@@ -96,8 +96,7 @@ async fn hardware_of_which_nothing_counts_is_on_no_page() {
 async fn the_last_administrator_stays() {
     for app in TestApp::public_on_both("last_administrator").await {
         let root = administrator(&app).await;
-        let body = format!(r#"{{"password":"{PASSWORD}","uploads":"keep"}}"#);
-        let message = root.send("DELETE", "/api/v1/account", &body).await.refusal(409, "conflict");
+        let message = root.delete_account(PASSWORD, "keep").await.page(409);
         assert!(message.contains("the last administrator"), "{message}");
         assert_eq!(root.get("/api/v1/account").await.status, 200);
         app.end().await;

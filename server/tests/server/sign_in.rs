@@ -86,7 +86,7 @@ async fn pages_of_other_sites_change_nothing() {
             ("/api/v1/tokens", token),
             ("/api/v1/uploads", "x"),
             ("/api/v1/jobs", "{}"),
-            ("/api/v1/invitations", ""),
+            ("/admin/accounts/invite", ""),
             ("/account/tokens", "name=evil&upload=on"),
             ("/sign-out", ""),
         ] {

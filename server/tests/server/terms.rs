@@ -306,8 +306,7 @@ async fn an_agreement_goes_with_its_account_and_its_uploads_stay_licensed() {
     for app in TestApp::public_on_both("terms_deleted").await {
         let ada = Visitor::signed_up(&app, "ada").await;
         let receipt: Receipt = ada.post_bytes("/api/v1/uploads", file(64)).await.json();
-        let delete = format!(r#"{{"password":"{PASSWORD}","uploads":"keep"}}"#);
-        assert_eq!(ada.send("DELETE", "/api/v1/account", &delete).await.status, 204);
+        assert_eq!(ada.delete_account(PASSWORD, "keep").await.status, 303);
         let kept: Receipt = app.fetch(&format!("/api/v1/uploads/{}", receipt.id)).await;
         assert_eq!((kept.licence, kept.contributor), (UploadLicence::agreed(1), None));
         let again = Visitor::new(&app);

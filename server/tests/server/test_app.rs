@@ -14,6 +14,7 @@ use diode_server::blobs::Keys;
 use diode_server::limits::Limits;
 use diode_server::router::router;
 use diode_server::settings::{Data, S3, Snapshots};
+use diode_server::store::LogEntry;
 use serde::de::DeserializeOwned;
 use sqlx::Connection as _;
 use tempfile::TempDir;
@@ -56,6 +57,14 @@ impl Reply {
         let error: ApiError = self.json();
         assert_eq!((self.status.as_u16(), error.code.as_str()), (status, code), "{}", error.message);
         error.message
+    }
+
+    /// The text of a page, which must have this status.
+    #[track_caller]
+    pub(crate) fn page(&self, status: u16) -> String {
+        let text = String::from_utf8_lossy(&self.body).into_owned();
+        assert_eq!(self.status.as_u16(), status, "{text}");
+        text
     }
 
     pub(crate) fn header(&self, name: &str) -> &str {
@@ -324,6 +333,11 @@ impl TestApp {
         let reply = self.get(path).await;
         assert_eq!(reply.status, 200, "{path}: {}", String::from_utf8_lossy(&reply.body));
         reply.json()
+    }
+
+    /// What administrators did, newest first.
+    pub(crate) async fn log(&self) -> Vec<LogEntry> {
+        self.backend.store.moderation_log(100).await.unwrap()
     }
 
     pub(crate) async fn upload(&self, bytes: Vec<u8>) -> Reply {

@@ -52,8 +52,8 @@ async fn a_token_does_what_its_scopes_say_and_no_more() {
     for (method, path) in [
         ("POST", "/api/v1/tokens"),
         ("GET", "/api/v1/tokens"),
-        ("DELETE", "/api/v1/account"),
-        ("PUT", "/api/v1/account/password"),
+        ("POST", "/account/delete"),
+        ("POST", "/account/password"),
     ] {
         with_token(&app, method, path, &upload_by, b"{}".to_vec()).await.refusal(403, "forbidden");
     }

@@ -89,6 +89,16 @@ impl<'a> Visitor<'a> {
         self.dispatch("POST", path, body, "application/x-www-form-urlencoded").await
     }
 
+    /// Does an act of administrators by a form. The answer is a page.
+    pub(crate) async fn act(&self, act: &str, fields: &[(&str, &str)]) -> Reply {
+        self.submit("/admin/trainings", &[&[("act", act)], fields].concat()).await
+    }
+
+    /// Deletes the account by the form of its page, and all its uploads or none.
+    pub(crate) async fn delete_account(&self, password: &str, uploads: &str) -> Reply {
+        self.submit("/account/delete", &[("password", password), ("uploads", uploads)]).await
+    }
+
     /// All cookies in the form in which they are sent; `None` if there are none.
     pub(crate) fn cookie(&self) -> Option<String> {
         let cookies = self.cookies.borrow();

@@ -4,8 +4,6 @@ use diode_core::ids::{AccountId, AccountName, TokenId};
 use diode_core::named_enum::named_enum;
 use serde::{Deserialize, Serialize};
 
-use crate::moderation::Reason;
-
 /// An account, as its owner sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -97,16 +95,6 @@ pub struct SignIn {
     pub password: Password,
 }
 
-/// Changes the password; all other sessions end.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct NewPassword {
-    /// Needed, unless the account has no password yet.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub current: Option<Password>,
-    pub new: Password,
-}
-
 named_enum! {
     /// What becomes of the uploads of an account that is deleted.
     Uploads("what to do with the uploads") {
@@ -115,44 +103,6 @@ named_enum! {
         /// They are deleted with the account.
         Delete = "delete",
     }
-}
-
-/// Deletes an account for good.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct DeleteAccount {
-    /// Needed, unless the account has none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub password: Option<Password>,
-    pub uploads: Uploads,
-}
-
-/// An identity by which somebody can sign in to an account.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct LinkedIdentity {
-    /// The address of the OpenID Connect provider.
-    pub issuer: String,
-    /// When it was linked, as RFC 3339.
-    pub since: String,
-}
-
-/// Takes an identity off somebody's account. It is written down with the reason.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(deny_unknown_fields)]
-pub struct UnlinkIdentity {
-    pub issuer: String,
-    pub reason: Reason,
-}
-
-/// A link by which one account can be made.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Invitation {
-    /// The address to open in a browser.
-    pub link: String,
-    pub expires_at: String,
 }
 
 named_enum! {

@@ -1,8 +1,8 @@
-//! Models that people contribute, and the reviews of administrators.
+//! Models that people contribute.
 
 use serde::{Deserialize, Serialize};
 
-use super::moderation::{Reason, one_line};
+use super::moderation::one_line;
 use crate::models::KeptReport;
 use diode_core::Invalid;
 use diode_core::ids::{AccountName, JobId, ModelId};
@@ -21,10 +21,8 @@ named_enum! {
         Evaluated = "evaluated",
         /// An administrator has made it one of the server's models.
         Accepted = "accepted",
-        /// An administrator has refused it.
+        /// An administrator has refused it, or taken it from the server's models.
         Declined = "declined",
-        /// It was one of the server's models, until an administrator withdrew it.
-        Withdrawn = "withdrawn",
     }
 }
 
@@ -70,31 +68,6 @@ pub struct ModelFigures {
     pub no_worse: bool,
     /// The same in words.
     pub why: String,
-}
-
-named_enum! {
-    /// What an administrator decides about a contributed model.
-    ReviewAction("action") {
-        /// It becomes one of the server's models, but is not published yet.
-        Accept = "accept",
-        /// It is not wanted.
-        Decline = "decline",
-        /// It is no longer one of the server's models.
-        Withdraw = "withdraw",
-        /// The server evaluates it again, because there are new timings or its job has failed.
-        Evaluate = "evaluate",
-    }
-}
-
-/// What an administrator does with a contributed model. It is written down with the reason.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(deny_unknown_fields)]
-pub struct Review {
-    pub action: ReviewAction,
-    pub model: ModelId,
-    /// Its contributor can read it; of an accepted model, everybody can.
-    pub reason: Reason,
 }
 
 /// What a contributor says of a model: a line of text.

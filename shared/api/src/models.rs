@@ -5,7 +5,6 @@ use diode_core::named_enum::named_enum;
 use diode_core::{DType, Heuristic, Op};
 use serde::{Deserialize, Serialize};
 
-use crate::Reason;
 use crate::contributions::Contribution;
 
 named_enum! {
@@ -182,16 +181,6 @@ named_enum! {
         /// It is not published because it is worse. Only the server does this.
         Refuse = "refuse",
     }
-}
-
-/// Asks for something to happen to a model. It is written down with the reason.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(deny_unknown_fields)]
-pub struct NewPublication {
-    pub action: PublicationAction,
-    pub model: ModelId,
-    pub reason: Reason,
 }
 
 /// A step in the history of a hardware's models.

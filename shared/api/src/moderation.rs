@@ -2,7 +2,7 @@ use serde::{Deserialize, Serialize};
 
 use diode_core::Invalid;
 use diode_core::hardware::is_stray;
-use diode_core::ids::{AccountName, AgentId, HardwareSlug, UploadId};
+use diode_core::ids::{AccountName, AgentId, UploadId};
 use diode_core::named_enum::named_enum;
 
 named_enum! {
@@ -60,70 +60,12 @@ pub struct Moderated {
     pub uploads: Vec<UploadId>,
 }
 
-/// Who did what, when, and why.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct LogEntry {
-    /// As RFC 3339.
-    pub at: String,
-    /// The name of an account, or `command line`.
-    pub who: String,
-    /// Such as `quarantine upload 0123456789abcdef (1)`; the number is that of the uploads changed.
-    pub what: String,
-    pub why: String,
-}
-
-/// Vouches for the facts of a hardware that is in no catalogue: times are judged by them from then on.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(deny_unknown_fields)]
-pub struct HardwareConfirmation {
-    pub hardware: HardwareSlug,
-    /// The facts that this upload states, instead of those that the server has.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub upload: Option<UploadId>,
-    /// It is written down.
-    pub reason: Reason,
-}
-
-/// Makes one kind of hardware a part of another that it turned out to be.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(deny_unknown_fields)]
-pub struct HardwareMerge {
-    /// Has no board of its own any more. It must be in no catalogue.
-    pub from: HardwareSlug,
-    /// What was measured on `from` is this one's from then on, and so is what comes later under that name.
-    pub into: HardwareSlug,
-    /// It is written down.
-    pub reason: Reason,
-}
-
-/// What became of it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct HardwareMerged {
-    /// How many solutions are the other's now.
-    pub solutions: u64,
-}
-
 /// Tells the administrators that something is wrong with an upload.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct NewReport {
     pub upload: UploadId,
-    pub reason: Reason,
-}
-
-/// A report, as administrators see it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Report {
-    pub at: String,
-    pub upload: UploadId,
-    /// Who reported it; absent if the account is gone.
-    pub who: Option<AccountName>,
     pub reason: Reason,
 }
 

@@ -61,15 +61,6 @@ pub struct NewSnapshot {
     pub reason: Reason,
 }
 
-/// Asks for the files of a snapshot to be removed. It is written down with the reason, which everybody who
-/// asks for the snapshot can read.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(deny_unknown_fields)]
-pub struct RemoveSnapshot {
-    pub reason: Reason,
-}
-
 named_enum! {
     /// Whether a snapshot can be downloaded.
     SnapshotState("snapshot state") {
@@ -188,15 +179,6 @@ pub struct SnapshotManifest {
     /// The data; without the manifest itself and the checksums.
     pub files: Vec<SnapshotFile>,
     pub absent: Vec<AbsentFormat>,
-}
-
-named_enum! {
-    /// How a citation is written.
-    CitationFormat("format") {
-        /// For people.
-        Text = "text",
-        Bibtex = "bibtex",
-    }
 }
 
 /// How to refer to a snapshot.

@@ -1,9 +1,10 @@
 //! Tests of identities: the names that a provider has for accounts' owners.
 
-use diode_api::{LinkedIdentity, Reason, Uploads};
+use diode_api::{Reason, Uploads};
 use diode_core::ids::{AccountId, AccountName};
 use diode_server::store::{
-    Created, Identity, LinkFor, Linked, NewAccount, PendingSignIn, PendingSignUp, SignedUp, Store, Unlinked,
+    Created, Identity, LinkFor, Linked, LinkedIdentity, NewAccount, PendingSignIn, PendingSignUp, SignedUp,
+    Store, Unlinked,
 };
 
 use super::{later, millis, named, secret, start};

@@ -8,6 +8,7 @@ use diode_server::admin::verify;
 use diode_server::backend::Backend;
 use diode_server::blobs::BlobKind;
 use diode_server::settings::Data;
+use diode_server::store::ContributionFilter;
 
 use super::{contribute, judge_all, own, ready, review, state};
 use crate::moderation::administrator;
@@ -29,14 +30,12 @@ async fn an_account_that_goes_with_its_data_takes_its_models_along() {
         let of_bob = contribute(&bob, 3).await;
         judge_all(&app, &ada).await;
         assert_eq!(review(&root, "accept", &one).await.status, 200);
-        let publish = format!(r#"{{"action":"publish","model":"{}","reason":"tested"}}"#, one.id);
-        assert_eq!(root.post("/api/v1/publications", &publish).await.status, 200);
-        let body = format!(r#"{{"password":"{PASSWORD}","uploads":"delete"}}"#);
-        assert_eq!(ada.send("DELETE", "/api/v1/account", &body).await.status, 204);
+        assert_eq!(review(&root, "publish", &one).await.status, 200);
+        assert_eq!(ada.delete_account(PASSWORD, "delete").await.status, 303);
 
         let left: Vec<ModelSummary> = app.fetch("/api/v1/models").await;
         assert_eq!((left.len(), &left[0].id, left[0].state), (1, &published.id, ModelState::Published));
-        let waiting: Vec<ModelSummary> = root.get("/api/v1/reviews").await.json();
+        let waiting = app.backend.store.contributions(&ContributionFilter::default(), 9).await.unwrap();
         assert_eq!(waiting.iter().map(|model| &model.id).collect::<Vec<_>>(), [&of_bob.id]);
         assert!(!is_there(&app, &one).await && !is_there(&app, &two).await && is_there(&app, &of_bob).await);
         let verified = verify(&app.backend).await.unwrap();
@@ -61,7 +60,7 @@ async fn accepted_models_stay_without_a_name_if_the_uploads_stay() {
         let seen: ModelSummary = app.fetch(&format!("/api/v1/models/{}", one.id)).await;
         assert_eq!((state(&seen), &seen.contribution.unwrap().by), (ContributionState::Accepted, &None));
         assert_eq!(app.backend.store.contribution(&two.id).await.unwrap(), None);
-        assert_eq!(review(&root, "withdraw", &one).await.status, 200);
+        assert_eq!(review(&root, "decline", &one).await.status, 200);
         app.end().await;
     }
 }

@@ -34,8 +34,7 @@ async fn deleting_an_account_locks_hardware_of_models_and_uploads_in_one_order()
         (PgConnection::connect(url).await.unwrap(), PgConnection::connect(url).await.unwrap());
     let mut holding = one.begin().await.unwrap();
     lock(&mut holding, "nvidia-h200", "").await.unwrap();
-    let body = format!(r#"{{"password":"{PASSWORD}","uploads":"delete"}}"#);
-    let deleting = ada.send("DELETE", "/api/v1/account", &body);
+    let deleting = ada.delete_account(PASSWORD, "delete");
     let looking = async {
         let waiting = "SELECT COUNT(*) FROM pg_stat_activity \
                        WHERE datname = current_database() AND wait_event_type = 'Lock'";
@@ -48,7 +47,7 @@ async fn deleting_an_account_locks_hardware_of_models_and_uploads_in_one_order()
     };
     let (reply, found) = tokio::join!(deleting, looking);
     assert_eq!(found.expect("it has locked the later one and waits for the earlier"), "nvidia-z900");
-    assert_eq!(reply.status, StatusCode::NO_CONTENT);
+    assert_eq!(reply.status, StatusCode::SEE_OTHER);
     one.close().await.unwrap();
     two.close().await.unwrap();
     app.end().await;

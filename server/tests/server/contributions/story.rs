@@ -1,17 +1,17 @@
-use diode_api::{ContributionState, Job, JobKind, LogEntry, ModelSource, ModelState, ModelSummary};
+use diode_api::{ContributionState, Job, JobKind, ModelSource, ModelState, ModelSummary};
 use diode_core::ids::Digest;
 use diode_server::accounts::SignUps;
 use diode_server::admin::verify;
-use diode_server::store::Now;
+use diode_server::store::{ContributionFilter, Now};
 
-use super::{CONTRIBUTE, contribute, file, judge_all, own, ready, review, state};
+use super::{CONTRIBUTE, contribute, file, judge_all, own, ready, review, reviewed, state};
 use crate::moderation::administrator;
 use crate::test_app::TestApp;
 use crate::tokens::{issue, with_token};
 use crate::visitor::Visitor;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_model_is_contributed_judged_accepted_and_withdrawn() {
+async fn a_model_is_contributed_judged_accepted_and_taken_back() {
     for app in TestApp::public_on_both("contributed").await {
         let root = administrator(&app).await;
         let (ada, bob) = (Visitor::signed_up(&app, "ada").await, Visitor::signed_up(&app, "bob").await);
@@ -28,8 +28,8 @@ async fn a_model_is_contributed_judged_accepted_and_withdrawn() {
         bob.post_bytes(CONTRIBUTE, file(1)).await.refusal(409, "taken");
         bob.post_bytes(CONTRIBUTE, file(1000)).await.refusal(409, "conflict");
         assert_eq!(own(&ada).await, std::slice::from_ref(&sent));
-        review(&root, "accept", &sent).await.refusal(409, "conflict");
-        review(&root, "evaluate", &sent).await.refusal(409, "conflict");
+        review(&root, "accept", &sent).await.page(409);
+        review(&root, "judge", &sent).await.page(409);
 
         judge_all(&app, &ada).await;
         let judged = own(&ada).await.remove(0);
@@ -56,23 +56,25 @@ async fn a_model_is_contributed_judged_accepted_and_withdrawn() {
             visitor.get(&file_path).await.refusal(404, "not_found");
         }
         assert_eq!(own(&bob).await, []);
-        bob.get("/api/v1/reviews").await.refusal(403, "forbidden");
         bob.get(&private).await.refusal(403, "forbidden");
-        review(&bob, "accept", &sent).await.refusal(403, "forbidden");
+        assert_eq!(review(&bob, "accept", &sent).await.status, 403);
         let jobs = app.get("/api/v1/jobs").await;
         assert!(!String::from_utf8_lossy(&jobs.body).contains(sent.id.as_str()));
         assert_eq!(jobs.json::<Vec<Job>>()[0].request.kind, JobKind::Evaluate);
 
-        let listed = root.get("/api/v1/reviews?state=evaluated").await.json::<Vec<ModelSummary>>();
-        assert_eq!(listed, std::slice::from_ref(&judged));
-        assert_eq!(root.get("/api/v1/reviews?state=waiting").await.json::<Vec<ModelSummary>>(), []);
+        let listed = async |state| {
+            let filter = ContributionFilter { account: None, state: Some(state) };
+            app.backend.store.contributions(&filter, 9).await.unwrap()
+        };
+        assert_eq!(listed(ContributionState::Evaluated).await, std::slice::from_ref(&judged));
+        assert_eq!(listed(ContributionState::Waiting).await, []);
         let reply = root.get(&private).await;
         assert_eq!(
             (Digest::of(&reply.body), reply.header("cache-control")),
             (sent.digest.clone(), "private, no-store")
         );
 
-        let accepted: ModelSummary = review(&root, "accept", &sent).await.json();
+        let accepted = reviewed(&app, &root, "accept", &sent).await;
         assert_eq!(
             (state(&accepted), accepted.state),
             (ContributionState::Accepted, ModelState::Unpublished)
@@ -84,24 +86,23 @@ async fn a_model_is_contributed_judged_accepted_and_withdrawn() {
         let reply = app.get(&file_path).await;
         assert_eq!((reply.status.as_u16(), Digest::of(&reply.body)), (200, sent.digest.clone()));
         assert_eq!(reply.header("cache-control"), "no-cache");
-        let log: Vec<LogEntry> = root.get("/api/v1/moderation").await.json();
+        let log = app.log().await;
         assert_eq!(log[0].what, format!("accept contributed model {} of ada", sent.id));
         assert_eq!((log[0].who.as_str(), log[0].why.as_str()), ("root", "tested"));
-        review(&root, "accept", &sent).await.refusal(409, "conflict");
-        review(&root, "decline", &sent).await.refusal(409, "conflict");
+        review(&root, "accept", &sent).await.page(409);
+        review(&root, "judge", &sent).await.page(409);
 
-        // Only an administrator can publish the model. When it is withdrawn, the model before it is published
+        // Only an administrator can publish the model. When it is declined, the model before it is published
         // again.
-        let publish = format!(r#"{{"action":"publish","model":"{}","reason":"tested"}}"#, sent.id);
-        assert_eq!(root.post("/api/v1/publications", &publish).await.status, 200);
+        review(&root, "publish", &sent).await.page(200);
         assert_eq!(app.fetch::<ModelSummary>(&path).await.state, ModelState::Published);
-        let withdrawn: ModelSummary = review(&root, "withdraw", &sent).await.json();
-        assert_eq!(state(&withdrawn), ContributionState::Withdrawn);
+        let declined = reviewed(&app, &root, "decline", &sent).await;
+        assert_eq!(state(&declined), ContributionState::Declined);
         app.get(&path).await.refusal(404, "not_found");
         app.get(&file_path).await.refusal(404, "not_found");
         let left: Vec<ModelSummary> = app.fetch("/api/v1/models").await;
         assert_eq!((left.len(), &left[0].id, left[0].state), (1, &published.id, ModelState::Published));
-        assert_eq!(state(&own(&ada).await[0]), ContributionState::Withdrawn);
+        assert_eq!(state(&own(&ada).await[0]), ContributionState::Declined);
         let verified = verify(&app.backend).await.unwrap();
         assert!(verified.is_clean() && verified.orphans == 0, "{verified}");
         app.end().await;
@@ -115,7 +116,7 @@ async fn a_declined_model_stays_its_contributors_and_may_be_judged_anew() {
         let ada = Visitor::signed_up(&app, "ada").await;
         ready(&app, &ada).await;
         let sent = contribute(&ada, 1).await;
-        let declined: ModelSummary = review(&root, "decline", &sent).await.json();
+        let declined = reviewed(&app, &root, "decline", &sent).await;
         assert_eq!(
             (state(&declined), declined.contribution.as_ref().unwrap().reason.as_str()),
             (ContributionState::Declined, "tested")
@@ -127,16 +128,16 @@ async fn a_declined_model_stays_its_contributors_and_may_be_judged_anew() {
         assert!(app.backend.store.finish_job(&claim, Now::read(), Err("tested")).await.unwrap());
         let again = ada.post_bytes(CONTRIBUTE, file(1)).await;
         assert_eq!((again.status.as_u16(), state(&again.json())), (200, ContributionState::Declined));
-        review(&root, "withdraw", &sent).await.refusal(409, "conflict");
-        let message = review(&root, "accept", &sent).await.refusal(409, "conflict");
+        review(&root, "decline", &sent).await.page(409);
+        let message = review(&root, "accept", &sent).await.page(409);
         assert!(message.contains("is declined"), "{message}");
 
-        let waiting: ModelSummary = review(&root, "evaluate", &sent).await.json();
+        let waiting = reviewed(&app, &root, "judge", &sent).await;
         assert_eq!(state(&waiting), ContributionState::Waiting);
         judge_all(&app, &ada).await;
         assert_eq!(review(&root, "accept", &sent).await.status, 200);
         let unknown = ModelSummary { id: diode_core::ids::ModelId::of(b"none"), ..sent };
-        review(&root, "accept", &unknown).await.refusal(404, "not_found");
+        review(&root, "accept", &unknown).await.page(404);
         app.end().await;
     }
 }
@@ -155,9 +156,9 @@ async fn a_model_whose_judging_was_cancelled_says_so_and_is_judged_anew() {
             (state(&waiting), waiting.contribution.as_ref().unwrap().reason.as_str()),
             (ContributionState::Waiting, "the job that judges it was cancelled")
         );
-        let message = review(&root, "accept", &sent).await.refusal(409, "conflict");
-        assert!(message.contains("ask for `evaluate`"), "{message}");
-        let again: ModelSummary = review(&root, "evaluate", &sent).await.json();
+        let message = review(&root, "accept", &sent).await.page(409);
+        assert!(message.contains("ask for `judge`"), "{message}");
+        let again = reviewed(&app, &root, "judge", &sent).await;
         assert_eq!(again.contribution.as_ref().unwrap().reason, "");
         judge_all(&app, &ada).await;
         assert_eq!(review(&root, "accept", &sent).await.status, 200);
@@ -229,7 +230,6 @@ async fn contributing_needs_an_account_and_the_scope_of_uploads() {
     ready(&app, &ada).await;
     app.send_bytes(CONTRIBUTE, file(1)).await.refusal(401, "unauthorized");
     app.get("/api/v1/contributions").await.refusal(401, "unauthorized");
-    app.get("/api/v1/reviews").await.refusal(401, "unauthorized");
     let bearer = async |scopes: &str| format!("Bearer {}", issue(&ada, scopes).await.secret);
     let train = bearer(r#"["train"]"#).await;
     with_token(&app, "POST", CONTRIBUTE, &train, file(1)).await.refusal(403, "forbidden");

@@ -2,6 +2,7 @@
 
 use anyhow::ensure;
 use diode_standin::{Effect, Rule};
+use diode_tests::server_command;
 use serde_json::json;
 
 use super::considerate::Tenant;
@@ -39,14 +40,17 @@ fn a_gpu_that_does_not_start_is_left_out_and_told_in_the_end() -> anyhow::Result
 #[test]
 fn a_lease_whose_pack_was_withdrawn_goes_back_before_the_agent_waits() -> anyhow::Result<()> {
     let node = Node::new()?;
-    let (server, token) = node.server_and_token()?;
+    let server = node.server()?;
     let flags = ["agent", "--server", server.url(), "--home", "home", "--lease", "20s", "--idle-only"];
     let tenant = Tenant::new(&node)?;
     let mut agent = Running::start(&node, node.command("one", &flags)?)?;
     // The agent has listed the packs, but has pulled none yet.
     agent.until_doing("waiting for others to leave the GPU")?;
-    let path = format!("{}/api/v1/packs/{}", server.url(), node.digest);
-    ureq::delete(path).header("authorization", format!("Bearer {token}")).call()?;
+    let withdraw = ["admin", "withdraw-pack", node.digest.as_str()];
+    ensure!(
+        server_command(&node.server_folder(), &withdraw)?.status()?.success(),
+        "the pack was not withdrawn"
+    );
     drop(tenant);
     agent.until_doing("waiting for kernels")?;
     let agents = server.get("/api/v1/agents")?;

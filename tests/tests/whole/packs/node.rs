@@ -65,11 +65,6 @@ impl Node {
 
     /// Starts a server that has the pack.
     pub(crate) fn server(&self) -> anyhow::Result<Server> {
-        Ok(self.server_and_token()?.0)
-    }
-
-    /// Like [`Self::server`], and returns an administrator's token, too.
-    pub(crate) fn server_and_token(&self) -> anyhow::Result<(Server, String)> {
         let server = Server::start_with(&self.server_folder(), &["--no-worker"])?;
         let publish = ["kernels", "publish", "full.pack", "--server", server.url()];
         let refused = diode_command(self.path(), &publish)?.output()?;
@@ -81,7 +76,7 @@ impl Node {
         let token = administrator_token(&self.server_folder(), &server)?;
         let published = diode_command(self.path(), &publish)?.env("DIODE_TOKEN", &token).output()?;
         ensure!(published.status.success() && says(&published).contains("published"), "{}", says(&published));
-        Ok((server, token))
+        Ok(server)
     }
 
     /// A command that runs `diode` on the GPU, with a cache of its own and without a compiler.
