@@ -8,6 +8,7 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::commands;
 use crate::commands::predecessor::accept_search_mode;
+use crate::devices::{cpu, gpu};
 
 /// Community GPU matmul knowledge: measure it, share it, learn from it
 #[derive(Debug, Parser)]
@@ -75,9 +76,9 @@ commands! {
     ValidateMaxAutotune(commands::predecessor::ValidateMaxAutotune),
     Predict(commands::predict::Predict),
     #[command(hide = true)]
-    MeasureWorker(commands::measure::MeasureCpu),
+    MeasureWorker(cpu::MeasureCpu),
     #[command(hide = true)]
-    MeasureGpu(commands::measure::MeasureGpu),
+    MeasureGpu(gpu::MeasureGpu),
 }
 
 /// The commands that `diode --help` describes, grouped by purpose.

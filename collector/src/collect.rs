@@ -4,7 +4,6 @@
 pub(crate) mod bench;
 pub(crate) mod collection;
 pub(crate) mod journal;
-pub(crate) mod output;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -21,8 +20,7 @@ use diode_core::stats::upper_median;
 use diode_core::{Config, Method, Problem};
 
 use crate::collect::bench::DeviceArgs;
-use crate::collect::collection::Collection;
-use crate::collect::output::Output;
+use crate::collect::collection::{Collection, Output};
 use crate::devices::{Meter, Outcome, add_libraries};
 use crate::failure::Interrupted;
 use crate::input::arguments::{SpaceArg, at_least_one};

@@ -9,7 +9,6 @@ pub(crate) mod detect;
 pub(crate) mod evaluate;
 pub(crate) mod kernels;
 pub(crate) mod login;
-pub(crate) mod measure;
 pub(crate) mod models;
 pub(crate) mod predecessor;
 pub(crate) mod predecessor_collecting;

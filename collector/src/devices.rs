@@ -1,24 +1,27 @@
 //! The devices that time a problem's configs: the CPU of this node, or its GPUs.
 //!
-//! Each kind of device has a meter, which is the parent's side, and a measuring process with a
-//! worker. The two exchange the messages of a protocol. A kernel that hangs or crashes ends the
-//! measuring process. So it costs one config and never the collection.
+//! Each kind of device has a [`Meter`], which asks a [`MeasuringProcess`] in lines of JSON. A kernel that hangs or
+//! crashes ends the measuring process. So it costs one config and never the collection.
 
 pub(crate) mod cpu;
 pub(crate) mod gpu;
-pub(crate) mod measuring_process;
-pub(crate) mod simulated;
 
 use std::collections::BTreeMap;
+use std::io::{self, BufRead, BufReader, Write};
 use std::path::PathBuf;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use diode_core::hardware::Hardware;
 use diode_core::stats::integer_quantile;
 use diode_core::{
     Config, ConfigDictionary, Dataset, Failure, FailureReason, Method, Problem, Provenance, Solution,
     TimeColumn,
 };
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 /// One device, with a measuring process of its own.
@@ -188,6 +191,155 @@ impl Samples {
     pub(crate) fn spread(&self) -> u64 {
         let quartile = |part| integer_quantile(&self.0, part, 4);
         quartile(3).zip(quartile(1)).map_or(0, |(upper, lower)| upper - lower)
+    }
+}
+
+/// Why a measuring process gives no answer. The process is gone then, and the next request starts another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lost {
+    /// The process did not answer in time and was ended.
+    TimedOut,
+    /// The process ended by itself.
+    Died,
+    /// Nobody wants the answer any more.
+    Abandoned,
+}
+
+impl Lost {
+    /// The failure of a config that a process was lost with.
+    pub(crate) fn reason(self) -> FailureReason {
+        match self {
+            Self::TimedOut => FailureReason::Timeout,
+            Self::Died | Self::Abandoned => FailureReason::Launch,
+        }
+    }
+}
+
+/// Owns a measuring process, which starts when it is first asked.
+pub(crate) struct MeasuringProcess {
+    command: Box<dyn Fn() -> Command + Send>,
+    running: Option<LineProcess>,
+}
+
+impl MeasuringProcess {
+    pub(crate) fn new(command: impl Fn() -> Command + Send + 'static) -> Self {
+        Self { command: Box::new(command), running: None }
+    }
+
+    pub(crate) fn is_running(&self) -> bool {
+        self.running.is_some()
+    }
+
+    /// Ends the process at once, whatever it is doing.
+    pub(crate) fn end(&mut self) {
+        self.running = None;
+    }
+
+    /// Starts the process if none is running, and sends the request. Without a request, it waits for what the process
+    /// says at its start. Every line of the answer goes to `read`, until that makes something of a line. The process is
+    /// ended if a line does not come in time, or once `abandon` is true.
+    pub(crate) fn ask<A: DeserializeOwned, R>(
+        &mut self,
+        request: Option<&impl Serialize>,
+        patience: Duration,
+        abandon: &dyn Fn() -> bool,
+        mut read: impl FnMut(A) -> Option<R>,
+    ) -> anyhow::Result<Result<R, Lost>> {
+        let running = match &mut self.running {
+            Some(running) => running,
+            none => {
+                let command = (self.command)();
+                let program = command.get_program().to_owned();
+                let started = LineProcess::start(command);
+                none.insert(
+                    started.with_context(|| format!("cannot start the measuring process {program:?}"))?,
+                )
+            }
+        };
+        if let Some(request) = request {
+            let line = serde_json::to_string(request).context("cannot encode a request")?;
+            // A failed write means that the process is gone. Waiting for the answer reports that.
+            let _ = running.send(&line);
+        }
+        let lost = loop {
+            match running.reply(patience, abandon) {
+                Err(lost) => break lost,
+                Ok(line) => {
+                    let line = serde_json::from_str(&line)
+                        .with_context(|| format!("the measuring process answered `{line:.200}`"))?;
+                    if let Some(answer) = read(line) {
+                        return Ok(Ok(answer));
+                    }
+                }
+            }
+        };
+        self.end();
+        Ok(Err(lost))
+    }
+}
+
+/// Says one thing on a line of its own, as measuring processes do.
+pub(crate) fn say_line(mut to: impl Write, message: &impl Serialize) -> anyhow::Result<()> {
+    serde_json::to_writer(&mut to, message)?;
+    to.write_all(b"\n")?;
+    Ok(to.flush()?)
+}
+
+/// A child process that answers lines with lines. It is ended when this value is dropped, whatever it is doing.
+pub(crate) struct LineProcess {
+    process: Child,
+    requests: ChildStdin,
+    replies: Receiver<String>,
+}
+
+impl LineProcess {
+    /// Starts a process in a group of its own. So Ctrl-C reaches only the parent, which lets the work in hand
+    /// finish.
+    pub(crate) fn start(mut command: Command) -> io::Result<Self> {
+        #[cfg(unix)]
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let no_pipe = || io::Error::other("it has no pipe");
+        let requests = process.stdin.take().ok_or_else(no_pipe)?;
+        let output = process.stdout.take().ok_or_else(no_pipe)?;
+        let (sender, replies) = channel();
+        // The thread ends with the process, or when nobody wants its lines any more.
+        thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        Ok(Self { process, requests, replies })
+    }
+
+    pub(crate) fn send(&mut self, line: &str) -> io::Result<()> {
+        writeln!(self.requests, "{line}").and_then(|()| self.requests.flush())
+    }
+
+    /// The next line, if it comes in time and before `abandon` is true.
+    pub(crate) fn reply(&self, patience: Duration, abandon: &dyn Fn() -> bool) -> Result<String, Lost> {
+        /// How often a wait looks whether it is abandoned.
+        const TURN: Duration = Duration::from_millis(200);
+        let began = Instant::now();
+        loop {
+            match self.replies.recv_timeout(TURN.min(patience)) {
+                Ok(line) => return Ok(line),
+                Err(RecvTimeoutError::Disconnected) => return Err(Lost::Died),
+                Err(RecvTimeoutError::Timeout) if abandon() => return Err(Lost::Abandoned),
+                Err(RecvTimeoutError::Timeout) if began.elapsed() >= patience => return Err(Lost::TimedOut),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+}
+
+impl Drop for LineProcess {
+    fn drop(&mut self) {
+        // Either call fails only if the process has already ended.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
 }
 

@@ -3,7 +3,6 @@
 pub(crate) mod agent_routes;
 pub(crate) mod agent_store;
 mod coverage;
-pub(crate) mod lease_routes;
 pub(crate) mod lease_store;
 pub mod plan;
 mod planning;

@@ -17,7 +17,6 @@ use utoipa_axum::routes;
 use crate::accounts::{account_routes as of_accounts, devices, terms};
 use crate::admin::admin_routes as administration;
 use crate::agents::agent_routes;
-use crate::agents::lease_routes;
 use crate::app::App;
 use crate::boards::board_routes;
 use crate::boards::export_routes;
@@ -140,10 +139,10 @@ fn api() -> OpenApiRouter<App> {
     let measure = OpenApiRouter::new()
         .routes(routes!(agent_routes::create, agent_routes::list))
         .routes(routes!(agent_routes::get))
-        .routes(routes!(lease_routes::create))
-        .routes(routes!(lease_routes::renew))
-        .routes(routes!(lease_routes::results))
-        .routes(routes!(lease_routes::end))
+        .routes(routes!(agent_routes::take_lease))
+        .routes(routes!(agent_routes::renew))
+        .routes(routes!(agent_routes::results))
+        .routes(routes!(agent_routes::end))
         .routes(routes!(pack_routes::create, pack_routes::list))
         .routes(routes!(pack_routes::get))
         .routes(routes!(agent_routes::coverage_of))

@@ -13,13 +13,13 @@ use diode_formats::pack::Pack;
 
 use crate::agent::Worker;
 use crate::agent::ability::{Allowed, ConfigChooser, ability_with};
-use crate::agent::service::{Service, patiently};
+use crate::agent::lease::patiently;
 use crate::failure::Interrupted;
 use crate::interrupt::Interrupt;
 use crate::kernels::variant::Variant;
-use crate::kernels::{Held, PackCache, build_here, held};
+use crate::kernels::{Held, PackCache, build_here, held, packs, pull};
 use crate::output::count;
-use crate::server::{Answered, Trouble};
+use crate::server::{Answered, Client, Trouble};
 
 /// How often packs are listed again, to find newly published ones.
 const LIST_EVERY: Duration = Duration::from_secs(3600);
@@ -27,11 +27,13 @@ const LIST_EVERY: Duration = Duration::from_secs(3600);
 const LIST_AGAIN: Duration = Duration::from_secs(60);
 
 /// The kernels that an agent's GPUs can launch, from packs on this node or on the server.
-pub(crate) struct Kernels {
+pub(crate) struct Kernels<'a> {
     arch: String,
     allowed: Allowed,
     /// The cache to look for packs in; `None` if the user named the packs.
     cache: Option<PackCache>,
+    /// The server whose packs may run, if any may.
+    client: Option<&'a Client>,
     known: RwLock<Known>,
 }
 
@@ -42,7 +44,7 @@ struct Known {
     lacking: bool,
 }
 
-impl Kernels {
+impl<'a> Kernels<'a> {
     /// The kernels of packs that the user named.
     pub(crate) fn given(arch: &str, packs: &[PathBuf], allowed: Allowed) -> anyhow::Result<Self> {
         let opened = packs.iter().map(|path| Ok((path.clone(), Pack::open(path)?)));
@@ -53,27 +55,27 @@ impl Kernels {
                  space, as agents time them; `diode kernels build --space full` makes such packs"
             );
         }
-        Ok(Self::new(arch, allowed, None, offers))
+        Ok(Self::new(arch, allowed, None, None, offers))
     }
 
     /// The kernels of the server's packs and of packs built on this node. If there are none, a pack is
-    /// built now. `None` if the agent is to stop before the pack is built. Without a service, packs of the server may
+    /// built now. `None` if the agent is to stop before the pack is built. Without a client, packs of the server may
     /// not run.
     pub(crate) fn found(
         arch: &str,
         allowed: Allowed,
-        service: Option<&Service>,
+        client: Option<&'a Client>,
         interrupt: &Interrupt,
     ) -> anyhow::Result<Option<Self>> {
         let cache = PackCache::open()?;
-        let Some(listed) = listed(arch, service, interrupt)? else { return Ok(None) };
+        let Some(listed) = listed(arch, client, interrupt)? else { return Ok(None) };
         let mut offers = offered(arch, listed, &cache, &allowed)?;
         if offers.is_empty() {
             let Some(path) = build_here(&cache, arch, &allowed.plan(arch).kernels()?, interrupt)? else {
                 bail!(
                     "no kernels for {arch}: {}, and this node has no Python with Triton to build them; an administrator \
                      publishes packs with `diode kernels publish`, and --kernels names one of this node",
-                    if service.is_some() {
+                    if client.is_some() {
                         "the server has none"
                     } else {
                         "packs of the server are not to be run"
@@ -84,21 +86,28 @@ impl Kernels {
             let pack = Pack::open(&path)?;
             offers = here(vec![(path, pack)], &allowed)?;
         }
-        Ok(Some(Self::new(arch, allowed, Some(cache), offers)))
+        Ok(Some(Self::new(arch, allowed, Some(cache), client, offers)))
     }
 
-    fn new(arch: &str, allowed: Allowed, cache: Option<PackCache>, offers: Vec<Offer>) -> Self {
+    fn new(
+        arch: &str,
+        allowed: Allowed,
+        cache: Option<PackCache>,
+        client: Option<&'a Client>,
+        offers: Vec<Offer>,
+    ) -> Self {
         let known = RwLock::new(Known { offers, listed: Instant::now(), lacking: false });
-        Self { arch: arch.to_owned(), allowed, cache, known }
+        Self { arch: arch.to_owned(), allowed, cache, client, known }
     }
 
-    /// Looks for packs again if it is time. The server's packs are considered only if there is a service.
-    fn refresh(&self, service: Option<&Service>, interrupt: &Interrupt) -> anyhow::Result<()> {
+    /// Looks for packs again if it is time.
+    fn refresh(&self, interrupt: &Interrupt) -> anyhow::Result<()> {
         let Some(cache) = &self.cache else { return Ok(()) };
-        if !self.known().is_due() {
+        let (age, lacking) = (self.known().listed.elapsed(), self.known().lacking);
+        if !is_due(age, lacking) {
             return Ok(());
         }
-        let Some(listed) = listed(&self.arch, service, interrupt)? else { return Ok(()) };
+        let Some(listed) = listed(&self.arch, self.client, interrupt)? else { return Ok(()) };
         let offers = offered(&self.arch, listed, cache, &self.allowed)?;
         if offers.is_empty() {
             bail!("no kernels for {} are left: their packs were withdrawn or removed", self.arch);
@@ -129,7 +138,7 @@ impl Kernels {
     }
 
     /// The packs with the needed kernels. Each of them is on this node when this returns.
-    fn packs_for(&self, service: &Service, needed: &Needed) -> Answered<Vec<PathBuf>> {
+    fn packs_for(&self, needed: &Needed) -> Answered<Vec<PathBuf>> {
         let chosen: Vec<Source> = {
             let known = self.known();
             let places = choose(&known.offers, needed, self.cache.as_ref());
@@ -137,11 +146,11 @@ impl Kernels {
         };
         let mut paths = Vec::new();
         for source in chosen {
-            match (source, &self.cache) {
-                (Source::Here(path), _) => paths.push(path),
-                (Source::Server(pack), Some(cache)) => paths.push(service.pull(cache, &pack)?),
-                // Packs that the user named are on this node already.
-                (Source::Server(_), None) => {}
+            match (source, &self.cache, self.client) {
+                (Source::Here(path), ..) => paths.push(path),
+                (Source::Server(pack), Some(cache), Some(client)) => paths.push(pull(client, cache, &pack)?),
+                // Only a server's list brings such sources.
+                (Source::Server(_), ..) => {}
             }
         }
         Ok(paths)
@@ -152,12 +161,6 @@ impl Kernels {
     }
 }
 
-impl Known {
-    fn is_due(&self) -> bool {
-        is_due(self.listed.elapsed(), self.lacking)
-    }
-}
-
 fn is_due(age: Duration, lacking: bool) -> bool {
     age >= if lacking { LIST_AGAIN } else { LIST_EVERY }
 }
@@ -165,11 +168,11 @@ fn is_due(age: Duration, lacking: bool) -> bool {
 /// The packs that the server lists for an architecture. `None` if the agent is to stop before the server answers.
 fn listed(
     arch: &str,
-    service: Option<&Service>,
+    client: Option<&Client>,
     interrupt: &Interrupt,
 ) -> anyhow::Result<Option<Vec<PackSummary>>> {
-    let Some(service) = service else { return Ok(Some(Vec::new())) };
-    Ok(patiently(interrupt, || service.packs(arch)).transpose()?)
+    let Some(client) = client else { return Ok(Some(Vec::new())) };
+    Ok(patiently(interrupt, || packs(client, arch)).transpose()?)
 }
 
 /// The offers from packs that the server lists and from packs that were built on this node. Prints how
@@ -211,24 +214,24 @@ fn here(packs: Vec<(PathBuf, Pack)>, allowed: &Allowed) -> anyhow::Result<Vec<Of
 }
 
 /// A pack, and the variants in it that agents can use.
-pub(super) struct Offer {
-    pub(super) held: Vec<Held>,
-    pub(super) bytes: u64,
-    pub(super) source: Source,
+struct Offer {
+    held: Vec<Held>,
+    bytes: u64,
+    source: Source,
 }
 
 #[derive(Clone)]
-pub(super) enum Source {
+enum Source {
     Here(PathBuf),
     /// A pack of the server. It is pulled into the cache when a lease needs it.
     Server(Box<PackSummary>),
 }
 
 /// The names of the kernels that a lease launches, by variant.
-pub(super) type Needed = BTreeMap<KernelVariant, BTreeSet<String>>;
+type Needed = BTreeMap<KernelVariant, BTreeSet<String>>;
 
 /// The kernels that some work needs. A problem that no kernel computes needs none.
-pub(super) fn needed(chooser: &mut ConfigChooser, work: &[LeasedProblem]) -> Needed {
+fn needed(chooser: &mut ConfigChooser, work: &[LeasedProblem]) -> Needed {
     let mut needed = Needed::new();
     for work in work {
         let (Ok(general), Ok(variant)) =
@@ -246,7 +249,7 @@ pub(super) fn needed(chooser: &mut ConfigChooser, work: &[LeasedProblem]) -> Nee
 /// The indexes of the offers that a lease needs. For each variant it chooses the smallest pack that surely has
 /// all kernels, and prefers packs on this node. If no pack surely has all kernels, it chooses every pack with
 /// the variant.
-pub(super) fn choose(offers: &[Offer], needed: &Needed, cache: Option<&PackCache>) -> BTreeSet<usize> {
+fn choose(offers: &[Offer], needed: &Needed, cache: Option<&PackCache>) -> BTreeSet<usize> {
     let mut chosen = BTreeSet::new();
     for (variant, kernels) in needed {
         let has = |offer: &Offer| offer.held.iter().any(|held| held.variant == *variant);
@@ -260,7 +263,7 @@ pub(super) fn choose(offers: &[Offer], needed: &Needed, cache: Option<&PackCache
 
 impl Offer {
     /// Whether a file is the file of this pack.
-    pub(super) fn is(&self, file: &Path) -> bool {
+    fn is(&self, file: &Path) -> bool {
         match &self.source {
             Source::Here(path) => path == file,
             Source::Server(pack) => file.file_stem().is_some_and(|stem| stem == pack.digest.as_str()),
@@ -288,7 +291,7 @@ impl Offer {
 
 impl Worker<'_> {
     /// Prints which device this is, and its driver.
-    pub(crate) fn say_what_it_is(&self) {
+    pub(super) fn say_what_it_is(&self) {
         let (name, node) = (&self.device.hardware.name, &self.device.provenance.node);
         let driver = node.get("driver");
         let words = driver.map_or(String::new(), |driver| format!(", driver {driver}"));
@@ -304,10 +307,9 @@ impl Worker<'_> {
 
     /// Looks for new packs when that is due. Returns whether the kernels now serve other problems than the server
     /// was told.
-    pub(crate) fn has_other_kernels(&mut self) -> anyhow::Result<bool> {
+    pub(super) fn has_other_kernels(&mut self) -> anyhow::Result<bool> {
         let Some(kernels) = self.shared.kernels else { return Ok(false) };
-        kernels
-            .refresh(Some(self.shared.service).filter(|_| self.shared.server_packs), self.shared.interrupt)?;
+        kernels.refresh(self.shared.interrupt)?;
         let variants = kernels.variants();
         let ability = &mut self.device.registration.ability;
         if ability.variants.as_ref() == Some(&variants) {
@@ -319,13 +321,11 @@ impl Worker<'_> {
 
     /// Lets the device use the packs that a lease needs. `false` if the lease cannot go on: the agent is to stop, or
     /// a pack was withdrawn.
-    pub(crate) fn get_kernels(&mut self, lease: &Lease) -> anyhow::Result<bool> {
+    pub(super) fn get_kernels(&mut self, lease: &Lease) -> anyhow::Result<bool> {
         let Some(kernels) = self.shared.kernels else { return Ok(true) };
         self.note("getting kernels");
         let needed = needed(&mut self.configs, &lease.work);
-        let Some(found) =
-            patiently(self.shared.interrupt, || kernels.packs_for(self.shared.service, &needed))
-        else {
+        let Some(found) = patiently(self.shared.interrupt, || kernels.packs_for(&needed)) else {
             return Ok(false);
         };
         if matches!(found, Err(Trouble::Unknown(_))) {
@@ -358,7 +358,7 @@ impl Worker<'_> {
 
     /// Waits until the server's packs may be listed again. Until then, the next lease would need the same missing
     /// pack.
-    pub(crate) fn wait_for_kernels(&mut self) {
+    pub(super) fn wait_for_kernels(&mut self) {
         if std::mem::take(&mut self.waits_for_kernels) {
             self.note("waiting for kernels");
             self.shared.interrupt.sleep(LIST_AGAIN);

@@ -186,7 +186,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 impl Worker<'_> {
     /// Waits until the device may be used. `false` if the agent is to stop before that. A waiting worker holds no
     /// part of the GPU.
-    pub(crate) fn wait_until_allowed(&mut self) -> anyhow::Result<bool> {
+    pub(super) fn wait_until_allowed(&mut self) -> anyhow::Result<bool> {
         self.rest();
         let mut waits_for: Option<Hindrance> = None;
         while !self.shared.interrupt.requested() {
@@ -233,7 +233,7 @@ impl Worker<'_> {
     }
 
     /// Takes the device again after a failure that may pass. Other failures are returned.
-    pub(crate) fn take_again_after(&mut self, error: anyhow::Error) -> anyhow::Result<()> {
+    pub(super) fn take_again_after(&mut self, error: anyhow::Error) -> anyhow::Result<()> {
         if !error.is::<NotReady>() {
             return Err(error);
         }
@@ -243,7 +243,7 @@ impl Worker<'_> {
     }
 
     /// Whether the next problem may be begun. If not, the rest of the lease goes back.
-    pub(crate) fn may_go_on(&mut self) -> bool {
+    pub(super) fn may_go_on(&mut self) -> bool {
         self.rest();
         if self.shared.interrupt.requested() {
             return false;

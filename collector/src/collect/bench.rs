@@ -2,19 +2,19 @@
 
 use std::path::PathBuf;
 use std::str::FromStr;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::bail;
 use clap::{Args, ValueEnum};
-use diode_core::Provenance;
 use diode_core::hardware::{Hardware, find};
-use diode_core::simulated::Oddities;
+use diode_core::simulated::{Oddities, SimulatedDevice};
+use diode_core::{Config, KernelVariant, Method, Problem, Provenance};
 use diode_formats::pack::Pack;
 
-use crate::devices::Meter;
 use crate::devices::cpu::CpuMeter;
 use crate::devices::gpu::{Driver, GpuMeter, GpuOptions, GpuVendor, NoDriver};
-use crate::devices::simulated::SimulatedMeter;
+use crate::devices::{MeasuredConfigs, Meter, Outcome, Quality};
 use crate::failure::{Interrupted, Usage, one_line};
 use crate::input::arguments;
 use crate::interrupt::Interrupt;
@@ -311,6 +311,57 @@ fn simulated(name: Option<&str>, seed: u64, oddities: Oddities) -> anyhow::Resul
     let facts = facts.map(|(name, value)| (name.to_owned(), value)).into();
     let meter = SimulatedMeter::new(hardware.clone(), seed, oddities);
     Ok(Bench::without_gpu(meter, hardware, node::provenance_of(facts)?, true))
+}
+
+/// About as long as a quick GPU needs for a problem. Without this wait, a single simulated agent
+/// would keep a server busy.
+const PER_PROBLEM: Duration = Duration::from_millis(200);
+/// How many repeats each config gets.
+const REPEATS: usize = 5;
+
+/// A device with made-up times, for trying servers out with many agents.
+struct SimulatedMeter {
+    device: SimulatedDevice,
+    /// A random number that differs in each run.
+    luck: u64,
+}
+
+impl SimulatedMeter {
+    fn new(hardware: Hardware, seed: u64, oddities: Oddities) -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let device = SimulatedDevice::new(hardware, seed).with_oddities(oddities);
+        Self { device, luck: since.as_nanos() as u64 }
+    }
+}
+
+impl Meter for SimulatedMeter {
+    fn method(&self) -> Method {
+        Method::MEDIAN_COLD_EVENT
+    }
+
+    fn measure(
+        &mut self,
+        problem: &Problem,
+        configs: &[Config],
+        abandon: &dyn Fn() -> bool,
+    ) -> anyhow::Result<Outcome> {
+        if abandon() {
+            return Ok(Outcome::Abandoned);
+        }
+        if let Some(why) = KernelVariant::obstacle(problem) {
+            return Ok(Outcome::Refused(why));
+        }
+        thread::sleep(PER_PROBLEM);
+        if self.device.begin(problem, self.luck) {
+            // The process ends as if it had been killed: it gives nothing back and prints nothing.
+            std::process::abort();
+        }
+        let timed = configs
+            .iter()
+            .map(|config| (*config, self.device.repeats(problem, config).take(REPEATS).collect()));
+        let measured = MeasuredConfigs { timed: timed.collect(), failed: Vec::new() };
+        Ok(Outcome::Measured { measured, quality: Quality::default() })
+    }
 }
 
 #[cfg(test)]

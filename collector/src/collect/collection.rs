@@ -1,17 +1,20 @@
-//! The dataset that a collection measures, and the files that keep it.
+//! The dataset that a collection measures, and the files that keep it: one, or numbered ones with a fixed number of
+//! problems each.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
+use diode_compat::{NOT_KEPT, is_predecessors};
 use diode_core::hardware::Hardware;
 use diode_core::ids::ProblemId;
 use diode_core::{Config, ConfigDictionary, Dataset, Method, Problem, Provenance, Solution};
+use diode_formats::{Format, FormatError};
 
 use crate::collect::journal::Journal;
-use crate::collect::output::Output;
 use crate::devices::MeasuredConfigs;
+use crate::failure::Usage;
 
 /// The least time between two saves. The journal holds what was measured since the last one.
 const SAVE_EVERY: Duration = Duration::from_secs(2);
@@ -254,160 +257,172 @@ fn check_node(path: &Path, given: &Hardware, hardware: &Hardware) -> anyhow::Res
     Ok(())
 }
 
-#[cfg(test)]
-mod tests {
-    use std::fs::OpenOptions;
-    use std::path::Path;
+/// Where a collection is written to.
+#[derive(Debug, Clone)]
+pub(crate) struct Output {
+    path: PathBuf,
+    format: Format,
+    /// How many problems one file holds. `None` if all go into one file.
+    chunk_size: Option<usize>,
+}
 
-    use diode_core::{DType, FailureReason, Op, ProblemFields};
-
-    use super::*;
-
-    fn problem(m: u64) -> Problem {
-        Problem::new(ProblemFields::plain(Op::Mm, 1, m, 16, 16, DType::Float32)).unwrap()
-    }
-
-    fn failed() -> MeasuredConfigs {
-        let library = Config::Library;
-        MeasuredConfigs::all_failed(&[library], FailureReason::OutOfMemory)
-    }
-
-    fn output(path: &Path, chunk_size: Option<usize>) -> Output {
-        Output::new(path, chunk_size, false).unwrap()
-    }
-
-    fn open(path: &Path, resume: bool) -> Collection {
-        let hardware = Hardware::from_name("NVIDIA H200").unwrap();
-        Collection::open(output(path, Some(2)), resume, hardware, Provenance::default()).unwrap()
-    }
-
-    #[test]
-    fn chunks_fill_up_and_are_resumed_in_any_order() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("set.msgpack.zst");
-        let mut first = open(&path, false);
-        for m in [1, 2, 3] {
-            first.add(problem(m), Method::MEDIAN_COLD_EVENT, failed()).unwrap();
+impl Output {
+    /// A destination for a collection. `lossy` allows formats that hold less than is measured.
+    pub(crate) fn new(path: &Path, chunk_size: Option<usize>, lossy: bool) -> Result<Self, Usage> {
+        let shown = path.display();
+        let format = Format::from_path(path).map_err(Usage::new)?;
+        match format {
+            Format::Columnar => {}
+            other if !is_predecessors(other) => {
+                return Err(Usage::new(format!(
+                    "{shown}: {other} is not written while measuring; use a name that ends in .msgpack.zst, \
+                     then `diode convert`"
+                )));
+            }
+            _ if lossy => {}
+            other => {
+                return Err(Usage::new(format!(
+                    "{shown}: {other} cannot hold {}; use a name that ends in .msgpack.zst, or add --lossy",
+                    NOT_KEPT
+                )));
+            }
         }
-        first.save().unwrap();
-        assert!(
-            Collection::open(output(&path, Some(2)), true, first.hardware.clone(), Provenance::default())
-                .is_err()
-        );
-        drop(first);
-        assert_eq!(output(&path, Some(2)).files().unwrap().len(), 2);
-
-        let mut second = open(&path, true);
-        assert_eq!(second.problems(), 3);
-        assert!([3, 1, 2].iter().all(|&m| second.contains(&problem(m))) && !second.contains(&problem(4)));
-        for m in [4, 5] {
-            second.add(problem(m), Method::MEDIAN_COLD_EVENT, failed()).unwrap();
-        }
-        second.save().unwrap();
-        let sizes: Vec<usize> = output(&path, Some(2))
-            .files()
-            .unwrap()
-            .iter()
-            .map(|file| diode_formats::read_file(file).unwrap().datasets[0].solutions.len())
-            .collect();
-        assert_eq!(sizes, [2, 2, 1]);
+        Ok(Self { path: path.to_owned(), format, chunk_size })
     }
 
-    #[test]
-    fn chunks_are_never_written_over_when_one_is_taken_away() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("set.msgpack.zst");
-        let mut first = open(&path, false);
-        for m in [1, 2, 3, 4] {
-            first.add(problem(m), Method::MEDIAN_COLD_EVENT, failed()).unwrap();
-        }
-        first.save().unwrap();
-        drop(first);
-        std::fs::rename(folder.path().join("set_1.msgpack.zst"), folder.path().join("uploaded.msgpack.zst"))
-            .unwrap();
-
-        let mut second = open(&path, true);
-        assert!(second.contains(&problem(3)) && !second.contains(&problem(1)));
-        for m in [5, 6] {
-            second.add(problem(m), Method::MEDIAN_COLD_EVENT, failed()).unwrap();
-        }
-        second.save().unwrap();
-        let files = output(&path, Some(2)).files().unwrap();
-        assert_eq!(files, [folder.path().join("set_2.msgpack.zst"), folder.path().join("set_3.msgpack.zst")]);
-        let sizes =
-            files.iter().map(|file| diode_formats::read_file(file).unwrap().datasets[0].solutions.len());
-        assert_eq!(sizes.collect::<Vec<_>>(), [2, 2]);
-        assert_eq!(output(&path, None).other_form().unwrap(), Some(files[0].clone()));
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
 
-    #[test]
-    fn problems_that_were_timed_with_other_configs_are_counted() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut collection = open(&folder.path().join("set.msgpack.zst"), false);
-        collection.add(problem(1), Method::MEDIAN_COLD_EVENT, failed()).unwrap();
-        let problems = [problem(1), problem(2)];
-        let count = |configs: Vec<Config>| {
-            collection.count_lacking_configs(&problems, &|_| Ok(configs.clone())).unwrap()
-        };
-        assert_eq!(count(vec![Config::Library]), 0);
-        assert_eq!(count(vec![Config::Library, Config::DecomposeK { k_split: 2 }]), 1);
+    pub(super) fn format(&self) -> Format {
+        self.format
     }
 
-    #[test]
-    fn what_was_not_saved_is_taken_from_the_journal() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("set.msgpack.zst");
-        let journal = folder.path().join("set.msgpack.zst.journal");
-        let mut killed = open(&path, false);
-        for m in [1, 2, 3, 4] {
-            killed.add(problem(m), Method::MEDIAN_COLD_EVENT, failed()).unwrap();
+    /// Whether the format can hold all that is measured.
+    pub(crate) fn holds_everything(&self) -> bool {
+        self.format == Format::Columnar
+    }
+
+    /// Refuses an output that cannot be written, before hours of measuring are lost.
+    pub(crate) fn check(&self, resume: bool) -> anyhow::Result<()> {
+        Journal::beside(&self.path).check_is_free()?;
+        let files = self.files()?;
+        if let Some(other) = files.iter().find(|file| file.metadata().is_ok_and(|there| !there.is_file())) {
+            bail!("{}: exists and is not a regular file; choose another --output", other.display());
         }
-        drop(killed);
-        // Problems 1 and 2 were saved when they filled a file. Here the journal's last entry loses a byte.
-        let bytes = std::fs::read(&journal).unwrap();
-        OpenOptions::new().write(true).open(&journal).unwrap().set_len(bytes.len() as u64 - 1).unwrap();
-
-        let resumed = open(&path, true);
-        assert_eq!(resumed.problems(), 3);
-        assert!(resumed.contains(&problem(3)) && !resumed.contains(&problem(4)));
-        drop(resumed);
-        assert!(!journal.exists());
-        let files = output(&path, Some(2)).files().unwrap();
-        assert_eq!(diode_formats::read_file(&files[1]).unwrap().datasets[0].solutions.len(), 1);
-    }
-
-    #[test]
-    fn what_another_collection_left_is_not_written_over() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("set.msgpack.zst");
-        let hardware = Hardware::from_name("NVIDIA H200").unwrap();
-        let anew = |chunks| {
-            Collection::open(output(&path, chunks), false, hardware.clone(), Provenance::default()).err()
-        };
-        // The other collection ends after this output was checked and before this output is opened.
-        let mut other = open(&path, false);
-        assert!(anew(Some(2)).unwrap().to_string().contains("another diode"));
-        for m in [1, 2] {
-            other.add(problem(m), Method::MEDIAN_COLD_EVENT, failed()).unwrap();
+        if !resume {
+            self.check_is_new()?;
         }
-        other.save().unwrap();
-        drop(other);
-        assert!(anew(Some(2)).unwrap().to_string().contains("set_1.msgpack.zst exists"));
+        if let (Some(other), true, true) = (self.other_form()?, resume, files.is_empty()) {
+            let advice =
+                if self.chunk_size.is_some() { "leave out --chunk-size" } else { "add --chunk-size" };
+            bail!("{} is there: {advice} to go on with it, or leave out --resume", other.display());
+        }
+        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+            bail!("{}: no such folder; create it first", folder.display());
+        }
+        Ok(())
     }
 
-    #[cfg(unix)]
-    #[test]
-    fn a_journal_that_is_a_link_is_refused_and_what_it_leads_to_stays() {
-        let folder = tempfile::tempdir().unwrap();
-        let (path, precious) = (folder.path().join("set.msgpack.zst"), folder.path().join("precious"));
-        diode_formats::write_atomically(&precious, b"precious").unwrap();
-        std::os::unix::fs::symlink(&precious, folder.path().join("set.msgpack.zst.journal")).unwrap();
-        let hardware = Hardware::from_name("NVIDIA H200").unwrap();
-        let error = Collection::open(output(&path, None), true, hardware, Provenance::default())
-            .err()
-            .unwrap()
-            .to_string();
-        assert!(error.contains("not a regular file"), "{error}");
-        assert_eq!(std::fs::read_to_string(&precious).unwrap(), "precious");
+    /// Refuses an output that exists, so that nothing that was measured is overwritten.
+    fn check_is_new(&self) -> anyhow::Result<()> {
+        if let Some(file) = self.files()?.first() {
+            bail!("{} exists; add --resume to go on with it, or choose another --output", file.display());
+        }
+        let journal = Journal::beside(&self.path);
+        journal.check()?;
+        if !journal.is_empty() {
+            bail!(
+                "{} holds what an interrupted collection measured; add --resume to go on with it, or remove it",
+                journal.path().display()
+            );
+        }
+        Ok(())
+    }
+
+    /// The files of this output that exist already.
+    fn files(&self) -> anyhow::Result<Vec<PathBuf>> {
+        // A link that leads nowhere counts, too: it must not be replaced by accident.
+        let is_there = |path: &Path| path.symlink_metadata().is_ok();
+        if self.chunk_size.is_none() {
+            return Ok(if is_there(&self.path) { vec![self.path.clone()] } else { Vec::new() });
+        }
+        Ok(numbered_files(&self.path)?.into_iter().map(|(_, path)| path).collect())
+    }
+
+    /// An existing file of the other form: a single file if this output is numbered, or a numbered file if
+    /// it is not. This output cannot go on with it.
+    fn other_form(&self) -> anyhow::Result<Option<PathBuf>> {
+        let chunk_size = if self.chunk_size.is_none() { Some(1) } else { None };
+        Ok(Self { chunk_size, ..self.clone() }.files()?.into_iter().next())
+    }
+
+    /// The highest number among the existing numbered files.
+    fn last_number(&self) -> anyhow::Result<usize> {
+        Ok(numbered_files(&self.path)?.last().map_or(0, |(number, _)| *number))
+    }
+
+    /// The file to begin next. If files are numbered, `last` becomes its number.
+    fn next_file(&self, last: &mut usize) -> anyhow::Result<PathBuf> {
+        if self.chunk_size.is_none() {
+            return Ok(self.path.clone());
+        }
+        *last += 1;
+        numbered(&self.path, *last)
+    }
+
+    /// Whether a file with this many problems is full.
+    fn is_full(&self, problems: usize) -> bool {
+        self.chunk_size.is_some_and(|most| problems >= most)
+    }
+
+    /// The id of a problem as the output's format holds it. Some formats drop some of a problem's fields.
+    fn id_in_format(&self, problem: &Problem) -> ProblemId {
+        if self.holds_everything() { problem.id() } else { diode_formats::held(self.format, problem).id() }
+    }
+
+    /// Writes one file of the output.
+    fn write(&self, file: &Path, dataset: &Dataset) -> Result<(), FormatError> {
+        if self.holds_everything() {
+            diode_formats::write_file(file, std::slice::from_ref(dataset))
+        } else {
+            diode_compat::write_lossy(file, self.format, dataset)
+        }
     }
 }
+
+/// `a/b.msgpack.zst` becomes `a/b_3.msgpack.zst`.
+fn numbered(path: &Path, number: usize) -> anyhow::Result<PathBuf> {
+    let (stem, ending) = stem_and_ending(path)?;
+    Ok(path.with_file_name(format!("{stem}_{number}{ending}")))
+}
+
+/// The existing numbered files of an output, in order. Some numbers may be missing, because files were
+/// moved away.
+fn numbered_files(path: &Path) -> anyhow::Result<Vec<(usize, PathBuf)>> {
+    let (stem, ending) = stem_and_ending(path)?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // `check` reports a folder that does not exist.
+    let Ok(entries) = folder.read_dir() else { return Ok(Vec::new()) };
+    let number_of = |name: &str| {
+        let number = name.strip_prefix(&stem)?.strip_prefix('_')?.strip_suffix(&ending)?;
+        // This program writes no names such as `_01` or `_+1`.
+        number.parse::<usize>().ok().filter(|value| *value > 0 && value.to_string() == number)
+    };
+    let names = entries.flatten().map(|entry| entry.file_name());
+    let mut files: Vec<(usize, PathBuf)> =
+        names.filter_map(|name| Some((number_of(name.to_str()?)?, path.with_file_name(&name)))).collect();
+    files.sort_unstable();
+    Ok(files)
+}
+
+/// Splits `b.msgpack.zst` into `b` and `.msgpack.zst`.
+fn stem_and_ending(path: &Path) -> anyhow::Result<(String, String)> {
+    let name = path.file_name().context("the output needs a name")?.to_string_lossy();
+    let stem = Format::split_name(&name).map_or(&*name, |(stem, _)| stem);
+    Ok((stem.to_owned(), name[stem.len()..].to_owned()))
+}
+
+#[cfg(test)]
+mod tests;

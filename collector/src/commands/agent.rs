@@ -1,21 +1,25 @@
-use std::path::PathBuf;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use clap::Args;
 use diode_api::{LeaseRequest, Registration};
+use diode_core::hardware::Hardware;
+use diode_core::ids::Digest;
 
 use crate::agent::{
-    Allowed, Device, Health, Home, Kernels, Limits, Service, Shared, Tally, Worker, ability, ability_with,
-    gpu_bytes,
+    Allowed, Device, Health, Kernels, Limits, Shared, Tally, Worker, ability, ability_with, gpu_bytes,
 };
 use crate::collect::bench::{Bench, DeviceArgs, GpuNode};
 use crate::failure::{Interrupted, Usage, one_line};
 use crate::input::arguments;
 use crate::interrupt::Interrupt;
+use crate::output::files::user_folder;
 use crate::output::{count, log};
-use crate::server::{ServerArgs, TermsArgs};
+use crate::server::{Client, ServerArgs, TermsArgs};
 
 /// Measure what a Diode server asks for, until it is stopped
 ///
@@ -94,11 +98,11 @@ impl Agent {
     pub(crate) fn run(self) -> anyhow::Result<()> {
         log::write_as(self.log_format);
         // This may ask the user to agree to the terms. Until it returns, Ctrl-C ends the program at once.
-        let service = Service::new(self.terms.contribute(self.server.client()?)?);
+        let client = self.terms.contribute(self.server.client()?)?;
         let interrupt = Interrupt::install(
             "stopping: the problem in hand is finished and the rest of the lease given back; once more to drop that problem",
         )?;
-        match self.work(&service, &interrupt) {
+        match self.work(&client, &interrupt) {
             // The agent was interrupted before it took any work, so there is nothing to give back.
             Err(error) if error.is::<Interrupted>() => {
                 say!("{}", one_line(&error));
@@ -108,7 +112,7 @@ impl Agent {
         }
     }
 
-    fn work(mut self, service: &Service, interrupt: &Interrupt) -> anyhow::Result<()> {
+    fn work(mut self, client: &Client, interrupt: &Interrupt) -> anyhow::Result<()> {
         let began = Instant::now();
         let seconds = self.lease.as_secs_f64().clamp(1.0, LeaseRequest::MAX_SECONDS);
         let home = Home::open(self.home.as_deref())?;
@@ -119,20 +123,14 @@ impl Agent {
         let health = Health::new(self.health.clone());
         let kernels = match &bench.gpu {
             None => None,
-            Some(gpu) => match self.kernels(gpu, service, interrupt)? {
+            Some(gpu) => match self.kernels(gpu, client, interrupt)? {
                 Some(kernels) => Some(kernels),
                 // The agent was told to stop meanwhile.
                 None => return Ok(()),
             },
         };
-        let shared = Shared {
-            service,
-            interrupt,
-            health: &health,
-            limits: &self.limits,
-            kernels: kernels.as_ref(),
-            server_packs: !self.no_server_packs,
-        };
+        let shared =
+            Shared { client, interrupt, health: &health, limits: &self.limits, kernels: kernels.as_ref() };
         let mut workers = Vec::new();
         let devices = self.devices_of(bench, failures.len(), kernels.as_ref(), &home);
         let all = devices.len() + failures.len();
@@ -166,17 +164,17 @@ impl Agent {
     }
 
     /// The kernels that the GPUs launch. `None` if the agent is to stop before they are known.
-    fn kernels(
+    fn kernels<'a>(
         &self,
         gpu: &GpuNode,
-        service: &Service,
+        client: &'a Client,
         interrupt: &Interrupt,
-    ) -> anyhow::Result<Option<Kernels>> {
+    ) -> anyhow::Result<Option<Kernels<'a>>> {
         if !gpu.packs.is_empty() {
             return Kernels::given(&gpu.arch, &gpu.packs, self.allowed.clone()).map(Some);
         }
-        let service = Some(service).filter(|_| !self.no_server_packs);
-        Kernels::found(&gpu.arch, self.allowed.clone(), service, interrupt)
+        let client = Some(client).filter(|_| !self.no_server_packs);
+        Kernels::found(&gpu.arch, self.allowed.clone(), client, interrupt)
     }
 
     /// Each device, with what the server is told about it.
@@ -184,7 +182,7 @@ impl Agent {
         &self,
         bench: Bench,
         broken: usize,
-        kernels: Option<&Kernels>,
+        kernels: Option<&Kernels<'_>>,
         home: &Home,
     ) -> Vec<(usize, Device)> {
         let Bench { meters, places, hardware, provenance, library, gpu, .. } = bench;
@@ -254,5 +252,95 @@ fn report(
         Some(error) if devices == 1 => Err(error),
         // The log has all failures. The error gives only the last.
         Some(error) => Err(error).with_context(|| format!("{failed} of {devices} devices failed, the last")),
+    }
+}
+
+/// The folder for what outlives an agent's process: the key that identifies it, and its unsent results.
+struct Home {
+    folder: PathBuf,
+    key: String,
+}
+
+impl Home {
+    /// Opens the given folder. Without one, opens the user's usual folder.
+    fn open(given: Option<&Path>) -> anyhow::Result<Self> {
+        let folder = match given {
+            Some(folder) => folder.to_owned(),
+            None => usual()?,
+        };
+        fs::create_dir_all(&folder).with_context(|| format!("--home: cannot make {}", folder.display()))?;
+        let key = key(&folder.join("key"))?;
+        Ok(Self { folder, key })
+    }
+
+    /// The key that tells a device from other devices of the account. It is the same whenever the agent starts
+    /// in this folder.
+    fn device_key(&self, hardware: &Hardware, number: usize) -> String {
+        let name = format!("{} {} {number}", self.key, hardware.slug);
+        Digest::of(name.as_bytes()).as_str()[..32].to_owned()
+    }
+
+    /// Where the results of a device are kept until they are sent.
+    fn outbox(&self, hardware: &Hardware, number: usize) -> PathBuf {
+        self.folder.join(format!("{}-{number}", hardware.slug))
+    }
+}
+
+fn usual() -> anyhow::Result<PathBuf> {
+    let base = user_folder("XDG_STATE_HOME", ".local/state").ok_or_else(|| {
+        Usage::new(
+            "neither XDG_STATE_HOME nor HOME is set; say with --home where the agent may keep its results",
+        )
+    })?;
+    Ok(base.join("diode/agent"))
+}
+
+/// Reads the key, or draws one. Only its owner may read it, because whoever has it can act as an agent without
+/// an account.
+fn key(path: &Path) -> anyhow::Result<String> {
+    let shown = path.display();
+    match fs::read_to_string(path) {
+        Ok(key) if key.parse::<Digest>().is_ok() => return Ok(key),
+        Ok(_) => bail!("{shown}: expected 64 hex digits; remove it, and the agent counts as a new one"),
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        Err(error) => return Err(error).with_context(|| format!("cannot read {shown}")),
+    }
+    let mut drawn = [0; 32];
+    getrandom::fill(&mut drawn).map_err(|error| anyhow!("the system gives no random numbers: {error}"))?;
+    let key = Digest::of(&drawn);
+    diode_formats::write_privately(path, key.as_str().as_bytes())
+        .with_context(|| format!("cannot write {shown}"))?;
+    Ok(key.as_str().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use diode_core::hardware::find;
+
+    use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn the_key_is_for_its_owner_only() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        Home::open(Some(folder.path())).unwrap();
+        let mode = fs::metadata(folder.path().join("key")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn devices_keep_their_keys() {
+        let folder = tempfile::tempdir().unwrap();
+        let h200 = find("nvidia-h200").unwrap();
+        let key = |number| Home::open(Some(folder.path())).unwrap().device_key(&h200, number);
+        assert_eq!(key(0), key(0));
+        assert_ne!(key(0), key(1));
+        let elsewhere = Home::open(Some(&folder.path().join("other"))).unwrap();
+        assert_ne!(elsewhere.device_key(&h200, 0), key(0));
+        diode_formats::write_atomically(&folder.path().join("key"), b"x").unwrap();
+        assert!(
+            Home::open(Some(folder.path())).err().unwrap().to_string().contains("expected 64 hex digits")
+        );
     }
 }

@@ -6,7 +6,7 @@ use clap::Args;
 use diode_core::Problem;
 
 use crate::collect::bench::DeviceArgs;
-use crate::collect::output::Output;
+use crate::collect::collection::Output;
 use crate::collect::{Collecting, ConfigArgs, STOPPING};
 use crate::commands::predecessor::mention_losses;
 use crate::input::arguments;

@@ -15,7 +15,7 @@ use diode_formats::Format;
 use diode_train::{Evaluation, TrainingSet};
 
 use crate::collect::bench::DeviceArgs;
-use crate::collect::output::Output;
+use crate::collect::collection::Output;
 use crate::collect::{Collecting, ConfigArgs, STOPPING};
 use crate::commands::predecessor::{DatasetFormat, mention_losses};
 use crate::evaluation::words::validation_in_words;

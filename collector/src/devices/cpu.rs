@@ -1,36 +1,36 @@
-//! Measuring on this node's CPU: a blocked matrix multiplication in a process of its own.
-//!
-//! `worker` and `matmul` run in the measuring process, this module and `process` in its parent.
+//! Measures on this node's CPU: a blocked matrix multiplication in a process of its own.
 
 mod matmul;
-mod process;
-mod worker;
+#[cfg(unix)]
+#[cfg(test)]
+mod tests;
 
+use std::io::{self, BufRead, Write};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
+use clap::Args;
 use diode_core::{Config, FailureReason, Method, Problem};
+use serde::{Deserialize, Serialize};
 
-use crate::devices::cpu::process::{CpuProcess, Reply, Request};
-use crate::devices::measuring_process::Lost;
-use crate::devices::{MeasuredConfigs, Meter, Outcome, Quality, Samples};
+use crate::devices::cpu::matmul::{Inputs, Output, Workspace, launch, verify};
+use crate::devices::{Lost, MeasuredConfigs, MeasuringProcess, Meter, Outcome, Quality, Samples, say_line};
 use crate::node;
 
-pub(crate) use crate::devices::cpu::worker::serve;
-
+/// The [`Meter`] of the CPU.
 pub(crate) struct CpuMeter {
-    process: CpuProcess,
+    process: MeasuringProcess,
     seed: u64,
 }
 
 impl CpuMeter {
     pub(crate) fn new(seed: u64) -> anyhow::Result<Self> {
         let program = std::env::current_exe().context("cannot find the diode program itself")?;
-        let process = CpuProcess::new(move || {
+        let process = MeasuringProcess::new(move || {
             let mut command = Command::new(&program);
             command.arg("measure-worker");
-            Ok(command)
+            command
         });
         Ok(Self { process, seed })
     }
@@ -51,7 +51,7 @@ impl Meter for CpuMeter {
             return Ok(Outcome::Refused(reason));
         }
         let measured = if fits_in_memory(problem) {
-            measure(&mut self.process, problem, configs, self.seed, abandon)?
+            self.time_all(problem, configs, abandon)?
         } else {
             Some(MeasuredConfigs::all_failed(configs, FailureReason::OutOfMemory))
         };
@@ -68,92 +68,109 @@ fn fits_in_memory(problem: &Problem) -> bool {
     node::available_memory().is_none_or(|bytes| matmul::bytes_needed(problem) <= bytes as f64 * 0.8)
 }
 
-/// Times `configs` on a problem. `None` if `abandon` became true in between.
-fn measure(
-    process: &mut CpuProcess,
-    problem: &Problem,
-    configs: &[Config],
-    seed: u64,
-    abandon: &dyn Fn() -> bool,
-) -> anyhow::Result<Option<MeasuredConfigs>> {
-    match process.load(problem, seed, patience_to_load(problem))? {
-        Ok(()) => {}
-        // Loading only allocates and fills memory, so if the process dies, memory has run out.
-        Err(Lost::Died) => return Ok(Some(MeasuredConfigs::all_failed(configs, FailureReason::OutOfMemory))),
-        Err(Lost::TimedOut) => return Ok(Some(MeasuredConfigs::all_failed(configs, FailureReason::Timeout))),
-    }
-    let mut measured = MeasuredConfigs::default();
-    for config in configs {
-        if abandon() {
-            return Ok(None);
+impl CpuMeter {
+    /// Times `configs` on a problem. `None` if `abandon` became true in between.
+    fn time_all(
+        &mut self,
+        problem: &Problem,
+        configs: &[Config],
+        abandon: &dyn Fn() -> bool,
+    ) -> anyhow::Result<Option<MeasuredConfigs>> {
+        if let Err(lost) = self.load(problem, patience_to_load(problem))? {
+            // Loading only allocates and fills memory, so if the process dies, memory has run out.
+            let reason = if lost == Lost::Died { FailureReason::OutOfMemory } else { lost.reason() };
+            return Ok(Some(MeasuredConfigs::all_failed(configs, reason)));
         }
-        let best = measured.best();
-        let look = Request::Time {
-            config: *config,
-            repeats: 1,
-            check: true,
-            give_up_ns: Some(one_launch_is_enough(best)),
-        };
-        match time(process, problem, &look, 2, best)? {
-            Ok(nanos) => measured.timed.push((*config, nanos.into_iter().collect())),
-            Err(reason) => measured.failed.push((*config, reason)),
-        }
-    }
-    repeat(process, problem, &mut measured, abandon).map(|finished| finished.then_some(measured))
-}
-
-/// Repeats until every config is settled. `false` if `abandon` became true before that.
-fn repeat(
-    process: &mut CpuProcess,
-    problem: &Problem,
-    measured: &mut MeasuredConfigs,
-    abandon: &dyn Fn() -> bool,
-) -> anyhow::Result<bool> {
-    loop {
-        let Some(best) = measured.best() else { return Ok(true) };
-        let mut settled = true;
-        let mut row = 0;
-        while row < measured.timed.len() {
-            let (config, samples) = &mut measured.timed[row];
-            let repeats = more_repeats(samples, best);
-            row += 1;
-            if repeats == 0 {
-                continue;
-            }
+        let mut measured = MeasuredConfigs::default();
+        for config in configs {
             if abandon() {
-                return Ok(false);
+                return Ok(None);
             }
-            settled = false;
-            let request = Request::Time { config: *config, repeats, check: false, give_up_ns: None };
-            match time(process, problem, &request, repeats + 1, Some(best))? {
-                Ok(nanos) => samples.add(nanos),
-                // The config ran before and fails now, so its earlier times cannot be trusted.
-                Err(reason) => {
-                    row -= 1;
-                    let (config, _) = measured.timed.remove(row);
-                    measured.failed.push((config, reason));
+            let best = measured.best();
+            let look = Request::Time {
+                config: *config,
+                repeats: 1,
+                check: true,
+                give_up_ns: Some(one_launch_is_enough(best)),
+            };
+            match self.time(problem, &look, patience_to_run(problem, 2, best))? {
+                Ok(nanos) => measured.timed.push((*config, nanos.into_iter().collect())),
+                Err(reason) => measured.failed.push((*config, reason)),
+            }
+        }
+        self.repeat(problem, &mut measured, abandon).map(|finished| finished.then_some(measured))
+    }
+
+    /// Repeats until every config is settled. `false` if `abandon` became true before that.
+    fn repeat(
+        &mut self,
+        problem: &Problem,
+        measured: &mut MeasuredConfigs,
+        abandon: &dyn Fn() -> bool,
+    ) -> anyhow::Result<bool> {
+        loop {
+            let Some(best) = measured.best() else { return Ok(true) };
+            let mut settled = true;
+            let mut row = 0;
+            while row < measured.timed.len() {
+                let (config, samples) = &mut measured.timed[row];
+                let repeats = more_repeats(samples, best);
+                row += 1;
+                if repeats == 0 {
+                    continue;
+                }
+                if abandon() {
+                    return Ok(false);
+                }
+                settled = false;
+                let request = Request::Time { config: *config, repeats, check: false, give_up_ns: None };
+                match self.time(problem, &request, patience_to_run(problem, repeats + 1, Some(best)))? {
+                    Ok(nanos) => samples.add(nanos),
+                    // The config ran before and fails now, so its earlier times cannot be trusted.
+                    Err(reason) => {
+                        row -= 1;
+                        let (config, _) = measured.timed.remove(row);
+                        measured.failed.push((config, reason));
+                    }
                 }
             }
-        }
-        if settled {
-            return Ok(true);
+            if settled {
+                return Ok(true);
+            }
         }
     }
-}
 
-fn time(
-    process: &mut CpuProcess,
-    problem: &Problem,
-    request: &Request,
-    launches: u32,
-    best: Option<u64>,
-) -> anyhow::Result<Result<Vec<u64>, FailureReason>> {
-    match process.ask(request, patience_to_run(problem, launches, best))? {
-        Ok(Reply::Timed { nanos }) if !nanos.is_empty() => Ok(Ok(nanos)),
-        Ok(Reply::Failed { reason }) => Ok(Err(reason)),
-        Ok(other) => anyhow::bail!("the measuring process answered a timing with {other:?}"),
-        Err(Lost::TimedOut) => Ok(Err(FailureReason::Timeout)),
-        Err(Lost::Died) => Ok(Err(FailureReason::Launch)),
+    /// Lets the process make the inputs of a problem.
+    fn load(&mut self, problem: &Problem, patience: Duration) -> anyhow::Result<Result<(), Lost>> {
+        match self.ask(&Request::Load { problem: problem.clone(), seed: self.seed }, patience)? {
+            Ok(Reply::Loaded) => Ok(Ok(())),
+            Ok(other) => bail!("the measuring process answered a load with {other:?}"),
+            Err(lost) => Ok(Err(lost)),
+        }
+    }
+
+    /// Asks for times on the problem that was loaded last. A process that replaces a lost one loads it again.
+    fn time(
+        &mut self,
+        problem: &Problem,
+        request: &Request,
+        patience: Duration,
+    ) -> anyhow::Result<Result<Vec<u64>, FailureReason>> {
+        if !self.process.is_running()
+            && let Err(lost) = self.load(problem, patience_to_load(problem))?
+        {
+            return Ok(Err(lost.reason()));
+        }
+        match self.ask(request, patience)? {
+            Ok(Reply::Timed { nanos }) if !nanos.is_empty() => Ok(Ok(nanos)),
+            Ok(Reply::Failed { reason }) => Ok(Err(reason)),
+            Ok(other) => bail!("the measuring process answered a timing with {other:?}"),
+            Err(lost) => Ok(Err(lost.reason())),
+        }
+    }
+
+    fn ask(&mut self, request: &Request, patience: Duration) -> anyhow::Result<Result<Reply, Lost>> {
+        self.process.ask(Some(request), patience, &|| false, Some)
     }
 }
 
@@ -231,85 +248,127 @@ fn seconds(value: f64) -> Duration {
     Duration::try_from_secs_f64(value).unwrap_or(Duration::MAX / 2)
 }
 
-#[cfg(unix)]
-#[cfg(test)]
-mod tests {
-    use std::process::Command;
+/// What the meter asks of its process.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "snake_case")]
+enum Request {
+    /// Make the inputs of a problem. They replace the inputs of the previous problem.
+    Load { problem: Problem, seed: u64 },
+    /// Launch a config once to warm the caches, then `repeats` times for the times.
+    Time {
+        config: Config,
+        repeats: u32,
+        /// Compare the result with the reference after the first launch.
+        check: bool,
+        /// If the first launch takes longer than this, no other follows and its time counts.
+        give_up_ns: Option<u64>,
+    },
+}
 
-    use diode_core::{DType, Op, ProblemFields, Tile};
+/// What the process answers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Reply {
+    Loaded,
+    Timed {
+        nanos: Vec<u64>,
+    },
+    Failed {
+        reason: FailureReason,
+    },
+    /// The request made no sense. That is a mistake in the program and not in a config.
+    Confused {
+        message: String,
+    },
+}
 
-    use super::*;
+/// Launch kernels for a parent process that asks over stdin
+#[derive(Debug, Args)]
+pub(crate) struct MeasureCpu {}
 
-    /// A process that dies once, at its first timing. Started again, it takes 100 ns for everything.
-    fn dies_once() -> (CpuProcess, tempfile::TempDir) {
-        let folder = tempfile::tempdir().unwrap();
-        let flag = folder.path().join("died");
-        let process = CpuProcess::new(move || {
-            let script = r#"while read -r line; do case "$line" in
-                *load*) echo '"loaded"';;
-                *) if [ -e "$0" ]; then echo '{"timed":{"nanos":[100]}}'; else : > "$0"; exit 1; fi;;
-                esac; done"#;
-            let mut command = Command::new("sh");
-            command.args(["-c", script]).arg(&flag);
-            Ok(command)
-        });
-        (process, folder)
+impl MeasureCpu {
+    pub(crate) fn run(self) -> anyhow::Result<()> {
+        serve(io::stdin().lock(), io::stdout().lock())
+    }
+}
+
+/// The measuring process itself. It answers requests, one line each, until the end of the input.
+fn serve(requests: impl BufRead, mut replies: impl Write) -> anyhow::Result<()> {
+    let mut timer = Timer::new();
+    for line in requests.lines() {
+        let reply = match serde_json::from_str(&line?) {
+            Ok(Request::Load { problem, seed }) => timer.load(problem, seed),
+            Ok(Request::Time { config, repeats, check, give_up_ns }) => {
+                timer.time(&config, repeats, check, give_up_ns)
+            }
+            Err(error) => Reply::Confused { message: format!("unreadable request: {error}") },
+        };
+        say_line(&mut replies, &reply)?;
+    }
+    Ok(())
+}
+
+/// Takes times on the problem that was loaded last.
+struct Timer {
+    workspace: Workspace,
+    loaded: Option<Loaded>,
+}
+
+struct Loaded {
+    inputs: Inputs,
+    output: Output,
+    seed: u64,
+}
+
+impl Timer {
+    fn new() -> Self {
+        Self { workspace: Workspace::new(), loaded: None }
     }
 
-    fn problem() -> Problem {
-        Problem::new(ProblemFields::plain(Op::Mm, 1, 16, 16, 16, DType::Float32)).unwrap()
+    fn load(&mut self, problem: Problem, seed: u64) -> Reply {
+        // The old problem is freed first: two large problems may not fit side by side.
+        self.loaded = None;
+        let elements = problem.b * problem.m * problem.n;
+        let dtype = problem.out_dtype;
+        let made = usize::try_from(elements)
+            .ok()
+            .and_then(|elements| Output::new(dtype, elements))
+            .and_then(|output| Some(Loaded { inputs: Inputs::generate(problem, seed)?, output, seed }));
+        match made {
+            Some(loaded) => {
+                self.loaded = Some(loaded);
+                Reply::Loaded
+            }
+            None => Reply::Confused { message: "a problem the CPU backend does not support".to_owned() },
+        }
     }
 
-    #[test]
-    fn a_death_costs_one_config() {
-        let (mut process, _folder) = dies_once();
-        let configs = [16, 32, 64].map(|block| Config::Mm(Tile::new(block, 16, 16, 1, 1)));
-        let measured = measure(&mut process, &problem(), &configs, 1, &|| false).unwrap().unwrap();
-        assert_eq!(measured.failed, [(configs[0], FailureReason::Launch)]);
-        let timed: Vec<Config> = measured.timed.iter().map(|(config, _)| *config).collect();
-        assert_eq!(timed, configs[1..]);
-        assert!(measured.timed.iter().all(|(_, samples)| samples.count() >= 7));
-    }
-
-    #[test]
-    fn an_abandoned_problem_has_no_result() {
-        let (mut process, _folder) = dies_once();
-        let configs = [Config::Mm(Tile::new(16, 16, 16, 1, 1))];
-        assert!(measure(&mut process, &problem(), &configs, 1, &|| true).unwrap().is_none());
-    }
-
-    fn samples(values: impl IntoIterator<Item = u64>) -> Samples {
-        values.into_iter().collect()
-    }
-
-    #[test]
-    fn long_and_hopeless_launches_are_not_repeated() {
-        assert_eq!(one_launch_is_enough(None), SELF_WARMING_NANOS);
-        assert_eq!(one_launch_is_enough(Some(100)), 300);
-        assert_eq!(one_launch_is_enough(Some(9_000_000_000)), SELF_WARMING_NANOS);
-    }
-
-    #[test]
-    fn repeats_go_where_they_matter() {
-        assert_eq!(more_repeats(&samples([400]), 100), 0, "hopeless");
-        assert_eq!(more_repeats(&samples([200]), 100), 2, "ordinary");
-        assert_eq!(more_repeats(&samples([200; 3]), 100), 0, "ordinary, settled");
-        assert_eq!(more_repeats(&samples([110]), 100), 4, "promising");
-        assert_eq!(more_repeats(&samples([100; 7]), 100), 0, "promising and steady");
-        assert_eq!(more_repeats(&samples((0..10).map(|i| 100 + i)), 100), 4, "promising and noisy");
-        assert_eq!(more_repeats(&samples((0..25).map(|i| 100 + i)), 110), 0, "at the cap");
-        assert_eq!(more_repeats(&samples([2_000_000_000]), 2_000_000_000), 0, "too slow to repeat");
-        assert_eq!(more_repeats(&samples([]), 100), 0, "never measured");
-    }
-
-    #[test]
-    fn limits_grow_with_the_problem_and_shrink_with_knowledge() {
-        let square = |m| Problem::new(ProblemFields::plain(Op::Mm, 1, m, m, m, DType::Float32)).unwrap();
-        assert!(patience_to_run(&square(4096), 1, None) > patience_to_run(&square(64), 1, None));
-        assert!(
-            patience_to_run(&square(4096), 1, Some(1_000_000_000)) < patience_to_run(&square(4096), 1, None)
-        );
-        assert!(patience_to_load(&square(1 << 20)) > patience_to_load(&square(16)));
-        assert!(patience_to_run(&square(1 << 20), u32::MAX, None) > Duration::ZERO);
+    fn time(&mut self, config: &Config, repeats: u32, check: bool, give_up_ns: Option<u64>) -> Reply {
+        let Some(Loaded { inputs, output, seed }) = &self.loaded else {
+            return Reply::Confused { message: "asked to time before a problem was loaded".to_owned() };
+        };
+        // The library kernel, split-K and the TMA template exist only as GPU code.
+        let (Config::Mm(tile) | Config::Bmm(tile)) = config else {
+            return Reply::Failed { reason: FailureReason::Compile };
+        };
+        self.workspace.prepare(tile);
+        if check {
+            output.poison();
+        }
+        let workspace = &mut self.workspace;
+        let mut run = || {
+            let start = Instant::now();
+            launch(inputs, tile, workspace, output);
+            // A time of zero is not valid. If the clock is too coarse, the time is 1 ns.
+            u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX).max(1)
+        };
+        let first = run();
+        if check && !verify(inputs, output, *seed) {
+            return Reply::Failed { reason: FailureReason::WrongResult };
+        }
+        if give_up_ns.is_some_and(|limit| first > limit) {
+            return Reply::Timed { nanos: vec![first] };
+        }
+        Reply::Timed { nanos: (0..repeats).map(|_| run()).collect() }
     }
 }

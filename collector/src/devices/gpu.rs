@@ -1,29 +1,25 @@
 //! Measures on GPUs through the driver alone, without CUDA's or ROCm's toolkit. Kernels come from a pack, and
-//! times from the driver's events. The modules `meter` and `process` are the parent's side; most others run
-//! in the measuring process.
+//! times from the driver's events. The `meter` is the parent's side; the `worker` and what it calls run in the measuring
+//! process.
 //!
 //! NVIDIA's and AMD's GPUs need different code mainly in [`driver`] (CUDA, HIP), [`library`] (cuBLAS,
 //! hipBLASLt) and [`management`] (NVML, AMD SMI).
 
 mod driver;
-mod foreign;
 mod library;
 mod management;
 mod meter;
 mod operands;
-mod policy;
-mod prepared;
 mod procedure;
-mod process;
 mod routing;
 mod session;
-mod timing_queue;
+mod timing;
 mod worker;
 
 pub(crate) use crate::devices::gpu::driver::{Driver, NoDriver};
 pub(crate) use crate::devices::gpu::meter::{GpuMeter, GpuOptions};
 pub(crate) use crate::devices::gpu::operands::most_operand_bytes;
-pub(crate) use crate::devices::gpu::worker::{WorkerOptions, serve};
+pub(crate) use crate::devices::gpu::worker::MeasureGpu;
 
 /// The vendors whose GPUs can launch kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,9 +4,9 @@ use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use std::{fs, thread};
 
 use anyhow::{Context, bail};
@@ -14,7 +14,7 @@ use diode_formats::write_atomically;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::devices::measuring_process::LineProcess;
+use crate::devices::{LineProcess, Lost};
 use crate::failure::Interrupted;
 use crate::interrupt::Interrupt;
 use crate::kernels::build::Parts;
@@ -91,19 +91,13 @@ impl Compiler {
 
     /// The next line. `None` if the process is gone, or silent for too long.
     fn reply(&self, patience: Duration) -> anyhow::Result<Option<String>> {
-        const TURN: Duration = Duration::from_millis(200);
-        let began = Instant::now();
-        loop {
-            match self.process.reply(TURN.min(patience)) {
-                Ok(line) => return Ok(Some(line)),
-                Err(RecvTimeoutError::Disconnected) => return Ok(None),
-                Err(RecvTimeoutError::Timeout) if self.interrupt.insisted() => {
-                    let words = "interrupted; the same command goes on with what is compiled";
-                    return Err(Interrupted::new(words).into());
-                }
-                Err(RecvTimeoutError::Timeout) if began.elapsed() >= patience => return Ok(None),
-                Err(RecvTimeoutError::Timeout) => {}
+        match self.process.reply(patience, &|| self.interrupt.insisted()) {
+            Ok(line) => Ok(Some(line)),
+            Err(Lost::Abandoned) => {
+                let words = "interrupted; the same command goes on with what is compiled";
+                Err(Interrupted::new(words).into())
             }
+            Err(Lost::Died | Lost::TimedOut) => Ok(None),
         }
     }
 

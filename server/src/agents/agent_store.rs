@@ -8,10 +8,9 @@ use diode_core::ids::{AccountId, AgentId, HardwareSlug, LeaseId};
 use crate::agents::plan::expected_seconds;
 use crate::agents::work_store::{NewWork, Whom, WorkRow};
 use crate::store::Store;
-use crate::store::connection::Connection;
-use crate::store::connection::in_transaction;
-use crate::store::fields::{from_json, json, named, parse, rfc3339, unsigned};
-use crate::store::from_row::from_row;
+use crate::store::connection::{Connection, in_transaction};
+use crate::store::fields::{from_json, json, named, optional, parse, rfc3339, unsigned};
+use crate::store::from_row::{from_row, readable_row};
 use crate::store::statement::Statement;
 use crate::store::upkeep::CheckedRows;
 use crate::store::{Now, StoreError, StoreResult};
@@ -58,25 +57,12 @@ const WORK_AT_ONCE: i64 = 10_000;
 /// How many problems are measured again: enough to show a change of one percent. They take some minutes.
 const SAMPLE: i64 = 32;
 
-struct KnownRow {
-    id: String,
-    account: Option<String>,
-    registration: String,
-    put_aside: Option<String>,
-}
-
-from_row!(KnownRow { id, account, registration, put_aside });
-
-impl KnownRow {
-    fn known(self) -> Result<KnownAgent, Damaged> {
-        Ok(KnownAgent {
-            id: parse("agent id", self.id)?,
-            put_aside: self.put_aside,
-            account: self.account.map(|id| parse("account id", id)).transpose()?,
-            registration: from_json("agent's registration", &self.registration)?,
-        })
-    }
-}
+readable_row!(KnownAgent {
+    id: String => |id| parse("agent id", id),
+    put_aside: Option<String> => Ok,
+    account: Option<String> => |id| optional("account id", id),
+    registration: String => |text: String| from_json("agent's registration", &text),
+});
 
 struct AgentRow {
     id: String,
@@ -109,7 +95,7 @@ impl AgentRow {
             seen_at: rfc3339("agent's last request", self.seen)?,
             put_aside: self.put_aside,
             measured: unsigned("measured problems", self.measured)?,
-            lease: self.lease.map(|id| parse("lease id", id)).transpose()?,
+            lease: optional("lease id", self.lease)?,
         })
     }
 }
@@ -300,8 +286,7 @@ impl Connection {
 
     pub(crate) async fn find_agent(&mut self, id: &AgentId) -> StoreResult<Option<KnownAgent>> {
         let select = Statement::new("SELECT id, account, registration, put_aside FROM agents WHERE id = $1");
-        let row: Option<KnownRow> = self.fetch_optional(select.bind(id.as_str())).await?;
-        Ok(row.map(KnownRow::known).transpose()?)
+        Ok(self.read_all(select.bind(id.as_str())).await?.pop())
     }
 
     /// The agents whose column `of.0` has the value `of.1`; without `of`, all agents.

@@ -11,13 +11,12 @@ use crate::agents::agent_store::KnownAgent;
 use crate::agents::plan::{FIRST_RANK, LAST_RANK, is_to_be_confirmed};
 use crate::agents::work_store::{NewWork, Whom, WorkRow};
 use crate::store::Store;
-use crate::store::connection::Connection;
-use crate::store::connection::in_transaction;
+use crate::store::connection::{Connection, in_transaction};
 use crate::store::fields::{named, parse, rfc3339, unsigned};
-use crate::store::from_row::from_row;
+use crate::store::from_row::readable_row;
 use crate::store::statement::Statement;
 use crate::store::{Now, StoreResult};
-use crate::uploads::solutions::{Damaged, StoredSolution};
+use crate::uploads::solutions::StoredSolution;
 use crate::uploads::upload_store::{ForLease, NewUpload};
 
 /// A lease ends unless its agent renews it within this time. This time is longer than a restart of the server takes.
@@ -62,31 +61,15 @@ const ENOUGH: i64 = 40;
 /// How many expired leases one request ends.
 const EXPIRED_AT_ONCE: i64 = 20;
 
-struct LeaseRow {
-    id: String,
-    state: String,
-    taken: i64,
-    ended: Option<i64>,
-    seconds: f64,
-    problems: i64,
-    measured: i64,
-}
-
-from_row!(LeaseRow { id, state, taken, ended, seconds, problems, measured });
-
-impl LeaseRow {
-    fn summary(self) -> Result<LeaseSummary, Damaged> {
-        Ok(LeaseSummary {
-            id: parse("lease id", self.id)?,
-            state: named("lease state", &self.state)?,
-            taken_at: rfc3339("lease's beginning", self.taken)?,
-            ended_at: self.ended.map(|ended| rfc3339("lease's end", ended)).transpose()?,
-            seconds: self.seconds,
-            problems: unsigned("problems of a lease", self.problems)?,
-            measured: unsigned("measured problems", self.measured)?,
-        })
-    }
-}
+readable_row!(LeaseSummary {
+    id: String => |id| parse("lease id", id),
+    state: String => |state: String| named("lease state", &state),
+    taken_at: i64 => |taken| rfc3339("lease's beginning", taken),
+    ended_at: Option<i64> => |ended: Option<i64>| ended.map(|ended| rfc3339("lease's end", ended)).transpose(),
+    seconds: f64 => Ok,
+    problems: i64 => |problems| unsigned("problems of a lease", problems),
+    measured: i64 => |measured| unsigned("measured problems", measured),
+});
 
 /// The most problems of a lease. They are locked until the lease is made, so other requests skip them.
 const MOST_PROBLEMS: i64 = 64;
@@ -103,12 +86,11 @@ impl Store {
     pub async fn leases(&self, agent: &AgentId, limit: u32) -> StoreResult<Vec<LeaseSummary>> {
         let db = &mut self.reader().await?;
         let select = Statement::new(
-            "SELECT l.id, l.state, l.taken, l.ended, l.seconds, l.problems, \
+            "SELECT l.id, l.state, l.taken AS taken_at, l.ended AS ended_at, l.seconds, l.problems, \
              (SELECT COUNT(*) FROM work w WHERE w.lease = l.id AND w.state = 'done') AS measured \
              FROM leases l WHERE l.agent = $1 ORDER BY l.taken DESC, l.id LIMIT $2",
         );
-        let rows: Vec<LeaseRow> = db.fetch_all(select.bind(agent.as_str()).bind(i64::from(limit))).await?;
-        Ok(rows.into_iter().map(LeaseRow::summary).collect::<Result<_, _>>()?)
+        db.read_all(select.bind(agent.as_str()).bind(i64::from(limit))).await
     }
 
     /// Gives work to an agent: the work of its lease or, if it has no lease, the first of the work that waits. No

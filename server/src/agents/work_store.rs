@@ -9,10 +9,9 @@ use diode_core::{KernelVariant, Problem};
 use crate::agents::agent_store::ANONYMOUS;
 use crate::agents::plan::{Kind, rank};
 use crate::store::Store;
-use crate::store::connection::Connection;
-use crate::store::connection::in_transaction;
+use crate::store::connection::{Connection, in_transaction};
 use crate::store::fields::{from_json, json, named, parse, unsigned};
-use crate::store::from_row::from_row;
+use crate::store::from_row::{from_row, readable_row};
 use crate::store::statement::{ROWS_PER_STATEMENT, Statement, Value};
 use crate::store::{Now, StoreResult};
 use crate::uploads::solutions::Damaged;
@@ -65,22 +64,12 @@ pub struct WorkFigures {
     pub confirmed: u64,
 }
 
-struct WaitingRow {
-    problem: String,
-    state: String,
-    purpose: String,
-    refusal: Option<String>,
-}
-
-from_row!(WaitingRow { problem, state, purpose, refusal });
-
-impl WaitingRow {
-    fn told(&self, problem: &ProblemId) -> Result<Measuring, Damaged> {
-        let purpose: Purpose = named("purpose", &self.purpose)?;
-        let state: MeasuringState = named("state", &self.state)?;
-        Ok(Measuring { purpose: Some(purpose), reason: self.refusal.clone(), ..told(problem, state) })
-    }
-}
+readable_row!(Measuring {
+    problem: String => |id| parse("problem id", id),
+    state: String => |state: String| named("state", &state),
+    purpose: String => |purpose: String| named("purpose", &purpose).map(Some),
+    reason: Option<String> => Ok,
+});
 
 pub(crate) struct WorkRow {
     pub(crate) position: i64,
@@ -167,39 +156,34 @@ impl Store {
         now: Now,
     ) -> StoreResult<Vec<Measuring>> {
         let db = &mut self.read_transaction().await?;
-        let of_these = |select: Statement| {
-            select
-                .push_bind(hardware.as_str())
-                .push(" AND problem IN (")
-                .push_list(problems.iter().map(ProblemId::as_str))
-                .push(")")
-        };
-        let select = "SELECT DISTINCT problem FROM solutions WHERE standing = 0 AND hardware = ";
-        let select = of_these(Statement::new(select));
-        let rows: Vec<(String,)> = db.fetch_all(select).await?;
-        let measured: HashSet<String> = rows.into_iter().map(|(problem,)| problem).collect();
+        let measured = db.measured_among(hardware, problems).await?;
         // Work to confirm or repeat a measurement is left out, because its problem counts as measured. Work of an
         // expired lease counts as waiting, though the lease ends only when another agent asks.
-        let select = of_these(
-            Statement::new(
-                "SELECT problem, CASE WHEN state = 'leased' AND EXISTS (SELECT 1 FROM leases \
-                 WHERE leases.id = work.lease AND leases.until < ",
-            )
-            .push_bind(now.millis())
-            .push(
-                ") THEN 'waiting' ELSE state END AS state, purpose, refusal FROM work \
-                 WHERE purpose NOT IN ('confirm', 'again') AND state <> 'done' AND hardware = ",
-            ),
-        );
-        let rows: Vec<WaitingRow> = db.fetch_all(select).await?;
-        let waiting: HashMap<&str, &WaitingRow> =
-            rows.iter().map(|row| (row.problem.as_str(), row)).collect();
-        let all = problems.iter().map(|problem| match waiting.get(problem.as_str()) {
-            _ if measured.contains(problem.as_str()) => Ok(told(problem, MeasuringState::Measured)),
-            Some(row) => row.told(problem),
-            None => Ok(told(problem, MeasuringState::Unasked)),
-        });
-        Ok(all.collect::<Result<_, Damaged>>()?)
+        let select = Statement::new(
+            "SELECT problem, CASE WHEN state = 'leased' AND EXISTS (SELECT 1 FROM leases \
+             WHERE leases.id = work.lease AND leases.until < ",
+        )
+        .push_bind(now.millis())
+        .push(
+            ") THEN 'waiting' ELSE state END AS state, purpose, refusal AS reason FROM work \
+             WHERE purpose NOT IN ('confirm', 'again') AND state <> 'done' AND hardware = ",
+        )
+        .push_bind(hardware.as_str())
+        .push(" AND problem IN (")
+        .push_list(problems.iter().map(ProblemId::as_str))
+        .push(")");
+        let rows: Vec<Measuring> = db.read_all(select).await?;
+        let waiting: HashMap<ProblemId, Measuring> =
+            rows.into_iter().map(|row| (row.problem.clone(), row)).collect();
+        let told = |problem: &ProblemId| {
+            let state = match waiting.get(problem) {
+                _ if measured.contains(problem.as_str()) => MeasuringState::Measured,
+                Some(row) => return row.clone(),
+                None => MeasuringState::Unasked,
+            };
+            Measuring { problem: problem.clone(), state, purpose: None, reason: None }
+        };
+        Ok(problems.iter().map(told).collect())
     }
 
     /// How much work waits, is leased or is confirmed.
@@ -223,8 +207,7 @@ impl Store {
     }
 
     /// The work that agents get next.
-    pub async fn waiting_work(&self, slug: &HardwareSlug, limit: u32) -> StoreResult<Vec<NewWork>> {
-        let hardware = slug;
+    pub async fn waiting_work(&self, hardware: &HardwareSlug, limit: u32) -> StoreResult<Vec<NewWork>> {
         let db = &mut self.reader().await?;
         let select = Statement::new(WorkRow::SELECT)
             .push(" WHERE state = 'waiting' AND hardware = ")
@@ -358,18 +341,27 @@ impl Connection {
         let mut new = Vec::with_capacity(work.len());
         for chunk in work.chunks(ROWS_PER_STATEMENT) {
             let ids: Vec<ProblemId> = chunk.iter().map(|new| new.problem.id()).collect();
-            let select =
-                Statement::new("SELECT DISTINCT problem FROM solutions WHERE standing = 0 AND hardware = ")
-                    .push_bind(hardware.as_str())
-                    .push(" AND problem IN (")
-                    .push_list(ids.iter().map(ProblemId::as_str))
-                    .push(")");
-            let rows: Vec<(String,)> = self.fetch_all(select).await?;
-            let measured: HashSet<&str> = rows.iter().map(|(id,)| id.as_str()).collect();
+            let measured = self.measured_among(hardware, &ids).await?;
             let unmeasured = chunk.iter().zip(&ids).filter(|(_, id)| !measured.contains(id.as_str()));
             new.extend(unmeasured.map(|(work, _)| work));
         }
         Ok(new)
+    }
+
+    /// Which of these problems have a solution that counts.
+    async fn measured_among(
+        &mut self,
+        hardware: &HardwareSlug,
+        problems: &[ProblemId],
+    ) -> StoreResult<HashSet<String>> {
+        let select =
+            Statement::new("SELECT DISTINCT problem FROM solutions WHERE standing = 0 AND hardware = ")
+                .push_bind(hardware.as_str())
+                .push(" AND problem IN (")
+                .push_list(problems.iter().map(ProblemId::as_str))
+                .push(")");
+        let rows: Vec<(String,)> = self.fetch_all(select).await?;
+        Ok(rows.into_iter().map(|(problem,)| problem).collect())
     }
 
     /// Lets the work of an upload wait again. Called when the upload is quarantined, and before it is deleted.
@@ -412,8 +404,4 @@ impl Connection {
         self.execute(update.bind(account.as_str())).await?;
         Ok(())
     }
-}
-
-fn told(problem: &ProblemId, state: MeasuringState) -> Measuring {
-    Measuring { problem: problem.clone(), state, purpose: None, reason: None }
 }

@@ -10,6 +10,7 @@ use sqlx::sqlite::{SqliteArguments, SqliteRow};
 use sqlx::{FromRow, PgConnection, PgPool, Postgres, Sqlite, SqliteConnection, SqlitePool, Transaction};
 
 use super::error::{StoreError, StoreResult};
+use super::from_row::Readable;
 use super::statement::Statement;
 use crate::blobs::BlobKind;
 
@@ -171,6 +172,15 @@ impl Connection {
     /// For statements that return one row at most.
     pub(crate) async fn fetch_optional<T: Row>(&mut self, statement: Statement) -> StoreResult<Option<T>> {
         Ok(self.fetch_all(statement).await?.pop())
+    }
+
+    /// Reads rows in their own form. Fails at a value that this program never writes.
+    pub(crate) async fn read_all<T>(&mut self, statement: Statement) -> StoreResult<Vec<T>>
+    where
+        Readable<T>: Row,
+    {
+        let rows: Vec<Readable<T>> = self.fetch_all(statement).await?;
+        Ok(rows.into_iter().map(|Readable(row)| row).collect::<Result<_, _>>()?)
     }
 
     /// For statements that return exactly one row.

@@ -1,16 +1,89 @@
-//! The vendors' drivers behind one safe interface. No other module calls the drivers.
+//! The vendors' drivers behind one safe interface. No other module calls the drivers. Their functions are found at run
+//! time, so one program serves nodes with and without a GPU, and is built without any vendor's files.
 #![allow(unsafe_code, reason = "a foreign function interface; nothing unsafe leaves this module")]
 
 mod gpu;
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::path::{Path, PathBuf};
 use std::ptr;
 use std::sync::Arc;
 
+use libloading::Library;
+
 use crate::devices::gpu::GpuVendor;
-use crate::devices::gpu::foreign::{self, Call, functions};
 
 pub(crate) use crate::devices::gpu::driver::gpu::{Event, Function, Gpu, Memory, MemoryInfo, Slice};
+
+/// A function and its name in the library.
+#[derive(Clone, Copy)]
+pub(super) struct Call<F> {
+    pub(super) name: &'static str,
+    pub(super) function: F,
+}
+
+/// Declares a table of functions and how to fill it. A function has one name, or two if the vendors' differ:
+/// NVIDIA's / AMD's. Every function returns 0 or an error code.
+macro_rules! functions {
+    ($(#[$about:meta])* $table:ident { $($field:ident = $name:literal ($($argument:ty),* $(,)?);)* }) => {
+        $crate::devices::gpu::driver::functions! {
+            $(#[$about])*
+            $table { $($field = $name / $name ($($argument),*);)* }
+        }
+    };
+    ($(#[$about:meta])* $table:ident { $($field:ident = $cuda:literal / $hip:literal ($($argument:ty),* $(,)?);)* }) => {
+        $(#[$about])*
+        struct $table {
+            $($field: $crate::devices::gpu::driver::Call<
+                unsafe extern "C" fn($($argument),*) -> std::ffi::c_int
+            >,)*
+            // The pointers above are valid for as long as the library stays loaded.
+            _library: libloading::Library,
+        }
+
+        impl $table {
+            fn resolve(
+                library: libloading::Library,
+                vendor: $crate::devices::gpu::GpuVendor,
+            ) -> std::result::Result<Self, libloading::Error> {
+                use $crate::devices::gpu::GpuVendor;
+                Ok(Self {
+                    $($field: {
+                        let name = match vendor {
+                            GpuVendor::Nvidia => $cuda,
+                            GpuVendor::Amd => $hip,
+                        };
+                        // SAFETY: the signatures are those in the vendors' references, which agree.
+                        let function = unsafe { *library.get(name.as_bytes())? };
+                        $crate::devices::gpu::driver::Call { name, function }
+                    },)*
+                    _library: library,
+                })
+            }
+        }
+    };
+}
+
+pub(super) use functions;
+
+/// Loads the first of the library's `names` that is found: only in `folder` if it is given, otherwise where the system
+/// looks for libraries and then in `installed`, where the vendor's installer puts them.
+pub(super) fn open_library(
+    names: &[&str],
+    folder: Option<&Path>,
+    installed: Option<&str>,
+) -> std::result::Result<Library, libloading::Error> {
+    let folders = folder.map_or_else(
+        || [PathBuf::new()].into_iter().chain(installed.map(PathBuf::from)).collect(),
+        |folder| vec![folder.to_owned()],
+    );
+    let mut paths = folders.iter().flat_map(|folder| names.iter().map(move |name| folder.join(name)));
+    // SAFETY: loading a vendor's library runs its initialisers, as in every program that uses the library.
+    let load = |path: PathBuf| unsafe { Library::new(path) };
+    let first = load(paths.next().unwrap_or_default());
+    // If none loads, the first error is returned, because it is about the newest version.
+    first.or_else(|error| paths.find_map(|path| load(path).ok()).ok_or(error))
+}
 
 /// A vendor's driver, initialised.
 #[derive(Clone)]
@@ -45,8 +118,8 @@ impl Driver {
         let missing = |error| NoDriver::Missing(vendor, error);
         let old = |error| NoDriver::TooOld(vendor, error);
         let open = || match vendor {
-            GpuVendor::Nvidia => foreign::open(&CUDA_LIBRARIES, None, None),
-            GpuVendor::Amd => foreign::open(&HIP_LIBRARIES, None, Some(HIP_FOLDER)),
+            GpuVendor::Nvidia => open_library(&CUDA_LIBRARIES, None, None),
+            GpuVendor::Amd => open_library(&HIP_LIBRARIES, None, Some(HIP_FOLDER)),
         };
         let api = Api::resolve(open().map_err(missing)?, vendor).map_err(old)?;
         let library = open().map_err(missing)?;
@@ -287,7 +360,7 @@ functions! {
 /// `hipDeviceProp_tR0600`. Only some fields are read; there is room for the fields of later
 /// versions.
 #[repr(C, align(8))]
-pub(super) struct Properties([u8; 4096]);
+struct Properties([u8; 4096]);
 
 impl Properties {
     const NAME: usize = 0;

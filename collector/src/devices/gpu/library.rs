@@ -10,8 +10,7 @@ use std::ptr;
 use diode_core::{Bias, DType, Layout, Op, Problem, Scaling};
 
 use crate::devices::gpu::GpuVendor;
-use crate::devices::gpu::driver::{DriverError, Gpu, Memory};
-use crate::devices::gpu::foreign::{self, Call, functions};
+use crate::devices::gpu::driver::{Call, DriverError, Gpu, Memory, functions, open_library};
 use crate::devices::gpu::library::cublaslt::CublasLt;
 use crate::devices::gpu::operands::Matrices;
 
@@ -191,7 +190,7 @@ impl Cublas {
     fn load(gpu: &Gpu, folder: Option<&Path>) -> Result<Self, LibraryError> {
         let missing =
             |error: libloading::Error| LibraryError::Missing(format!("cuBLAS was not found ({error})"));
-        let library = foreign::open(&LIBRARIES, folder, Some("/usr/local/cuda/lib64")).map_err(missing)?;
+        let library = open_library(&LIBRARIES, folder, Some("/usr/local/cuda/lib64")).map_err(missing)?;
         let functions = Functions::resolve(library, GpuVendor::Nvidia).map_err(missing)?;
         let workspace = gpu.allocate(WORKSPACE_BYTES)?;
         let at = workspace.slice(0, WORKSPACE_BYTES).pointer();

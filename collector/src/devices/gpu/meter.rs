@@ -12,11 +12,12 @@ use diode_core::{Config, FailureReason, Method, Problem};
 
 use crate::devices::gpu::GpuVendor;
 use crate::devices::gpu::management::{self, Management};
-use crate::devices::gpu::process::{
-    Attempt, EXACT, GpuDescription, GpuProcess, KERNEL_SIZES, Measure, Results,
+use crate::devices::gpu::worker::{
+    Cause, EXACT, GpuDescription, KERNEL_SIZES, Measure, Message, Results, no_memory_left,
 };
-use crate::devices::measuring_process::{Lost, MeasuringProcess};
-use crate::devices::{MeasuredConfigs, Meter, Outcome, Quality, Surroundings};
+use crate::devices::{
+    Lost, MeasuredConfigs, MeasuringProcess, Meter, NotReady, Outcome, Quality, Surroundings,
+};
 use crate::failure::Interrupted;
 use crate::kernels::variant::Variant;
 
@@ -26,6 +27,13 @@ const MOST_CULPRITS: usize = 40;
 
 /// If this many problems in a row end the process before it launches a config, the GPU is at fault.
 const MOST_LOST_IN_A_ROW: u32 = 2;
+
+/// The start may take this many times as long as a chunk of launches. It loads the driver, the pack and the
+/// library, perhaps on a busy node.
+const START: u32 = 4;
+/// The rates of the slowest kernel that works, in operations and in bytes per second.
+const SLOWEST_FLOPS_PER_SECOND: f64 = 1e11;
+const SLOWEST_BYTES_PER_SECOND: f64 = 1e9;
 
 /// How the measuring processes of GPUs are started.
 #[derive(Debug, Clone)]
@@ -42,7 +50,7 @@ pub(crate) struct GpuOptions {
 }
 
 pub(crate) struct GpuMeter {
-    process: GpuProcess,
+    process: MeasuringProcess,
     options: GpuOptions,
     device: u32,
     bus_id: String,
@@ -65,13 +73,57 @@ impl GpuMeter {
         device: u32,
         abandon: &dyn Fn() -> bool,
     ) -> anyhow::Result<(Self, GpuDescription)> {
-        let options = options.clone();
-        let (process, described) = started(&options, device, abandon)?;
-        let exact = is_exact(&described);
-        let (bus_id, management) = (described.bus_id.clone(), OnceCell::new());
-        let culprits = HashMap::new();
-        let meter = Self { process, options, device, bus_id, management, exact, culprits, lost_in_a_row: 0 };
+        let mut meter = Self {
+            process: process(options, device)?,
+            options: options.clone(),
+            device,
+            bus_id: String::new(),
+            management: OnceCell::new(),
+            exact: false,
+            culprits: HashMap::new(),
+            lost_in_a_row: 0,
+        };
+        let described = meter.started(abandon)?;
+        meter.bus_id.clone_from(&described.bus_id);
         Ok((meter, described))
+    }
+
+    /// Starts the process, which describes the GPU. A failure that may pass later is a [`NotReady`].
+    fn started(&mut self, abandon: &dyn Fn() -> bool) -> anyhow::Result<GpuDescription> {
+        let patience = self.options.patience.saturating_mul(START);
+        let not_ready = |message: String| Err(NotReady(message).into());
+        let began = self.process.ask(None::<&Measure>, patience, abandon, Some);
+        let described = began.and_then(|began| match began {
+            Ok(Message::Ready(described)) => Ok(described),
+            Ok(Message::Broken { message, cause: Cause::Gpu | Cause::Memory }) => not_ready(message),
+            Ok(Message::Broken { message, cause: Cause::Pack | Cause::Setup }) => bail!("{message}"),
+            Ok(other) => bail!("the measuring process began with {other:?}"),
+            Err(Lost::Abandoned) => Err(Interrupted::new("interrupted while the GPU was starting").into()),
+            Err(Lost::Died) => not_ready("the measuring process ended at its start".to_owned()),
+            Err(Lost::TimedOut) => not_ready(format!(
+                "the GPU did not answer within {} s of starting; if it is busy, give it more with --gpu-patience",
+                patience.as_secs()
+            )),
+        });
+        match &described {
+            Ok(described) => {
+                self.exact = described.facts.get(KERNEL_SIZES).is_some_and(|sizes| sizes == EXACT);
+            }
+            // A process that did not start well is of no use.
+            Err(_) => self.process.end(),
+        }
+        described
+    }
+
+    /// Starts the process if it is gone. `false` if the start was abandoned.
+    fn restarted(&mut self, abandon: &dyn Fn() -> bool) -> anyhow::Result<bool> {
+        if self.process.is_running() {
+            return Ok(true);
+        }
+        match self.started(abandon) {
+            Err(error) if error.is::<Interrupted>() => Ok(false),
+            started => started.map(|_| true),
+        }
     }
 
     /// The name of the kernel that runs a config on a problem.
@@ -86,15 +138,11 @@ impl GpuMeter {
     }
 }
 
-/// Starts a measuring process and waits for its description of the GPU.
-fn started(
-    options: &GpuOptions,
-    device: u32,
-    abandon: &dyn Fn() -> bool,
-) -> anyhow::Result<(GpuProcess, GpuDescription)> {
+/// The process that measures on a GPU. It starts when it is first asked.
+fn process(options: &GpuOptions, device: u32) -> anyhow::Result<MeasuringProcess> {
     let program = std::env::current_exe().context("cannot find the diode program itself")?;
-    let GpuOptions { packs, vendor, library, patience, .. } = options.clone();
-    let process = MeasuringProcess::new(move || {
+    let GpuOptions { packs, vendor, library, .. } = options.clone();
+    Ok(MeasuringProcess::new(move || {
         let mut command = Command::new(&program);
         command.arg("measure-gpu").args(["--device", &device.to_string(), "--backend", vendor.backend()]);
         for pack in &packs {
@@ -103,17 +151,8 @@ fn started(
         if let Some(folder) = &library {
             command.arg("--library").arg(folder);
         }
-        Ok(command)
-    });
-    let mut process = GpuProcess::new(process, patience);
-    let Some(described) = process.ready(abandon)? else {
-        return Err(Interrupted::new("interrupted while the GPU was starting").into());
-    };
-    Ok((process, described))
-}
-
-fn is_exact(described: &GpuDescription) -> bool {
-    described.facts.get(KERNEL_SIZES).is_some_and(|sizes| sizes == EXACT)
+        command
+    }))
 }
 
 impl Meter for GpuMeter {
@@ -124,10 +163,8 @@ impl Meter for GpuMeter {
     ) -> anyhow::Result<BTreeMap<String, String>> {
         self.options.packs = packs.to_vec();
         // A new process is started, because the old one would go on with the packs that it has opened.
-        let (process, described) = started(&self.options, self.device, abandon)?;
-        self.process = process;
-        self.exact = is_exact(&described);
-        Ok(described.facts)
+        self.process = process(&self.options, self.device)?;
+        Ok(self.started(abandon)?.facts)
     }
 
     fn surroundings(&self) -> Surroundings {
@@ -147,7 +184,7 @@ impl Meter for GpuMeter {
     }
 
     fn take_again(&mut self, abandon: &dyn Fn() -> bool) -> anyhow::Result<()> {
-        self.process.restart(abandon).map(drop)
+        self.restarted(abandon).map(drop)
     }
 
     fn method(&self) -> Method {
@@ -160,56 +197,76 @@ impl Meter for GpuMeter {
         configs: &[Config],
         abandon: &dyn Fn() -> bool,
     ) -> anyhow::Result<Outcome> {
-        let mut left: Vec<Config> = configs.to_vec();
-        let mut failed = Vec::new();
-        left.retain(|config| match self.known_failure(problem, config) {
-            None => true,
-            Some(reason) => {
-                failed.push((*config, reason));
-                false
+        let (mut left, mut failed) = (Vec::new(), Vec::new());
+        for &config in configs {
+            match self.known_failure(problem, &config) {
+                None => left.push(config),
+                Some(reason) => failed.push((config, reason)),
             }
-        });
-        let known = failed.len();
+        }
+        let most = failed.len() + MOST_CULPRITS;
         let (mut careful, mut ever_launched) = (false, false);
         // After a lost process, the next attempt has one config less, or launches them one by one to find
         // the culprit.
         loop {
+            if !self.restarted(abandon)? {
+                return Ok(Outcome::Abandoned);
+            }
             let request =
                 Measure { problem: problem.clone(), configs: left.clone(), seed: self.options.seed, careful };
-            match self.process.attempt(&request, abandon)? {
-                Attempt::Done(results) => {
-                    self.lost_in_a_row = 0;
-                    return Ok(outcome(&left, results, failed));
+            // Between two messages, the process makes the inputs and the reference or runs one chunk of launches.
+            let patience = self.options.patience.saturating_add(slowest(problem, left.len()));
+            // The first and the last config that the process is about to launch, if it has said so.
+            let (mut at, mut launched) = (None, false);
+            let read = |message| match message {
+                Message::At { first, last } => {
+                    (at, launched) = (Some((first, last)), true);
+                    None
                 }
-                Attempt::Refused(reason) => return Ok(Outcome::Refused(reason)),
-                Attempt::Abandoned => return Ok(Outcome::Abandoned),
-                Attempt::OutOfMemory => {
-                    self.lost_in_a_row = 0;
-                    return Ok(all_failed(configs, FailureReason::OutOfMemory));
+                Message::Busy => {
+                    at = None;
+                    None
                 }
-                Attempt::Lost { why, at, launched } => {
-                    ever_launched |= launched;
-                    if launched {
-                        self.lost_in_a_row = 0;
+                last => Some(last),
+            };
+            let answer = self.process.ask(Some(&request), patience, abandon, read)?;
+            if launched || matches!(answer, Ok(Message::Measured(_) | Message::OutOfMemory)) {
+                self.lost_in_a_row = 0;
+            }
+            let why = match answer {
+                Ok(Message::Measured(results)) => return Ok(outcome(&left, results, failed)),
+                Ok(Message::Refused { reason }) => return Ok(Outcome::Refused(reason)),
+                Ok(Message::OutOfMemory) => return Ok(all_failed(configs, FailureReason::OutOfMemory)),
+                Ok(Message::Broken { message, cause: Cause::Gpu }) => {
+                    self.process.end();
+                    say!("the measuring process broke down ({message}); another takes over");
+                    Lost::Died
+                }
+                Ok(Message::Broken { message, cause: Cause::Memory }) => {
+                    self.process.end();
+                    return Ok(Outcome::Refused(no_memory_left(&message)));
+                }
+                Ok(Message::Broken { message, cause: Cause::Pack | Cause::Setup }) => {
+                    self.process.end();
+                    bail!("{message}")
+                }
+                Ok(other) => bail!("the measuring process answered a problem with {other:?}"),
+                Err(Lost::Abandoned) => return Ok(Outcome::Abandoned),
+                Err(why) => why,
+            };
+            ever_launched |= launched;
+            match at {
+                Some((first, last)) if first == last && failed.len() < most => {
+                    let culprit = left.remove(first);
+                    if let Some(key) = self.kernel(problem, &culprit) {
+                        self.culprits.insert(key, why.reason());
                     }
-                    let reason = match why {
-                        Lost::TimedOut => FailureReason::Timeout,
-                        Lost::Died => FailureReason::Launch,
-                    };
-                    match at {
-                        Some((first, last)) if first == last && failed.len() < known + MOST_CULPRITS => {
-                            let culprit = left.remove(first);
-                            if let Some(key) = self.kernel(problem, &culprit) {
-                                self.culprits.insert(key, reason);
-                            }
-                            failed.push((culprit, reason));
-                        }
-                        // Launching the configs one by one shows which one was at fault.
-                        _ if !careful => careful = true,
-                        _ if !ever_launched => return self.lost_before_a_launch(why),
-                        _ => return Ok(all_failed(configs, reason)),
-                    }
+                    failed.push((culprit, why.reason()));
                 }
+                // Launching the configs one by one shows which one was at fault.
+                _ if !careful => careful = true,
+                _ if !ever_launched => return self.lost_before_a_launch(why),
+                _ => return Ok(all_failed(configs, why.reason())),
             }
         }
     }
@@ -221,10 +278,7 @@ impl GpuMeter {
     /// caused it.
     fn lost_before_a_launch(&mut self, why: Lost) -> anyhow::Result<Outcome> {
         self.lost_in_a_row += 1;
-        let what = match why {
-            Lost::TimedOut => "hung",
-            Lost::Died => "broke down",
-        };
+        let what = if why == Lost::TimedOut { "hung" } else { "broke down" };
         if self.lost_in_a_row >= MOST_LOST_IN_A_ROW {
             bail!(
                 "the GPU {what} before a config was launched, on {} problems in a row; see what `{}` and \
@@ -244,16 +298,20 @@ fn all_failed(configs: &[Config], reason: FailureReason) -> Outcome {
 }
 
 fn outcome(configs: &[Config], results: Results, mut failed: Vec<(Config, FailureReason)>) -> Outcome {
-    let quality = results.quality;
-    let timed = results
-        .timed
-        .into_iter()
-        .filter(|(number, _)| *number < configs.len())
-        .map(|(number, nanos)| (configs[number], nanos.into_iter().collect()));
-    let timed = timed.collect();
-    let more = results.failed.into_iter().filter(|(number, _)| *number < configs.len());
-    failed.extend(more.map(|(number, reason)| (configs[number], reason)));
-    Outcome::Measured { measured: MeasuredConfigs { timed, failed }, quality }
+    let Results { timed, failed: more, quality, .. } = results;
+    let config = |number: usize| configs.get(number).copied();
+    let timed =
+        timed.into_iter().filter_map(|(number, nanos)| Some((config(number)?, nanos.into_iter().collect())));
+    failed.extend(more.into_iter().filter_map(|(number, reason)| Some((config(number)?, reason))));
+    Outcome::Measured { measured: MeasuredConfigs { timed: timed.collect(), failed }, quality }
+}
+
+/// How long the kernels themselves may take while the process is silent.
+fn slowest(problem: &Problem, configs: usize) -> Duration {
+    let kernel = problem.flops() / SLOWEST_FLOPS_PER_SECOND + problem.bytes() / SLOWEST_BYTES_PER_SECOND;
+    // A chunk may have more than 16 launches, but nearly all of them are far faster than the slowest kernel.
+    let launches = configs.clamp(1, 16) as f64;
+    Duration::try_from_secs_f64(kernel * launches).unwrap_or(Duration::MAX)
 }
 
 #[cfg(unix)]

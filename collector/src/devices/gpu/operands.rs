@@ -1,6 +1,7 @@
 //! The matrices of one problem on the GPU. Small problems have several copies, and launches take turns with
 //! them.
 
+use std::collections::BTreeSet;
 use std::ffi::c_void;
 use std::ptr;
 
@@ -137,7 +138,7 @@ pub(crate) fn most_operand_bytes(memory: u64) -> u64 {
 impl Operands {
     /// Allocates a problem's matrices, and draws how rows are routed. [`bytes_needed`] says how much memory they
     /// take. `heights` are those of the tiles to launch, `sms` the multiprocessors to launch persistent kernels on.
-    pub(super) fn allocate(gpu: &Gpu, problem: &Problem, heights: &[u32], sms: u64) -> Result<Self> {
+    pub(super) fn allocate(gpu: &Gpu, problem: &Problem, heights: &BTreeSet<u32>, sms: u64) -> Result<Self> {
         let [a, b, bias, c] = sizes(problem);
         let copies = copies(problem);
         let elements = problem.b * problem.rows() * problem.n;

@@ -1,7 +1,8 @@
-//! Measures one problem: looks at every config, then times the best in rounds. `timing_queue` takes the
+//! Measures one problem: looks at every config, then times the best in rounds. `timing` says how often and takes the
 //! times.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::time::Instant;
 
 use diode_core::FailureReason;
@@ -9,14 +10,14 @@ use diode_core::FailureReason;
 use crate::devices::Quality;
 use crate::devices::gpu::driver::MemoryInfo;
 use crate::devices::gpu::library::LibraryError;
-use crate::devices::gpu::operands::{SPARE_BYTES, bytes_needed};
-use crate::devices::gpu::policy::{self, CODE_COUNTS_BELOW_NS, GROUPED_BELOW_NS, ROUNDS, WORTH_A_GROUP};
-use crate::devices::gpu::prepared::PreparedProblem;
-use crate::devices::gpu::process::{Cause, Measure, Message, Results};
+use crate::devices::gpu::operands::{SPARE_BYTES, TURNS, bytes_needed};
 use crate::devices::gpu::session::{
-    KernelSlot, Launchable, LaunchableConfig, MOST_LOADED, Session, SessionError,
+    Launchable, LaunchableConfig, MOST_LOADED, PreparedProblem, Session, SessionError,
 };
-use crate::devices::gpu::timing_queue::{MOST_QUEUED, Spent};
+use crate::devices::gpu::timing::{
+    self, CODE_COUNTS_BELOW_NS, GROUPED_BELOW_NS, MOST_QUEUED, ROUNDS, Spent, WORTH_A_GROUP,
+};
+use crate::devices::gpu::worker::{Cause, Measure, Message, Results, no_memory_left};
 use crate::kernels::variant::Variant;
 
 /// Measures a problem, and reports its progress to `report`.
@@ -28,7 +29,7 @@ pub(super) fn measure<'a>(
     let began = Instant::now();
     session.queue.begin_problem();
     let problem = &request.problem;
-    let variant = match Variant::in_pack(problem, session.store.is_exact()) {
+    let variant = match Variant::in_pack(problem, session.store.exact) {
         Ok(variant) => variant,
         Err(reason) => return Ok(Message::Refused { reason }),
     };
@@ -49,8 +50,7 @@ pub(super) fn measure<'a>(
         Ok(prepared) => prepared,
         // Another program has taken the GPU's memory meanwhile.
         Err(error) if error.cause() == Cause::Memory => {
-            let reason = format!("the GPU has no memory left ({error}); --resume measures it when it has");
-            return Ok(Message::Refused { reason });
+            return Ok(Message::Refused { reason: no_memory_left(error) });
         }
         Err(SessionError::Lacking(reason)) => return Ok(Message::Refused { reason }),
         Err(error) => return Err(error),
@@ -106,39 +106,43 @@ fn no_room(needed: u64, memory: MemoryInfo) -> String {
 }
 
 /// Receives messages about the progress.
-pub(super) type Report<'a> = dyn FnMut(Message) -> anyhow::Result<()> + 'a;
+type Report<'a> = dyn FnMut(Message) -> anyhow::Result<()> + 'a;
 
 /// One problem, from the first look at its configs to their times.
-pub(super) struct MeasuredProblem<'a> {
-    pub(super) prepared: PreparedProblem<'a>,
-    pub(super) candidates: &'a [LaunchableConfig],
+struct MeasuredProblem<'a> {
+    prepared: PreparedProblem<'a>,
+    candidates: &'a [LaunchableConfig],
     /// What to launch for a config, by its number in the request.
     launchables: HashMap<usize, Launchable>,
     /// The configs that run, by number, with the nanoseconds that they took in their looks.
-    pub(super) looks: Vec<(usize, u64)>,
+    looks: Vec<(usize, u64)>,
     /// Whether launches are so short that a group of them is timed together.
-    pub(super) grouped: bool,
-    pub(super) results: Results,
-    pub(super) report: &'a mut Report<'a>,
+    grouped: bool,
+    results: Results,
+    report: &'a mut Report<'a>,
 }
 
 impl<'a> MeasuredProblem<'a> {
     /// The shortest time among the looks.
-    pub(super) fn best(&self) -> Option<u64> {
+    fn best(&self) -> Option<u64> {
         self.looks.iter().map(|&(_, nanos)| nanos).min()
     }
 
-    pub(super) fn say(&mut self, event: Message) -> Result<(), SessionError> {
+    fn say(&mut self, event: Message) -> Result<(), SessionError> {
         Ok((self.report)(event)?)
     }
 }
 
-/// How many launches a second look at a short kernel takes.
-const SECOND_LOOKS: usize = 3;
+/// The copies of the inputs that the launches of a second look at a short kernel take.
+const SECOND_LOOKS: [Range<u64>; 3] = [0..1, 1..2, 2..3];
+/// One group of launches, on every copy.
+const GROUP: [Range<u64>; 1] = [0..TURNS];
+/// The launches of a config that is neither near the best nor far slower.
+const MORE_LAUNCHES: [Range<u64>; 2] = [0..1, 1..2];
 /// How many configs are launched before the host waits for the GPU. Their kernels are loaded together.
-pub(super) const CHUNK: usize = 64;
+const CHUNK: usize = 64;
 
-const _: () = assert!(CHUNK <= MOST_LOADED && CHUNK * SECOND_LOOKS <= MOST_QUEUED);
+const _: () = assert!(CHUNK <= MOST_LOADED && CHUNK * SECOND_LOOKS.len() <= MOST_QUEUED);
 
 impl MeasuredProblem<'_> {
     /// Times one launch of every config that can be launched, and more launches of short kernels. The result of a
@@ -158,8 +162,8 @@ impl MeasuredProblem<'_> {
         for candidate in checked {
             if wrong[candidate.number] > 0 {
                 self.results.failed.push((candidate.number, FailureReason::WrongResult));
-            } else if let Launchable::Kernel(slot, _) = candidate.launchable {
-                self.prepared.session.store.set_verified(slot);
+            } else {
+                self.prepared.set_verified(candidate.launchable);
             }
         }
         self.looks.retain(|&(number, _)| wrong[number] == 0);
@@ -199,7 +203,7 @@ impl MeasuredProblem<'_> {
                 }
                 checked.push(candidate);
             }
-            match refusal(self.prepared.time(candidate.launchable, 1))? {
+            match refusal(self.prepared.time(candidate.launchable, 1..2))? {
                 Some(reason) => self.results.failed.push((candidate.number, reason)),
                 None => launched.push(candidate.number),
             }
@@ -212,21 +216,12 @@ impl MeasuredProblem<'_> {
     /// short kernel runs. So the median of the further launches counts. A kernel that is far slower than the best
     /// keeps its first time.
     fn second_look(&mut self, mut looks: Vec<(usize, u64)>) -> Result<(), SessionError> {
-        let here = looks.iter().map(|&(_, nanos)| nanos).min();
-        let best = self.best().into_iter().chain(here).min().unwrap_or(u64::MAX);
+        let best = self.looks.iter().chain(&looks).map(|&(_, nanos)| nanos).min().unwrap_or(u64::MAX);
         let mut short: Vec<&mut (usize, u64)> =
-            looks.iter_mut().filter(|(_, nanos)| policy::worth_a_second_look(*nanos, best)).collect();
-        for (number, _) in short.iter().map(|look| **look) {
-            let Some(launchable) = self.launchables.get(&number).copied() else { continue };
-            self.prepared.bring_code(launchable, 0)?;
-            for turn in 0..SECOND_LOOKS {
-                self.prepared.time(launchable, turn as u64)?;
-            }
-        }
-        let times = self.prepared.collect()?;
-        for (look, times) in short.iter_mut().zip(times.chunks(SECOND_LOOKS)) {
-            look.1 = policy::median(times);
-        }
+            looks.iter_mut().filter(|(_, nanos)| timing::worth_a_second_look(*nanos, best)).collect();
+        let numbers: Vec<usize> = short.iter().map(|look| look.0).collect();
+        let times = self.time_each(&numbers, &SECOND_LOOKS, true)?;
+        short.iter_mut().zip(times).for_each(|(look, times)| look.1 = timing::median(&times));
         self.looks.extend(looks);
         Ok(())
     }
@@ -234,18 +229,14 @@ impl MeasuredProblem<'_> {
     /// Looks at very short kernels again, with many launches between two events.
     fn look_in_groups(&mut self, best: u64) -> Result<(), SessionError> {
         let limit = (best as f64 * WORTH_A_GROUP) as u64;
-        let mut worth: Vec<&mut (usize, u64)> =
-            self.looks.iter_mut().filter(|(_, nanos)| *nanos <= limit).collect();
-        for part in worth.chunks_mut(CHUNK) {
-            (self.report)(Message::Busy)?;
-            let launchables = part.iter().filter_map(|look| self.launchables.get(&look.0).copied());
-            loaded_again(self.prepared.session.load(launchables)?)?;
-            for (number, _) in part.iter().map(|look| **look) {
-                let Some(launchable) = self.launchables.get(&number).copied() else { continue };
-                self.prepared.time_group(launchable)?;
+        let worth: Vec<usize> = (0..self.looks.len()).filter(|&place| self.looks[place].1 <= limit).collect();
+        for places in worth.chunks(CHUNK) {
+            let numbers: Vec<usize> = places.iter().map(|&place| self.looks[place].0).collect();
+            self.load_again(&numbers)?;
+            let times = self.time_each(&numbers, &GROUP, false)?.concat();
+            for (&place, nanos) in places.iter().zip(times) {
+                self.looks[place].1 = self.prepared.per_launch(nanos);
             }
-            let times = self.prepared.collect()?;
-            part.iter_mut().zip(times).for_each(|(look, nanos)| look.1 = self.prepared.per_launch(nanos));
         }
         Ok(())
     }
@@ -253,39 +244,49 @@ impl MeasuredProblem<'_> {
     /// Launches configs twice more. A config that is far slower than the best keeps its first time.
     fn look_again(&mut self, rest: &[(usize, u64)], best: u64) -> Result<(), SessionError> {
         let (again, settled): (Vec<_>, Vec<_>) =
-            rest.iter().partition(|&&(_, nanos)| !self.grouped && policy::worth_more_launches(nanos, best));
+            rest.iter().partition(|&&(_, nanos)| !self.grouped && timing::worth_more_launches(nanos, best));
         self.results.timed.extend(settled.into_iter().map(|(number, nanos)| (number, vec![nanos])));
         for part in again.chunks(CHUNK) {
-            self.say(Message::Busy)?;
-            self.load_again(part.iter().map(|look| look.0))?;
-            for &(number, _) in part {
-                let Some(launchable) = self.launchables.get(&number).copied() else { continue };
-                for turn in 0..2 {
-                    self.prepared.time(launchable, turn)?;
-                }
-            }
-            let times = self.prepared.collect()?;
-            let rows = part.iter().zip(times.chunks(2));
+            let numbers: Vec<usize> = part.iter().map(|look| look.0).collect();
+            self.load_again(&numbers)?;
+            let times = self.time_each(&numbers, &MORE_LAUNCHES, false)?;
+            let rows = part.iter().zip(times);
             self.results
                 .timed
-                .extend(rows.map(|(&(number, first), more)| (number, [&[first], more].concat())));
+                .extend(rows.map(|(&(number, first), more)| (number, [vec![first], more].concat())));
         }
         Ok(())
     }
 
-    /// Loads kernels again that were loaded for the same problem before.
-    fn load_again(&mut self, numbers: impl Iterator<Item = usize>) -> Result<(), SessionError> {
-        let launchables = numbers.filter_map(|number| self.launchables.get(&number).copied());
-        loaded_again(self.prepared.session.load(launchables)?)
+    /// Times configs, each on the same copies of the inputs. With `fetches_code`, an untimed launch of each comes first.
+    /// Returns the times of each config.
+    fn time_each(
+        &mut self,
+        numbers: &[usize],
+        turns: &[Range<u64>],
+        fetches_code: bool,
+    ) -> Result<Vec<Vec<u64>>, SessionError> {
+        for number in numbers {
+            let launchable = self.launchables[number];
+            if fetches_code {
+                self.prepared.bring_code(launchable, 0)?;
+            }
+            for turn in turns {
+                self.prepared.time(launchable, turn.clone())?;
+            }
+        }
+        Ok(self.prepared.collect()?.chunks(turns.len()).map(<[u64]>::to_vec).collect())
     }
-}
 
-/// Fails if a kernel was refused. It was loaded before, so something has broken.
-fn loaded_again(refused: Vec<(KernelSlot, FailureReason)>) -> Result<(), SessionError> {
-    match refused.first() {
-        None => Ok(()),
-        Some((_, reason)) => {
-            Err(anyhow::anyhow!("a kernel that ran cannot be loaded again: {reason}").into())
+    /// Loads kernels again that were loaded for the same problem before. If one is refused now, something has broken.
+    fn load_again(&mut self, numbers: &[usize]) -> Result<(), SessionError> {
+        self.say(Message::Busy)?;
+        let launchables = numbers.iter().map(|number| self.launchables[number]);
+        match self.prepared.session.load(launchables)?.first() {
+            None => Ok(()),
+            Some((_, reason)) => {
+                Err(anyhow::anyhow!("a kernel that ran cannot be loaded again: {reason}").into())
+            }
         }
     }
 }
@@ -322,7 +323,7 @@ impl MeasuredProblem<'_> {
     /// Times the near-best configs in rounds until the rounds agree. Returns the numbers of these
     /// configs.
     fn thorough(&mut self) -> Result<Vec<usize>, SessionError> {
-        let mut near = policy::near_best(&self.looks);
+        let mut near = timing::near_best(&self.looks);
         // cuBLAS is always included, with and without rounding, because every kernel is compared with it.
         let libraries = self.candidates.iter().filter(|candidate| candidate.launchable.is_library());
         for library in libraries.map(|candidate| candidate.number) {
@@ -330,14 +331,13 @@ impl MeasuredProblem<'_> {
                 near.push(library);
             }
         }
-        self.say(Message::Busy)?;
-        self.load_again(near.iter().copied())?;
+        self.load_again(&near)?;
         let checked = near.clone();
         self.keep_right_ones(&mut near)?;
 
         let looks = self.looks.iter().filter(|(number, _)| near.contains(number));
         let sum: u64 = looks.map(|(_, nanos)| nanos).sum();
-        let launches = if self.grouped { 2 } else { policy::per_round(sum, near.len()) };
+        let launches = if self.grouped { 2 } else { timing::per_round(sum, near.len()) };
         loop {
             let mut rounds = Vec::new();
             for number in 0..ROUNDS {
@@ -346,7 +346,7 @@ impl MeasuredProblem<'_> {
             let throttled =
                 self.prepared.session.management.as_ref().and_then(|library| library.state().throttled);
             let disturbed =
-                !policy::is_steady(&rounds) || throttled.is_some_and(|throttled| throttled.by_fault);
+                !timing::is_steady(&rounds) || throttled.is_some_and(|throttled| throttled.by_fault);
             if disturbed && self.results.repeated < SECOND_CHANCES {
                 self.results.repeated += 1;
                 continue;
@@ -361,10 +361,8 @@ impl MeasuredProblem<'_> {
 
     /// Compares the results of the near-best configs. A config with a wrong result becomes a failure.
     fn keep_right_ones(&mut self, near: &mut Vec<usize>) -> Result<(), SessionError> {
-        self.prepared.forget_wrong_elements()?;
         for &number in near.iter() {
-            let Some(launchable) = self.launchables.get(&number).copied() else { continue };
-            self.prepared.queue_check(LaunchableConfig { number, launchable })?;
+            self.prepared.queue_check(LaunchableConfig { number, launchable: self.launchables[&number] })?;
         }
         let wrong = self.prepared.wrong_elements()?;
         let failures = near.iter().filter(|&&number| wrong[number] > 0);
@@ -390,19 +388,16 @@ impl MeasuredProblem<'_> {
                 self.say(Message::Busy)?;
                 self.settle(&mut round)?;
             }
-            let Some(launchable) = self.launchables.get(&near[place]).copied() else { continue };
+            let launchable = self.launchables[&near[place]];
             let first = (number * launches) as u64;
             // An untimed launch brings the kernel's code back, which the kernel before has pushed
             // out.
             if code_counts {
                 self.prepared.bring_code(launchable, first)?;
             }
-            for launch in 0..launches as u64 {
-                if self.grouped {
-                    self.prepared.time_group(launchable)?;
-                } else {
-                    self.prepared.time(launchable, first + launch)?;
-                }
+            for turn in first..first + launches as u64 {
+                let turns = if self.grouped { 0..TURNS } else { turn..turn + 1 };
+                self.prepared.time(launchable, turns)?;
                 round.queued.push(place);
             }
         }

@@ -1,6 +1,6 @@
 //! The rows of grouped problems: which group each one belongs to, and the lists that kernels read this from.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use diode_core::{Groups, Op, Problem, ProblemFields, Rows};
 
@@ -85,7 +85,7 @@ impl SortedTables {
 
 impl Routing {
     /// Draws the routings and writes their lists. `heights` are those of the tiles that will be launched.
-    pub(super) fn new(gpu: &Gpu, problem: &Problem, heights: &[u32]) -> Result<Self> {
+    pub(super) fn new(gpu: &Gpu, problem: &Problem, heights: &BTreeSet<u32>) -> Result<Self> {
         let groups = groups_of_rows(problem);
         let [reference, _, _] = REFERENCE_TILE;
         let reference = vec![SortedRows::padded(&groups[0], count(problem), reference)];

@@ -1,29 +1,124 @@
-//! The measuring process itself. It opens the GPU and measures one problem after another, until its
-//! parent closes the pipe.
+//! The measuring process itself, and what its parent and it say to each other. It opens the GPU and measures one problem
+//! after another, until its parent closes the pipe.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, Write};
+use std::fmt::Display;
+use std::io::{self, BufRead, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use clap::Args;
 use diode_core::hardware::Hardware;
+use diode_core::{Config, FailureReason, Problem};
 use diode_formats::pack::Pack;
+use serde::{Deserialize, Serialize};
 
 use crate::devices::gpu::GpuVendor;
 use crate::devices::gpu::driver::{Description, Driver, DriverError, Gpu, NoDriver};
 use crate::devices::gpu::library::{LibraryError, VendorLibrary};
 use crate::devices::gpu::management::{self, Settings};
 use crate::devices::gpu::procedure::measure;
-use crate::devices::gpu::process::{Cause, EXACT, GpuDescription, KERNEL_SIZES, Measure, Message};
 use crate::devices::gpu::session::{Session, SessionError, Store};
+use crate::devices::{Quality, say_line};
 use crate::failure::one_line;
 use crate::input::arguments::whole;
 use crate::kernels::{ABI, ABI_KEY};
 
-/// The settings that a measuring process is started with.
+/// The name of a fact of the provenance, and below it the fact's only value. The fact says that the pack's
+/// kernels serve only the sizes that they were built for.
+pub(crate) const KERNEL_SIZES: &str = "kernel_sizes";
+pub(crate) const EXACT: &str = "exact";
+
+/// What the parent sends: a JSON document on one line.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Measure {
+    pub(crate) problem: Problem,
+    pub(crate) configs: Vec<Config>,
+    pub(crate) seed: u64,
+    /// Launch one config at a time, so that a hang or a crash shows which config caused it.
+    pub(crate) careful: bool,
+}
+
+/// What the measuring process sends. After its start it sends one `Ready`. After a request it sends any number
+/// of `At` and `Busy`, and then one of the other messages.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Message {
+    Ready(GpuDescription),
+    /// The process is about to launch some configs for the first time. `At` holds the places of the first and
+    /// the last of them in the request. For a single config, both are its place.
+    At {
+        first: usize,
+        last: usize,
+    },
+    /// The process is still working.
+    Busy,
+    Measured(Results),
+    /// This problem cannot be measured here. The next problem may be.
+    Refused {
+        reason: String,
+    },
+    /// The inputs are too large for this GPU.
+    OutOfMemory,
+    /// The process can do nothing more and ends now.
+    Broken {
+        message: String,
+        cause: Cause,
+    },
+}
+
+/// What ended a measuring process. The cause decides whether another process could go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Cause {
+    /// The GPU is of no more use to this process. Another process can go on.
+    Gpu,
+    /// Other programs hold the GPU's memory. The next problem may need less.
+    Memory,
+    /// The pack cannot be read, so nothing can be measured with it.
+    Pack,
+    /// The process was started with settings that do not fit the node. Somebody must change them first.
+    Setup,
+}
+
+/// The outcome for each config of a problem.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Results {
+    /// The configs' places in the request, and their times in nanoseconds.
+    pub(crate) timed: Vec<(usize, Vec<u64>)>,
+    pub(crate) failed: Vec<(usize, FailureReason)>,
+    /// How often the near-best configs had to be measured again because the GPU was disturbed.
+    pub(crate) repeated: u32,
+    #[serde(flatten)]
+    pub(crate) quality: Quality,
+}
+
+/// What a measuring process reports about its GPU when it starts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct GpuDescription {
+    /// The GPU's name.
+    pub(crate) name: String,
+    /// The architecture that packs must be for: `sm_90`, `gfx942`.
+    pub(crate) arch: String,
+    /// The GPU's address, by which the management library finds it.
+    pub(crate) bus_id: String,
+    /// All of the GPU's memory, free or not.
+    pub(crate) memory_bytes: u64,
+    pub(crate) facts: BTreeMap<String, String>,
+    /// How many GPUs the node has.
+    pub(crate) devices: u32,
+    /// What the user should know before measuring for hours.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Why a problem is refused when other programs hold the GPU's memory.
+pub(super) fn no_memory_left(error: impl Display) -> String {
+    format!("the GPU has no memory left ({error}); --resume measures it when it has")
+}
+
+/// Launch kernels on a GPU for a parent process that asks over stdin
 #[derive(Debug, Args)]
-pub(crate) struct WorkerOptions {
+pub(crate) struct MeasureGpu {
     #[arg(long, value_parser = whole::<u32>)]
     device: u32,
     #[arg(long = "backend", value_name = "BACKEND", value_parser = GpuVendor::of_backend)]
@@ -36,17 +131,15 @@ pub(crate) struct WorkerOptions {
     library: Option<PathBuf>,
 }
 
+impl MeasureGpu {
+    pub(crate) fn run(self) -> anyhow::Result<()> {
+        serve(&self, io::stdin().lock(), io::stdout().lock())
+    }
+}
+
 /// Answers requests, one line each, until the end of the input.
-pub(crate) fn serve(
-    options: &WorkerOptions,
-    requests: impl BufRead,
-    mut events: impl Write,
-) -> anyhow::Result<()> {
-    let mut say = |event: Message| -> anyhow::Result<()> {
-        serde_json::to_writer(&mut events, &event)?;
-        events.write_all(b"\n")?;
-        Ok(events.flush()?)
-    };
+fn serve(options: &MeasureGpu, requests: impl BufRead, mut events: impl Write) -> anyhow::Result<()> {
+    let mut say = |event: Message| say_line(&mut events, &event);
     let mut session = match open(options) {
         Ok((session, ready)) => {
             say(ready)?;
@@ -77,7 +170,7 @@ pub(crate) fn serve(
     Ok(())
 }
 
-fn open(options: &WorkerOptions) -> anyhow::Result<(Session, Message)> {
+fn open(options: &MeasureGpu) -> anyhow::Result<(Session, Message)> {
     let packs = options.packs.iter().map(|path| open_pack(path)).collect::<anyhow::Result<Vec<Pack>>>()?;
     if packs.len() > 1 && packs.iter().any(Pack::is_exact) {
         bail!("a pack for the exact sizes of some problems is used alone; name no other with it");
@@ -225,14 +318,14 @@ mod tests {
     #[test]
     fn what_is_not_of_the_gpu_does_not_pass() {
         let folder = tempfile::tempdir().unwrap();
-        let options = WorkerOptions {
+        let options = MeasureGpu {
             device: 0,
             vendor: GpuVendor::Nvidia,
             packs: vec![folder.path().join("absent")],
             library: None,
         };
         let mut events = Vec::new();
-        serve(&options, std::io::empty(), &mut events).unwrap();
+        serve(&options, io::empty(), &mut events).unwrap();
         let Message::Broken { message, cause } = serde_json::from_slice(&events).unwrap() else {
             panic!("it began")
         };

@@ -3,8 +3,7 @@
 use std::ffi::{CStr, CString, c_int};
 use std::ptr;
 
-use crate::devices::gpu::driver::{Api, Description, Driver, Handle, Own, Pointer, Result};
-use crate::devices::gpu::foreign::Call;
+use crate::devices::gpu::driver::{Api, Call, Description, Driver, Handle, Own, Pointer, Result};
 use crate::devices::gpu::operands::Arguments;
 
 /// One GPU, current on this thread. All work goes through its default stream, so it runs in the order of the calls.

@@ -8,8 +8,7 @@ use std::ptr;
 use diode_core::{Problem, Scaling};
 
 use crate::devices::gpu::GpuVendor;
-use crate::devices::gpu::driver::{Gpu, Memory, Slice};
-use crate::devices::gpu::foreign::{self, Call, functions};
+use crate::devices::gpu::driver::{Call, Gpu, Memory, Slice, functions, open_library};
 use crate::devices::gpu::library::{Gemm, Handle, LibraryError, check};
 use crate::devices::gpu::operands::Matrices;
 
@@ -115,7 +114,7 @@ const NOT_SUPPORTED: c_int = 15;
 /// than this, in cuBLASLt and in hipBLASLt.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
-pub(super) struct Choice([u64; 16]);
+struct Choice([u64; 16]);
 
 pub(super) struct CublasLt {
     /// The last multiplication that was prepared. It serves many launches, which differ only in the addresses. It is
@@ -143,7 +142,7 @@ impl CublasLt {
         };
         let missing =
             |error: libloading::Error| LibraryError::Missing(format!("{called} was not found ({error})"));
-        let open = || foreign::open(names, folder, Some(installed)).map_err(missing);
+        let open = || open_library(names, folder, Some(installed)).map_err(missing);
         let functions = Functions::resolve(open()?, vendor).map_err(missing)?;
         let workspace = gpu.allocate(numbers.workspace)?;
         let mut handle: Handle = ptr::null_mut();

@@ -1,18 +1,25 @@
 use diode_core::{DType, Op, ProblemFields, Tile};
 
 use super::*;
-use crate::devices::NotReady;
 
 const READY: &str = r#"echo '{"ready":{"name":"NVIDIA Test","arch":"sm_90","bus_id":"0000:ff:1f.7","memory_bytes":1,"facts":{},"devices":1,"warnings":[]}}'"#;
 
-fn meter(script: &str) -> GpuMeter {
-    let script = format!("{READY}; {script}");
-    let process = MeasuringProcess::new(move || {
+/// A meter whose process is this shell script.
+fn starting(script: &str) -> GpuMeter {
+    let script = script.to_owned();
+    meter_of(MeasuringProcess::new(move || {
         let mut command = Command::new("sh");
         command.args(["-c", &script]);
-        Ok(command)
-    });
-    let process = GpuProcess::new(process, Duration::from_secs(30));
+        command
+    }))
+}
+
+/// A meter whose process starts well and then is this shell script.
+fn meter(script: &str) -> GpuMeter {
+    starting(&format!("{READY}; {script}"))
+}
+
+fn meter_of(process: MeasuringProcess) -> GpuMeter {
     let (vendor, patience) = (GpuVendor::Nvidia, Duration::from_secs(30));
     GpuMeter {
         process,
@@ -24,6 +31,35 @@ fn meter(script: &str) -> GpuMeter {
         culprits: HashMap::new(),
         lost_in_a_row: 0,
     }
+}
+
+#[test]
+fn what_stops_a_process_at_its_start_is_told() {
+    let mut broken = starting(r#"echo '{"broken":{"message":"no driver","cause":"gpu"}}'"#);
+    assert_eq!(broken.started(&|| false).unwrap_err().to_string(), "no driver");
+    assert!(starting("exec sleep 100").started(&|| true).unwrap_err().is::<Interrupted>());
+}
+
+#[test]
+fn only_what_may_pass_is_to_be_tried_again() {
+    let said = |cause: &str| format!(r#"echo '{{"broken":{{"message":"why","cause":"{cause}"}}}}'"#);
+    for (script, may_pass) in [
+        (said("gpu"), true),
+        (said("memory"), true),
+        ("exit 1".to_owned(), true),
+        (said("pack"), false),
+        (said("setup"), false),
+        ("echo another program".to_owned(), false),
+        ("echo '\"busy\"'".to_owned(), false),
+    ] {
+        let mut meter = starting(&script);
+        let error = meter.take_again(&|| false).unwrap_err();
+        assert_eq!(error.is::<NotReady>(), may_pass, "{script}: {error}");
+        assert!(!meter.process.is_running());
+    }
+    let mut absent = meter_of(MeasuringProcess::new(|| Command::new("/nowhere/diode")));
+    let error = absent.take_again(&|| false).unwrap_err();
+    assert!(!error.is::<NotReady>() && error.to_string().contains("/nowhere/diode"), "{error}");
 }
 
 fn problem() -> Problem {
@@ -122,15 +158,7 @@ fn a_process_that_does_not_start_again_may_do_so_later() {
     let results = RESULTS.replace('\n', "");
     let script =
         format!("test -e '{}' || {{ {broken}; exit; }}; {READY}; read l; echo '{results}'", mark.display());
-    let mut meter = meter("");
-    meter.process = GpuProcess::new(
-        MeasuringProcess::new(move || {
-            let mut command = Command::new("sh");
-            command.args(["-c", &script]);
-            Ok(command)
-        }),
-        Duration::from_secs(30),
-    );
+    let mut meter = starting(&script);
     let never = || false;
     for error in
         [meter.take_again(&never).unwrap_err(), meter.measure(&problem(), &configs(), &never).err().unwrap()]
