@@ -4,6 +4,7 @@
 //! cargo run --release -p diode-train --example serving -- data learnt.jsonl learnt.msgpack.zst
 //! cargo run --release -p diode-train --example serving -- train MODEL KEPT… : LEARNT…
 //! cargo run --release -p diode-train --example serving -- judge MODEL KEPT…
+//! cargo run --release -p diode-train --example serving -- rivals MODEL kept.jsonl KEPT…
 //! cargo run --release -p diode-train --example serving -- lend FROM TO
 //! ```
 //!
@@ -31,8 +32,18 @@ type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Line {
-    Times { problem: Box<Problem>, configs: Vec<usize>, ns: Vec<u64>, library_ns: Option<u64> },
-    Configs { configs: Vec<ConfigFields> },
+    Times {
+        problem: Box<Problem>,
+        configs: Vec<usize>,
+        ns: Vec<u64>,
+        library_ns: Option<u64>,
+        /// Defaults and published files of vLLM and SGLang: what each gives this problem.
+        #[serde(default)]
+        named: BTreeMap<String, usize>,
+    },
+    Configs {
+        configs: Vec<ConfigFields>,
+    },
 }
 
 fn main() -> Outcome {
@@ -52,8 +63,9 @@ fn main() -> Outcome {
             table(&judge_serving(serving, &kept)?);
             speed(&model, &kept)
         }
+        ["rivals", model, named, ref kept @ ..] => rivals(model, named, &read(kept)?),
         ["lend", from, to] => lend(from, to),
-        _ => Err("expected data, train, judge or lend; see the source's first lines".into()),
+        _ => Err("expected data, train, judge, rivals or lend; see the source's first lines".into()),
     }
 }
 
@@ -65,7 +77,7 @@ fn data(from: &str, to: &str) -> Outcome {
             Line::Configs { configs } => {
                 known = configs.into_iter().map(Config::try_from).collect::<Result<_, _>>()?;
             }
-            Line::Times { problem, configs: which, ns, library_ns } => {
+            Line::Times { problem, configs: which, ns, library_ns, .. } => {
                 let mut indices: Vec<ConfigIndex> =
                     which.iter().map(|&at| configs.intern(known[at].for_k(problem.k))).collect();
                 indices.extend(library_ns.map(|_| configs.intern(Config::Library)));
@@ -115,6 +127,47 @@ fn train(path: &str, learnt: &[Dataset], kept: &[Dataset]) -> Outcome {
     table(&judged);
     let model = Model::from_bytes(&std::fs::read(path)?)?.with_serving(serving);
     Ok(diode_formats::write_atomically(Path::new(path), &model.to_bytes()?)?)
+}
+
+/// Sets first picks for layers of experts beside the defaults and published files of vLLM and SGLang.
+fn rivals(model: &str, named: &str, kept: &[Dataset]) -> Outcome {
+    let model = Model::from_bytes(&std::fs::read(model)?)?;
+    let serving = model.serving().ok_or("the model has no part for these problems")?;
+    let (mut known, mut rivals) = (Vec::new(), BTreeMap::new());
+    for line in std::io::BufReader::new(std::fs::File::open(named)?).lines() {
+        match serde_json::from_str(&line?)? {
+            Line::Configs { configs } => {
+                known = configs.into_iter().map(Config::try_from).collect::<Result<Vec<_>, _>>()?;
+            }
+            Line::Times { problem, named, .. } => {
+                let of = named.into_iter().map(|(name, at)| (name, known[at].for_k(problem.k)));
+                rivals.insert(problem.canonical(), of.collect::<Vec<_>>());
+            }
+        }
+    }
+    let mut ratios: BTreeMap<(ServingKind, String), Vec<f64>> = BTreeMap::new();
+    for one in judge_serving(serving, kept)? {
+        for (name, config) in rivals.get(&one.problem.canonical()).into_iter().flatten() {
+            let Some((_, us)) = one.timed.iter().find(|(timed, _)| timed == config) else { continue };
+            let key = (ServingKind::of(&one.problem), name.clone());
+            ratios.entry(key).or_default().push(us / one.first);
+        }
+    }
+    println!("| kind | rival | problems | first pick over it | least | at least as fast | within 1 % |");
+    println!("|---|---|---|---|---|---|---|");
+    for ((kind, name), of) in ratios {
+        let share =
+            |least: f64| 100.0 * of.iter().filter(|ratio| **ratio >= least).count() as f64 / of.len() as f64;
+        println!(
+            "| {kind} | {name} | {} | {:.3} | {:.3} | {:.0} % | {:.0} % |",
+            of.len(),
+            geomean(of.iter().copied()),
+            of.iter().copied().fold(f64::INFINITY, f64::min),
+            share(1.0),
+            share(0.99),
+        );
+    }
+    Ok(())
 }
 
 fn lend(from: &str, to: &str) -> Outcome {

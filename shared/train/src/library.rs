@@ -20,8 +20,14 @@ use crate::{TrainError, TrainingProblem, TrainingSet};
 /// The least number of problems with a library time for which a network is trained.
 const LEAST_PROBLEMS: usize = 24;
 const NETWORKS: u64 = 6;
-const HIDDEN: usize = 16;
-const STEPS: usize = 600;
+/// How each of the networks is trained.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Effort {
+    pub(crate) hidden: usize,
+    pub(crate) steps: usize,
+}
+
+const EFFORT: Effort = Effort { hidden: 16, steps: 600 };
 const LEARNING_RATE: f64 = 1e-2;
 const WEIGHT_DECAY: f64 = 1e-2;
 /// Beyond this error of the logarithm, the loss only grows linearly: some library times come from an odd
@@ -98,13 +104,14 @@ fn library_of(comparisons: &[&Comparison], seed: u64) -> Result<Option<Network>,
         comparisons.iter().map(|one| one.features.library_row(one.predicted_us, one.rounds)).collect();
     let target = |one: &&Comparison| (one.library_us / one.pick_us * bias).ln() as f32;
     let targets: Vec<f32> = comparisons.iter().map(target).collect();
-    Ok(Some(learn(&rows, &targets, seed)?.rounded_to_half().map_err(ModelError::from)?))
+    Ok(Some(learn(&rows, &targets, EFFORT, seed)?.rounded_to_half().map_err(ModelError::from)?))
 }
 
 /// Learns a number from rows of inputs.
 pub(crate) fn learn<const COLUMNS: usize>(
     rows: &[[f32; COLUMNS]],
     targets: &[f32],
+    effort: Effort,
     seed: u64,
 ) -> Result<Network, TrainError> {
     let count = rows.len() as f32;
@@ -123,30 +130,31 @@ pub(crate) fn learn<const COLUMNS: usize>(
     let inputs = Tensor::from_vec(inputs, (rows.len(), COLUMNS), &Device::Cpu)?;
     let targets = Tensor::from_slice(targets, (rows.len(), 1), &Device::Cpu)?;
     let networks = (0..NETWORKS)
-        .map(|n| learn_one(&inputs, &targets, &idle, seed.wrapping_add(n)))
+        .map(|n| learn_one(&inputs, &targets, &idle, effort, seed.wrapping_add(n)))
         .collect::<Result<Vec<_>, _>>()?;
-    Ok(Network::new(mean, std, mean_of(&networks)).map_err(ModelError::from)?)
+    Ok(Network::new(mean, std, mean_of(&networks, effort.hidden)).map_err(ModelError::from)?)
 }
 
 fn learn_one(
     inputs: &Tensor,
     targets: &Tensor,
     idle: &[bool],
+    Effort { hidden, steps }: Effort,
     seed: u64,
 ) -> Result<Vec<Layer>, candle_core::Error> {
-    let mlp = Mlp::new(idle, &[HIDDEN], &mut ChaCha8Rng::seed_from_u64(seed))?;
+    let mlp = Mlp::new(idle, &[hidden], &mut ChaCha8Rng::seed_from_u64(seed))?;
     let mut descent = Descent::new(&mlp, WEIGHT_DECAY)?;
-    for step in 0..STEPS {
+    for step in 0..steps {
         let loss = (huber(&mlp.forward(inputs)?, targets, OUTLIER)? * LOSS_FACTOR)?;
-        descent.step(&loss, one_cycle(step, STEPS, LEARNING_RATE))?;
+        descent.step(&loss, one_cycle(step, steps, LEARNING_RATE))?;
     }
     mlp.layers()
 }
 
 /// One network with the hidden units of all networks. Its output is the mean of their outputs.
-fn mean_of(networks: &[Vec<Layer>]) -> Vec<Layer> {
+fn mean_of(networks: &[Vec<Layer>], of_each: usize) -> Vec<Layer> {
     let share = 1.0 / networks.len() as f32;
-    let hidden = networks.len() * HIDDEN;
+    let hidden = networks.len() * of_each;
     let all = |of: fn(&Vec<Layer>) -> &Vec<f32>| networks.iter().flat_map(of).copied().collect::<Vec<f32>>();
     let scaled = |values: Vec<f32>| values.into_iter().map(|value| value * share).collect::<Vec<f32>>();
     vec![

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use diode_core::baselines::Baseline;
+use diode_core::hardware::Hardware;
 use diode_core::ids::Digest;
 use diode_core::stats::median;
 use diode_core::{Config, Dataset, Op, Problem, Stage, hash_of_size};
@@ -22,7 +23,7 @@ const NETWORKS: usize = 4;
 /// The settings of a training of this part.
 pub fn serving_options() -> TrainOptions {
     TrainOptions {
-        epochs: Some(70),
+        epochs: Some(140),
         hidden: vec![96, 48],
         learning_rate: 4e-3,
         weight_decay: 0.01,
@@ -119,6 +120,7 @@ pub fn train_serving(
     let library = library(&problems, &picks, bias, options.seed)?;
     let kinds: BTreeSet<ServingKind> =
         problems.iter().map(|(_, one)| ServingKind::of(&one.problem)).collect();
+    let handicap = default_handicap(hardware, &problems, |one| networks[fold(one)].clone());
     let about = ServingAbout {
         feature_set: SERVING_FEATURES.to_owned(),
         stands_in_from: None,
@@ -127,14 +129,14 @@ pub fn train_serving(
         timings: problems.iter().map(|(_, one)| one.timed.len() as u64).sum(),
         kinds: kinds.into_iter().collect(),
         pick_bias: bias,
-        default_handicap: DEFAULT_HANDICAP,
+        default_handicap: handicap,
         judged: Vec::new(),
     };
     Ok(Serving::new(about, networks, library)?)
 }
 
-/// Predicted gains over vLLM's default below 0.5 % are within the error of predictions.
-const DEFAULT_HANDICAP: f64 = 0.995;
+/// The settings of the networks for what runs untuned.
+const LIBRARY: library::Effort = library::Effort { hidden: 32, steps: 1500 };
 
 /// The columns of a problem's configs, not scaled yet.
 fn raw(features: &ServingFeatures, one: &ServingProblem) -> TrainingRows {
@@ -182,7 +184,7 @@ fn library(
     if rows.is_empty() {
         return Ok(None);
     }
-    let network = library::learn(&rows, &targets, seed)?.rounded_to_half();
+    let network = library::learn(&rows, &targets, LIBRARY, seed)?.rounded_to_half();
     Ok(Some(network.map_err(ModelError::from)?))
 }
 
@@ -212,6 +214,8 @@ pub struct JudgedServing {
     pub of_picks: Vec<(u32, f64)>,
     /// The library's time, or that of vLLM's default.
     pub untuned: Option<f64>,
+    /// The tiles that were timed, for all launches together.
+    pub timed: Vec<(Config, f64)>,
 }
 
 const JUDGED_PICKS: [usize; 4] = [1, 3, 5, 8];
@@ -220,36 +224,13 @@ const JUDGED_PICKS: [usize; 4] = [1, 3, 5, 8];
 pub fn judge_serving(serving: &Serving, datasets: &[Dataset]) -> Result<Vec<JudgedServing>, TrainError> {
     let Some(hardware) = datasets.first().map(|set| &set.hardware) else { return Ok(Vec::new()) };
     let facts = hardware.facts.ok_or_else(|| TrainError::NoFacts { hardware: hardware.slug.clone() })?;
-    let mut layers: Vec<Vec<ServingProblem>> = Vec::new();
-    for one in serving_problems(datasets) {
-        match layers
-            .iter_mut()
-            .find(|stages| stages.len() == 1 && are_one_layer(&stages[0].problem, &one.problem))
-        {
-            Some(stages) => stages.push(one),
-            None => layers.push(vec![one]),
-        }
-    }
+    let problems = serving_problems(datasets);
     let mut judged = Vec::new();
-    for stages in layers {
-        if stages[0].problem.op == Op::FusedMoe && stages.len() != 2 {
-            continue;
-        }
+    for stages in layers(&problems) {
         let features: Option<Vec<ServingFeatures>> =
             stages.iter().map(|one| ServingFeatures::new(&facts, &one.problem)).collect();
         let Some(features) = features else { continue };
-        // The configs that were timed in all stages, with their sums.
-        let usual = |config: &Config| config.for_k(1);
-        let sums: Vec<(Config, f64)> = stages[0]
-            .timed
-            .iter()
-            .filter_map(|(config, us)| {
-                let rest = stages[1..].iter().map(|other| {
-                    other.timed.iter().find(|(one, _)| usual(one) == usual(config)).map(|(_, us)| us)
-                });
-                Some((*config, us + rest.sum::<Option<f64>>()?))
-            })
-            .collect();
+        let sums = sums(&stages);
         let Some(fastest) = sums.iter().map(|(_, us)| *us).min_by(f64::total_cmp) else { continue };
         let problem = stages[0].problem.clone();
         let mut ranked = serving.times(&features, sums.iter().map(|(config, _)| *config).collect())?;
@@ -259,10 +240,7 @@ pub fn judge_serving(serving: &Serving, datasets: &[Dataset]) -> Result<Vec<Judg
         let library =
             library.map(|network| diode_core::Micros(features[0].library_us(network, ranked[0].1.0)));
         ranked.iter_mut().for_each(|(_, time)| time.0 *= bias);
-        let default = Some(&problem)
-            .filter(|problem| problem.op == Op::FusedMoe)
-            .and_then(|problem| Baseline::VllmDefault.config(hardware, problem))
-            .and_then(|config| ranked.iter().find(|(one, _)| usual(one) == usual(&config)).copied());
+        let default = vllm_default(hardware, &problem, &ranked);
         let of = |config: &Config| {
             let tile = sums.iter().find(|(one, _)| one == config).map(|(_, us)| *us);
             if config.is_library() { stages[0].library_us } else { tile }.unwrap_or(f64::INFINITY)
@@ -286,10 +264,92 @@ pub fn judge_serving(serving: &Serving, datasets: &[Dataset]) -> Result<Vec<Judg
             five: best_of(5),
             of_picks: JUDGED_PICKS.map(|count| (count as u32, best_of(count))).to_vec(),
             untuned: stages[0].library_us.or_else(|| default.map(|(config, _)| of(&config))),
+            timed: sums,
             problem,
         });
     }
     Ok(judged)
+}
+
+/// Each problem alone, or both launches of a layer of experts. A launch without the other is left out.
+fn layers(problems: &[ServingProblem]) -> Vec<Vec<&ServingProblem>> {
+    let mut layers: Vec<Vec<&ServingProblem>> = Vec::new();
+    for one in problems {
+        match layers
+            .iter_mut()
+            .find(|stages| stages.len() == 1 && are_one_layer(&stages[0].problem, &one.problem))
+        {
+            Some(stages) => stages.push(one),
+            None => layers.push(vec![one]),
+        }
+    }
+    layers.retain(|stages| stages[0].problem.op != Op::FusedMoe || stages.len() == 2);
+    layers
+}
+
+/// The configs that were timed in all launches of a layer, with the sums of their times.
+fn sums(stages: &[&ServingProblem]) -> Vec<(Config, f64)> {
+    let of = |stage: &ServingProblem, config: &Config| {
+        stage.timed.iter().find(|(one, _)| one.for_k(1) == config.for_k(1)).map(|(_, us)| *us)
+    };
+    let configs = stages[0].timed.iter().map(|(config, _)| *config);
+    configs
+        .filter_map(|config| {
+            Some((config, stages.iter().map(|stage| of(stage, &config)).sum::<Option<f64>>()?))
+        })
+        .collect()
+}
+
+/// What vLLM runs without a file, with its number among a layer's configs.
+fn vllm_default<T: Copy>(
+    hardware: &Hardware,
+    problem: &Problem,
+    known: &[(Config, T)],
+) -> Option<(Config, T)> {
+    let default = Baseline::VllmDefault.config(hardware, problem).filter(|_| problem.op == Op::FusedMoe)?;
+    known.iter().find(|(one, _)| one.for_k(1) == default.for_k(1)).copied()
+}
+
+/// A layer of experts is slower than with vLLM's default if it takes this many times as long.
+const SLOWER: f64 = 1.0 / 0.985;
+/// At most this share of layers may become slower by a file.
+const SLOWER_SHARE: f64 = 0.005;
+
+/// The largest factor for the default's predicted time with which hardly any layer becomes slower. Each launch is
+/// predicted by the network that was not trained on its sizes.
+fn default_handicap(
+    hardware: &Hardware,
+    problems: &[(ServingFeatures, ServingProblem)],
+    network: impl Fn(&ServingProblem) -> Network,
+) -> f64 {
+    let known: Vec<ServingProblem> = problems.iter().map(|(_, one)| one.clone()).collect();
+    let features = |of: &ServingProblem| problems.iter().find(|(_, one)| one.problem == of.problem);
+    let mut ratios = Vec::new();
+    for stages in layers(&known).iter().filter(|stages| stages.len() == 2) {
+        let sums = sums(stages);
+        let configs: Vec<Config> = sums.iter().map(|(config, _)| *config).collect();
+        let mut predicted = vec![0.0; configs.len()];
+        for stage in stages {
+            let Some((features, _)) = features(stage) else { continue };
+            let times = features.predict(&[network(stage)], &configs);
+            predicted.iter_mut().zip(times).for_each(|(sum, us)| *sum += us.unwrap_or(f64::INFINITY));
+        }
+        let both: Vec<(Config, (f64, f64))> = sums
+            .into_iter()
+            .zip(predicted)
+            .map(|((config, us), predicted)| (config, (predicted, us)))
+            .collect();
+        let pick = both.iter().min_by(|a, b| a.1.0.total_cmp(&b.1.0));
+        let default = vllm_default(hardware, &stages[0].problem, &both);
+        ratios.extend(
+            pick.zip(default).map(|((_, pick), (_, default))| (pick.0 / default.0, pick.1 / default.1)),
+        );
+    }
+    let is_safe = |factor: f64| {
+        let slower = ratios.iter().filter(|(predicted, measured)| *predicted < factor && *measured > SLOWER);
+        slower.count() as f64 <= SLOWER_SHARE * ratios.len() as f64
+    };
+    (0..20).map(|step| 1.0 - 0.005 * f64::from(step)).find(|&factor| is_safe(factor)).unwrap_or(0.9)
 }
 
 /// Whether two problems are the stages of one layer of experts.
