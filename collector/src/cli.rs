@@ -69,6 +69,7 @@ commands! {
     Status(commands::status::Status),
     Table(commands::table::Table),
     Train(commands::train::Train),
+    Tune(commands::tune::Tune),
     Evaluate(commands::evaluate::Evaluate),
     #[command(hide = true)]
     ValidateModel(commands::predecessor::ValidateModel),
@@ -83,7 +84,7 @@ commands! {
 
 /// The commands that `diode --help` describes, grouped by purpose.
 const GROUPS: [(&str, &[&str]); 4] = [
-    ("Choose kernels", &["predict", "table", "models"]),
+    ("Choose kernels", &["predict", "tune", "table", "models"]),
     ("Measure", &["collect", "agent", "status"]),
     ("Share and look at datasets", &["upload", "datasets", "convert", "stats"]),
     ("Learn", &["train", "evaluate"]),

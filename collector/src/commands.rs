@@ -19,5 +19,6 @@ pub(crate) mod stats;
 pub(crate) mod status;
 pub(crate) mod table;
 pub(crate) mod train;
+pub(crate) mod tune;
 pub(crate) mod upload;
 pub(crate) mod want;

@@ -41,6 +41,8 @@ mod snapshots;
 mod standin;
 #[cfg(test)]
 mod tables;
+#[cfg(test)]
+mod tune;
 #[cfg(unix)]
 #[cfg(test)]
 mod tutorial;

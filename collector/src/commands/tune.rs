@@ -1,0 +1,365 @@
+//! Writes the files from which servers of models read kernel configs.
+
+mod check;
+mod log;
+mod model;
+mod report;
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use clap::{Args, ValueEnum};
+use diode_compat::AnyModel;
+use diode_core::Table;
+use diode_core::ids::ModelId;
+use diode_core::table::inductor::InductorOptions;
+use diode_model::{Model, ModelError, Question, Ranker};
+use diode_workloads::file_body::BATCH_SIZES;
+use diode_workloads::file_names::{Consumer, DenseKey, DtypeWord, FileKey, device_name};
+use diode_workloads::layers::{DenseLayer, ExpertsLayer, LayersError, Serving};
+use diode_workloads::model_config::Quantization;
+use diode_workloads::tuning::{Tuned, TuningError};
+
+use crate::commands::tune::model::Named;
+use crate::commands::tune::report::{Report, Written};
+use crate::failure::Usage;
+use crate::input::arguments::size;
+use crate::input::models;
+use crate::output::{self, files};
+
+/// Write the kernel configs of a model for vLLM, SGLang or torch.compile
+///
+/// MODEL is a name such as Qwen3-235B-A22B or Qwen/Qwen3-30B-A3B-FP8, or the path of a config.json in Hugging Face's form.
+/// vLLM and SGLang read a file for each layer of experts, with a config for each batch size. What they run
+/// without a file stays, unless another config is predicted to be clearly faster. --log writes the files that a server's
+/// log says are missing; --check judges files that exist.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  diode tune Qwen3-235B-A22B --tp 4 --quantization fp8-block --hardware nvidia-h200\n  \
+                  diode tune ./config.json --tp 8 --for sglang --out tuned\n  \
+                  diode tune Llama-3.1-8B --for inductor --hardware nvidia-h100\n  diode tune --log serve.log\n  \
+                  diode tune --check tuned"
+)]
+pub(crate) struct Tune {
+    /// Model: its name, or its config.json
+    #[arg(required_unless_present_any = ["log", "check"])]
+    model: Option<String>,
+
+    /// GPUs among which every layer is split (tensor parallelism)
+    #[arg(long, value_name = "N", default_value = "1", value_parser = size)]
+    tp: u64,
+
+    /// GPUs among which experts are spread (expert parallelism)
+    #[arg(long, value_name = "N", default_value = "1", value_parser = size)]
+    ep: u64,
+
+    /// Form of the weights: bf16, fp8-block, fp8-channel, fp8-tensor, or fp8 for the model's own fp8 [default: as the model's
+    /// config or name says]
+    #[arg(long, value_name = "FORM")]
+    quantization: Option<String>,
+
+    /// Hardware that serves, such as nvidia-h200 [default: this node's GPU]
+    #[arg(long, value_name = "NAME")]
+    hardware: Option<String>,
+
+    /// What reads the files [default: vllm, or what the log or the files' names tell]
+    #[arg(long = "for", value_enum)]
+    reader: Option<Reader>,
+
+    /// Write the files that this log of vLLM or SGLang says are missing
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["check", "reader", "quantization", "tp", "ep"])]
+    log: Option<PathBuf>,
+
+    /// Judge the files of this folder instead of writing any
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["model", "quantization", "tp", "ep", "out", "force"])]
+    check: Option<PathBuf>,
+
+    /// Folder to write into [default: tuned]
+    #[arg(long, value_name = "DIR", default_value = "tuned", hide_default_value = true)]
+    out: PathBuf,
+
+    /// Replace files that exist
+    #[arg(long)]
+    force: bool,
+
+    /// What to print
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Reader {
+    Vllm,
+    Sglang,
+    Inductor,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    Table,
+    Json,
+}
+
+impl Tune {
+    pub(crate) fn run(self) -> anyhow::Result<()> {
+        if let Some(folder) = &self.check {
+            return check::run(folder, self.reader, self.hardware.as_deref(), self.format);
+        }
+        let named = self.model.as_deref().map(Named::read).transpose()?;
+        if let Some(log) = &self.log {
+            return self.from_log(log, named.as_ref());
+        }
+        let Some(named) = named else {
+            unreachable!("clap asks for a model unless there is a log or a folder")
+        };
+        let reader = self.reader.unwrap_or(Reader::Vllm);
+        let serving = Serving {
+            tensor_parallel: self.tp,
+            expert_parallel: self.ep,
+            quantization: named.quantization(self.quantization.as_deref(), reader)?,
+        };
+        let (model, id) = predicting(self.hardware.as_deref())?;
+        let mut report = Report::new(&named.name, Some(serving), &model.metadata().hardware, id);
+        match reader {
+            Reader::Inductor => self.lookup_table(&named, &serving, &model, &mut report)?,
+            Reader::Sglang if named.architecture.experts.is_none() => {
+                self.dense(&named, &serving, &model, &mut report)?;
+            }
+            Reader::Vllm => self.experts(&named, &serving, &model, Consumer::Vllm, &mut report)?,
+            Reader::Sglang => self.experts(&named, &serving, &model, Consumer::Sglang, &mut report)?,
+        }
+        write_all(&mut report.written, self.force)?;
+        report.print(self.format)
+    }
+
+    /// The files of the model's layer of experts.
+    fn experts(
+        &self,
+        named: &Named,
+        serving: &Serving,
+        model: &Model,
+        consumer: Consumer,
+        report: &mut Report<'_>,
+    ) -> anyhow::Result<()> {
+        if named.architecture.experts.is_none() {
+            return Err(Usage::new(format!(
+                "{}: got a model without experts, expected one with them: {} reads no files for dense layers on CUDA; \
+                 --for inductor writes a table for torch.compile",
+                named.name,
+                consumer.title()
+            ))
+            .into());
+        }
+        let layer = named
+            .architecture
+            .experts_layer(serving, consumer)
+            .map_err(|error| self.refused(named, error))?;
+        let tuned = Tuned::experts(model, &layer, consumer, &BATCH_SIZES)
+            .map_err(|error| self.untuned(named, error))?;
+        let key = layer.key(device_name(report.hardware, consumer, false), consumer);
+        self.add_experts(&layer, &key, &tuned, consumer, consumer.triton(), report);
+        Ok(())
+    }
+
+    /// Adds the files of a layer of experts, and says where the server looks for them.
+    fn add_experts(
+        &self,
+        layer: &ExpertsLayer,
+        key: &FileKey,
+        tuned: &Tuned,
+        consumer: Consumer,
+        triton: &str,
+        report: &mut Report<'_>,
+    ) {
+        let folder = self.out.join(consumer.folder(triton));
+        let path = folder.join(key.name(consumer));
+        // A log names the files of both multiplications.
+        if report.written.iter().any(|known| known.path == path) {
+            return;
+        }
+        let name = format!(
+            "{} experts of {}, {} of them for each token, hidden size {}",
+            layer.experts, layer.n, layer.top_k, layer.hidden
+        );
+        report.layer(name, tuned);
+        if let Some(down) = tuned.down_body() {
+            let key = FileKey { down: true, ..key.clone() };
+            report.written.push(Written::new(folder.join(key.name(consumer)), down.to_text()));
+        }
+        report.written.push(Written::new(path, tuned.body().to_text()));
+        report.variable = Some((consumer.variable(), absolute(&self.out)));
+        if consumer == Consumer::Sglang {
+            report.notes.insert(format!(
+                "the variable replaces SGLang's own files: copy those that you need from {} into {}",
+                consumer.experts_folder(),
+                self.out.join("configs").display()
+            ));
+        }
+    }
+
+    /// SGLang's files of a dense model's multiplications.
+    fn dense(
+        &self,
+        named: &Named,
+        serving: &Serving,
+        model: &Model,
+        report: &mut Report<'_>,
+    ) -> anyhow::Result<()> {
+        const CONSUMER: Consumer = Consumer::Sglang;
+        Usage::refuse_if(
+            serving.quantization != Quantization::Fp8Block,
+            format_args!(
+                "{}: got a model without experts in {}, expected fp8-block, which is what SGLang reads files for; add \
+                 --quantization fp8-block, or --for inductor for torch.compile",
+                named.name, serving.quantization
+            ),
+        )?;
+        let layers = named.architecture.dense_layers(serving).map_err(|error| self.refused(named, error))?;
+        let device = device_name(report.hardware, CONSUMER, true);
+        for layer in layers.iter().filter(|layer| layer.quantized) {
+            let block = [128, 128];
+            if let Some(odd) = [layer.n, layer.k].into_iter().find(|size| !size.is_multiple_of(128)) {
+                return Err(Usage::new(format!(
+                    "{}: got {odd} rows or columns of {} on each GPU, expected a multiple of 128, as SGLang needs for \
+                     fp8-block",
+                    named.name, layer.name
+                ))
+                .into());
+            }
+            let tuned = Tuned::dense(model, layer, CONSUMER, &BATCH_SIZES)
+                .map_err(|error| self.untuned(named, error))?;
+            let word = DtypeWord::Fp8W8A8;
+            let key = DenseKey { n: layer.n, k: layer.k, device: device.clone(), word, block: Some(block) };
+            let path = self.out.join(key.name(CONSUMER));
+            if report.written.iter().all(|known| known.path != path) {
+                report.layer(format!("{}: {}×{}", layer.name, layer.n, layer.k), &tuned);
+                report.written.push(Written::new(path, tuned.body().to_text()));
+            }
+        }
+        report.notes.insert(format!(
+            "no variable names a folder of dense files: copy them into {} of the installed package",
+            CONSUMER.dense_folder()
+        ));
+        report.notes.insert(
+            "on Hopper and later GPUs, SGLang runs most of these layers by DeepGEMM, which reads no files"
+                .to_owned(),
+        );
+        Ok(())
+    }
+
+    /// Inductor's lookup table of the model's multiplications.
+    fn lookup_table(
+        &self,
+        named: &Named,
+        serving: &Serving,
+        model: &Model,
+        report: &mut Report<'_>,
+    ) -> anyhow::Result<()> {
+        Usage::refuse_if(
+            serving.quantization != Quantization::Bf16,
+            format_args!(
+                "--quantization: got {} with --for inductor, expected bf16: Inductor's lookup table has no scaled \
+                 multiplications",
+                serving.quantization
+            ),
+        )?;
+        let layers = named.architecture.dense_layers(serving).map_err(|error| self.refused(named, error))?;
+        let mut ranker = Ranker::new(model);
+        let mut choices = Vec::new();
+        let question = Question { picks: 1, ..Question::default() };
+        let mut seen = HashSet::new();
+        let apart = layers.iter().flat_map(DenseLayer::apart);
+        for layer in apart.filter(|layer| seen.insert((layer.n, layer.k, layer.rows))) {
+            for batch in BATCH_SIZES {
+                let problem =
+                    layer.problem(batch, Quantization::Bf16).map_err(|error| self.refused(named, error))?;
+                let answer = ranker.answer(&problem, &question)?;
+                let picks = answer.picks.iter().map(|pick| pick.config).collect::<Vec<_>>();
+                report.caveats.extend(answer.caveat);
+                choices.push((problem, picks));
+            }
+        }
+        let problems = choices.len();
+        let table = Table::from_choices(report.hardware.clone(), choices)?;
+        let table = serde_json::to_string_pretty(&table.to_inductor(&InductorOptions::default())?)
+            .context("cannot encode the table as JSON")?;
+        report.written.push(Written::new(self.out.join("lookup.json"), table + "\n"));
+        report.notes.insert(format!(
+            "{problems} multiplications of {}; give torch.compile the options lookup_table.table = json.load(…), \
+             max_autotune_gemm = True and inductor_choices_class = LookupTableChoices",
+            output::count(seen.len(), "layer")
+        ));
+        Ok(())
+    }
+
+    /// A model that cannot be split or scaled as the flags say.
+    fn refused(&self, named: &Named, error: LayersError) -> anyhow::Error {
+        let flag = match &error {
+            LayersError::Spread { .. } => format!("--ep {}", self.ep),
+            LayersError::NotDivisible { what: "experts", .. } => format!("--ep {}", self.ep),
+            LayersError::NotDivisible { .. } => format!("--tp {}", self.tp),
+            LayersError::Blocks { .. } => format!("--tp {} with fp8-block", self.tp),
+            _ => return Usage::new(format!("{}: {error}", named.name)).into(),
+        };
+        Usage::new(format!("{flag}: {}: {error}", named.name)).into()
+    }
+
+    fn untuned(&self, named: &Named, error: TuningError) -> anyhow::Error {
+        match error {
+            TuningError::Layers(error) => self.refused(named, error),
+            TuningError::Model(error @ (ModelError::NoUnit { .. } | ModelError::NoServing { .. })) => {
+                Usage::new(format!("{}: {error}", named.name)).into()
+            }
+            TuningError::Model(error) => anyhow::Error::new(error).context(named.name.clone()),
+            error @ TuningError::Unmeasured { .. } => Usage::new(format!("{}: {error}", named.name)).into(),
+        }
+    }
+}
+
+/// The model that comes with diode for this hardware, and its identity.
+fn predicting(hardware: Option<&str>) -> anyhow::Result<(Box<Model>, ModelId)> {
+    let model = models::shipped_model(hardware)?;
+    let id = models::file_id(None, &model)?;
+    match model {
+        AnyModel::Ranking(model) => Ok((model, id)),
+        AnyModel::Predecessor(_) => unreachable!("no model of torch-diode comes with diode"),
+    }
+}
+
+/// The path from the root, which a variable needs.
+fn absolute(path: &Path) -> String {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string()
+}
+
+/// Writes each file whole. If one cannot be written, those that were new are taken back, so that no half of a pair is
+/// left.
+fn write_all(all: &mut [Written], force: bool) -> anyhow::Result<()> {
+    for one in all.iter_mut() {
+        let there = std::fs::read(&one.path).ok();
+        one.unchanged = there.as_deref() == Some(one.text.as_bytes());
+        if one.unchanged {
+            continue;
+        }
+        if let Some(folder) = one.path.parent() {
+            std::fs::create_dir_all(folder)
+                .with_context(|| format!("cannot make the folder {}", folder.display()))?;
+        }
+        files::check_may_write(&one.path, force)?;
+    }
+    let mut new: Vec<&Path> = Vec::new();
+    for one in all.iter().filter(|one| !one.unchanged) {
+        let was_there = files::is_there(&one.path);
+        if let Err(error) = files::write(&one.path, one.text.as_bytes()) {
+            for path in new {
+                // The error to report is the first one.
+                let _ = std::fs::remove_file(path);
+            }
+            return Err(error);
+        }
+        if !was_there {
+            new.push(&one.path);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,111 @@
+//! Judges files of tuned configs that exist.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use diode_core::hardware::find;
+use diode_workloads::file_check::{Finding, Judged, Reader as For, Severity, check_folder, consumer_of};
+use diode_workloads::file_names::Consumer;
+
+use crate::commands::tune::{Format, Reader};
+use crate::failure::Usage;
+use crate::output;
+
+/// Both projects together ship 1,246 files, of at most 20 kB.
+const MAX_FILES: usize = 20_000;
+const MAX_FILE: u64 = 4 << 20;
+
+/// Prints what is wrong with the files of a folder. It fails if a server would compute wrong sums, fail, or not find a
+/// file.
+pub(super) fn run(
+    folder: &Path,
+    reader: Option<Reader>,
+    hardware: Option<&str>,
+    format: Format,
+) -> anyhow::Result<()> {
+    let hardware = hardware.map(|name| {
+        find(name).ok_or_else(|| {
+            Usage::new(format!("--hardware: got `{name:.100}`, expected hardware of the catalogue"))
+        })
+    });
+    let hardware = hardware.transpose()?;
+    let mut paths = Vec::new();
+    collect(folder, &mut paths)?;
+    Usage::refuse_if(
+        paths.is_empty(),
+        format_args!(
+            "{}: got a folder without files that end in .json, expected tuned configs",
+            folder.display()
+        ),
+    )?;
+    let mut files = Vec::new();
+    for path in &paths {
+        let bytes = diode_formats::read_bounded(path, MAX_FILE)?;
+        let below = path.strip_prefix(folder).unwrap_or(path);
+        let parts: Vec<_> = below.iter().map(|part| part.to_string_lossy()).collect();
+        files.push((parts.join("/"), String::from_utf8_lossy(&bytes).into_owned()));
+    }
+    files.sort();
+    let judged: Vec<Judged<'_>> = files.iter().map(|(path, text)| Judged { path, text }).collect();
+    let consumer = match reader {
+        Some(Reader::Vllm) => Consumer::Vllm,
+        Some(Reader::Sglang) => Consumer::Sglang,
+        Some(Reader::Inductor) => {
+            return Err(Usage::new("--for: got inductor with --check, expected vllm or sglang").into());
+        }
+        None => consumer_of(judged.iter().map(|file| file.path)).unwrap_or(Consumer::Vllm),
+    };
+    let findings = check_folder(&judged, For { consumer, hardware: hardware.as_ref() });
+    match format {
+        Format::Json => output::json(&findings)?,
+        Format::Table => output::text_out(&in_words(&findings, consumer, judged.len()))?,
+    }
+    let bad =
+        |finding: &&Finding| matches!(finding.severity, Severity::Wrong | Severity::Crash | Severity::Unread);
+    match findings.iter().filter(bad).count() {
+        0 => Ok(()),
+        number => bail!(
+            "{}: with these, {} fails, computes wrong sums or does not open the file",
+            output::count(number, "finding"),
+            consumer.title()
+        ),
+    }
+}
+
+fn in_words(findings: &[Finding], consumer: Consumer, files: usize) -> String {
+    let mut text = format!("{} for {}\n", output::count(files, "file"), consumer.title());
+    for finding in findings {
+        let at: Vec<String> = finding.batches.iter().map(ToString::to_string).collect();
+        let at = if at.is_empty() { String::new() } else { format!(" at batch size {}", at.join(", ")) };
+        let Finding { severity, file, what, why, todo, .. } = finding;
+        text += &format!("\n{file}{at}\n  {severity}: {what}: {why}\n  {todo}\n");
+    }
+    if findings.is_empty() {
+        text += "nothing to say against them\n";
+    }
+    text
+}
+
+/// The files below a folder that end in `.json`.
+fn collect(folder: &Path, paths: &mut Vec<PathBuf>) -> anyhow::Result<()> {
+    let entries =
+        fs::read_dir(folder).map_err(|error| Usage::new(format!("{}: {error}", folder.display())))?;
+    for entry in entries {
+        let entry = entry.with_context(|| format!("cannot read {}", folder.display()))?;
+        let (path, kind) = (entry.path(), entry.file_type()?);
+        if kind.is_dir() {
+            collect(&path, paths)?;
+        } else if path.extension().is_some_and(|ending| ending == "json") {
+            paths.push(path);
+        }
+        Usage::refuse_if(
+            paths.len() > MAX_FILES,
+            format_args!(
+                "{}: got more than {MAX_FILES} files, expected a folder of tuned configs",
+                folder.display()
+            ),
+        )?;
+    }
+    Ok(())
+}

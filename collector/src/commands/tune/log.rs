@@ -1,0 +1,136 @@
+//! The files that a server's log says are missing.
+
+use std::path::Path;
+
+use diode_core::hardware::Hardware;
+use diode_workloads::catalogue;
+use diode_workloads::file_body::BATCH_SIZES;
+use diode_workloads::file_names::{Consumer, DenseKey, DtypeWord, FileKey, FileName, hardware_of};
+use diode_workloads::layers::{DenseLayer, ExpertsLayer};
+use diode_workloads::server_log::{Log, Mention};
+use diode_workloads::tuning::Tuned;
+
+use crate::commands::tune::model::Named;
+use crate::commands::tune::report::{Report, Written};
+use crate::commands::tune::{Tune, predicting, write_all};
+use crate::failure::Usage;
+use crate::input::models;
+use crate::output;
+
+/// No log of one start is as large.
+const MAX_LOG: u64 = 256 << 20;
+
+impl Tune {
+    /// Writes what the log says is missing, as far as it is known for which model.
+    pub(super) fn from_log(&self, path: &Path, named: Option<&Named>) -> anyhow::Result<()> {
+        let bytes =
+            diode_formats::read_bounded(path, MAX_LOG).map_err(|error| Usage::new(format!("{error:#}")))?;
+        let log = Log::read(&String::from_utf8_lossy(&bytes));
+        let missing: Vec<&Mention> = log.missing().collect();
+        Usage::refuse_if(
+            missing.is_empty(),
+            format_args!(
+                "{}: got a log that names no missing file{}{}, expected one of vLLM or SGLang with `Config file not found`",
+                path.display(),
+                if log.mentions.is_empty() { "" } else { ", since the server found all of them" },
+                log.not_understood.first().map_or_else(String::new, |line| {
+                    format!(", and has a line that is not understood ({}: {})", line.line, line.text)
+                })
+            ),
+        )?;
+        let hardware = self.hardware_of(&missing)?;
+        let (model, id) = predicting(Some(hardware.slug.as_str()))?;
+        let name = named.map_or_else(|| path.display().to_string(), |named| named.name.clone());
+        let mut report = Report::new(&name, None, &model.metadata().hardware, id);
+        let mut left = Vec::new();
+        for mention in &missing {
+            let consumer = mention.consumer;
+            match &mention.name {
+                FileName::Experts(key) => match layer_of(key, consumer, named) {
+                    Ok(layer) => {
+                        let tuned =
+                            Tuned::experts(&model, &layer, consumer, &BATCH_SIZES).map_err(Usage::new)?;
+                        let triton = mention.triton.as_deref().unwrap_or(consumer.triton());
+                        let key = FileKey { down: false, ..key.clone() };
+                        self.add_experts(&layer, &key, &tuned, consumer, triton, &mut report);
+                    }
+                    Err(why) => left.push(format!("{}: {why}", key.name(consumer))),
+                },
+                FileName::Dense(key) if is_block_fp8(key) => {
+                    let layer = DenseLayer::of_sizes(key.n, key.k);
+                    let tuned = Tuned::dense(&model, &layer, consumer, &BATCH_SIZES).map_err(Usage::new)?;
+                    report.layer(format!("{}×{}", key.n, key.k), &tuned);
+                    let path = self.out.join(key.name(consumer));
+                    report.written.push(Written::new(path, tuned.body().to_text()));
+                    report.notes.insert(format!(
+                        "no variable names a folder of dense files: copy them into {} of the installed package",
+                        consumer.dense_folder()
+                    ));
+                }
+                other => left.push(format!("{}: no kernel of this kind is known here", other.name(consumer))),
+            }
+        }
+        if log.reads_no_files() {
+            report
+                .notes
+                .insert("the log says that the server chose another kernel, which reads no files".to_owned());
+        }
+        let doubts = log.not_understood.iter();
+        report.notes.extend(
+            doubts.map(|line| format!("line {} is not understood: {}: {}", line.line, line.why, line.text)),
+        );
+        if report.written.is_empty() {
+            return Err(Usage::new(format!("{}: {}", path.display(), left.join("; "))).into());
+        }
+        write_all(&mut report.written, self.force)?;
+        report.print(self.format)?;
+        if left.is_empty() {
+            return Ok(());
+        }
+        anyhow::bail!("{} not written: {}", output::count(left.len(), "file"), left.join("; "))
+    }
+
+    /// The hardware that the missing files are for.
+    fn hardware_of(&self, missing: &[&Mention]) -> anyhow::Result<Hardware> {
+        if let Some(name) = self.hardware.as_deref() {
+            return Ok(predicting(Some(name))?.0.metadata().hardware.clone());
+        }
+        match missing.iter().find_map(|mention| hardware_of(mention.name.device()?)) {
+            Some(hardware) => Ok(hardware),
+            None => models::this_gpu(),
+        }
+    }
+}
+
+/// Whether a file is for a multiplication by fp8 in blocks of 128×128.
+fn is_block_fp8(key: &DenseKey) -> bool {
+    key.word == DtypeWord::Fp8W8A8 && key.block == Some([128, 128])
+}
+
+/// The layer that looks for a file: the named model's, or that of the only model of the catalogue that does.
+fn layer_of(key: &FileKey, consumer: Consumer, named: Option<&Named>) -> Result<ExpertsLayer, String> {
+    if let Some(named) = named {
+        let found = named.architecture.serving_for(key, consumer);
+        return found.map(|(_, layer)| layer).ok_or_else(|| format!("{} does not look for it", named.name));
+    }
+    let mut found: Vec<(&str, ExpertsLayer)> = Vec::new();
+    for model in catalogue::models() {
+        let Some((_, layer)) = model.architecture().ok().and_then(|model| model.serving_for(key, consumer))
+        else {
+            continue;
+        };
+        let same = |(_, known): &(&str, ExpertsLayer)| known.problems(64) == layer.problems(64);
+        if !found.iter().any(same) {
+            found.push((model.name.as_str(), layer));
+        }
+    }
+    match found.len() {
+        0 => Err("no model of the catalogue looks for it; name the model or its config.json before --log"
+            .to_owned()),
+        1 => Ok(found.remove(0).1),
+        _ => {
+            let names: Vec<&str> = found.iter().map(|(name, _)| *name).collect();
+            Err(format!("{} look for it; name one of them before --log", names.join(" and ")))
+        }
+    }
+}
