@@ -86,13 +86,13 @@ commands! {
 const GROUPS: [(&str, &[&str]); 4] = [
     ("Choose kernels", &["predict", "tune", "table", "models"]),
     ("Measure", &["collect", "agent", "status"]),
-    ("Share and look at datasets", &["upload", "datasets", "convert", "stats"]),
+    ("Share and look at datasets", &["upload", "datasets", "convert"]),
     ("Learn", &["train", "evaluate"]),
 ];
 
 /// The commands that `diode --help` only names.
-const MORE: [&str; 9] =
-    ["detect", "kernels", "shapes", "want", "login", "logout", "completions", COMPAT, "help"];
+const MORE: [&str; 10] =
+    ["detect", "kernels", "shapes", "stats", "want", "login", "logout", "completions", COMPAT, "help"];
 
 /// The command that groups the commands of torch-diode. They also run without it.
 const COMPAT: &str = "compat";

@@ -157,7 +157,7 @@ fn mistakes_exit_with_2_and_say_what_is_wrong() {
 fn help_goes_to_stdout_and_every_command_is_in_it() {
     let help = Sandbox::new().ok(&["--help"]);
     for command in [
-        "predict", "table", "models", "collect", "agent", "status", "upload", "datasets", "convert", "stats",
+        "predict", "tune", "table", "models", "collect", "agent", "status", "upload", "datasets", "convert",
         "train", "evaluate",
     ] {
         assert!(help.contains(&format!("\n  {command} ")), "{command}: {help}");
