@@ -495,7 +495,7 @@ mod tests {
         fs::create_dir(&strangers).unwrap();
         diode_formats::write_atomically(&strangers.join("thesis"), b"precious").unwrap();
         let error = Parts::open(&folder.path().join("b.pack"), "sm_90").err().unwrap().to_string();
-        assert!(error.contains("not of a build"), "{error}");
+        assert!(error.contains("not from a build"), "{error}");
         assert_eq!(fs::read(strangers.join("thesis")).unwrap(), b"precious");
     }
 }
