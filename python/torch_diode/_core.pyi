@@ -12,7 +12,7 @@ from .errors import DiodeError as DiodeError
 
 if TYPE_CHECKING:
     import torch
-    import triton
+    import triton  # type: ignore[import-untyped,unused-ignore]
 
 __all__ = [
     "DISTRIBUTION",

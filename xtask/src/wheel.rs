@@ -14,7 +14,7 @@ const MANYLINUX: &str = "manylinux_2_28";
 /// A larger wheel contains something that it should not.
 const MAX_BYTES: u64 = 6_000_000;
 /// The same for the wheel that also has the program `diode`.
-const MAX_BYTES_WITH_PROGRAM: u64 = 30_000_000;
+const MAX_BYTES_WITH_PROGRAM: u64 = 20_000_000;
 /// The Pythons with which the wheels are tried, if they are installed.
 const PYTHONS: [&str; 4] = ["python3.10", "python3.11", "python3.12", "python3.13"];
 

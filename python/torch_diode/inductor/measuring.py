@@ -66,11 +66,13 @@ def _changed(*contexts: contextlib.AbstractContextManager[Any]) -> Iterator[None
 
 def traced(see: Callable[[Any], None]) -> contextlib.AbstractContextManager[Any]:
     """A context in which this thread compiles every graph anew and calls ``see`` with it before Inductor changes it."""
-    users = config.joint_custom_pre_pass
+    before = config.joint_custom_pre_pass
+    # Newer versions of Inductor take several.
+    users = before if isinstance(before, (list, tuple)) else () if before is None else (before,)
 
     def look(graph: Any) -> None:
-        if users is not None:
-            users(graph)
+        for one in users:
+            one(graph)
         see(graph)
 
     return _changed(config.patch(force_disable_caches=True, joint_custom_pre_pass=look))
