@@ -3,6 +3,10 @@
 //! The Python part only connects it to torch. The core has problems, configs, models, tables,
 //! datasets and the rules of what can be launched, as Python classes. Every failure is a
 //! `DiodeError`, whose classes are in `errors.py`. Long computations let other Python threads run.
+#![allow(
+    clippy::doc_lazy_continuation,
+    reason = "Python shows these comments, and what follows `>>>` is an example's output, not a quotation"
+)]
 
 mod config;
 mod dataset;
