@@ -1,7 +1,6 @@
 #![deny(unsafe_code)]
 
-mod allocator;
-mod private_files;
+mod process;
 
 use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
@@ -22,8 +21,8 @@ const USUAL_LOG: &str = "info,sqlx::postgres::notice=warn";
 const WRONG_USAGE: u8 = 2;
 
 fn main() -> ExitCode {
-    allocator::limit_unused();
-    private_files::keep();
+    process::limit_unused_memory();
+    process::keep_files_private();
     let cli = match Cli::read() {
         Ok(cli) => cli,
         Err(wrong) => return failed(&wrong.into()),

@@ -2,8 +2,8 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
+use crate::memory::{put, put_text};
 use crate::node::{Node, answer, value};
-use crate::out::{put, put_text};
 use crate::script::Gpu;
 
 const NOT_FOUND: i32 = 31;

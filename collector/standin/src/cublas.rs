@@ -5,8 +5,8 @@
 use std::ffi::c_int;
 
 use crate::library::{HANDLE, matrix, queue};
+use crate::memory::put;
 use crate::node::perform;
-use crate::out::put;
 use crate::product::Product;
 
 const INVALID: i32 = 7;

@@ -6,13 +6,12 @@ use std::slice;
 
 use diode_core::ids::Digest;
 
+use crate::code_object;
 use crate::code_object::laid_out;
-use crate::elf;
 use crate::launch::{Arguments, Task, task};
-use crate::memory::OUT_OF_MEMORY;
+use crate::memory::{OUT_OF_MEMORY, put, put_text};
 use crate::node::{Node, perform, place, value};
 use crate::number::Number;
-use crate::out::{put, put_text};
 use crate::script::Effect;
 
 const INVALID: i32 = 1;
@@ -124,7 +123,7 @@ functions! {
     }
 
     load = cuModuleLoadData, hipModuleLoadData (module: *mut usize, image: *const c_void) |node, _| {
-        let file = elf::file(image).ok_or(INVALID_IMAGE)?;
+        let file = code_object::elf_file(image).ok_or(INVALID_IMAGE)?;
         let kernel = node.kernels.get(&Digest::of(file)).ok_or(INVALID_IMAGE)?.clone();
         if let Some(Effect::Return(code)) = node.effect("load_kernel", &kernel.key) {
             return Err(code);
@@ -281,7 +280,7 @@ fn run(node: &mut Node, key: &str, task: Task, effect: Option<Effect>) -> Result
             let off = off.count() as u32;
             match node.memory.bytes_mut(wrong, 4) {
                 Ok(counter) => {
-                    let before = elf::number(counter, 0, 4) as u32;
+                    let before = code_object::number(counter, 0, 4) as u32;
                     counter.copy_from_slice(&(before + off).to_le_bytes());
                 }
                 Err(outside) => return Err(node.outside(&outside)),

@@ -3,8 +3,8 @@
 
 use std::ffi::{c_char, c_int};
 
+use crate::memory::{put, put_text};
 use crate::node::perform;
-use crate::out::{put, put_text};
 
 const INVALID: i32 = 1;
 const INVALID_DEVICE: i32 = 101;

@@ -14,7 +14,6 @@ mod code_object;
 mod cublas;
 mod cuda;
 mod driver;
-mod elf;
 mod hip;
 mod kernel;
 mod launch;
@@ -24,8 +23,6 @@ mod memory;
 mod node;
 mod number;
 mod nvml;
-mod out;
-mod pending;
 mod product;
 mod script;
 

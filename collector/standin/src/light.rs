@@ -5,8 +5,8 @@
 use std::ffi::{c_int, c_void};
 
 use crate::library::{HANDLE, matrix, number, queue};
+use crate::memory::put;
 use crate::node::{Node, perform};
-use crate::out::put;
 use crate::product::{Matrix, Product, Row, Scales, Served};
 use crate::script::Effect;
 

@@ -1,6 +1,7 @@
 //! The memory of a GPU. The host cannot use its addresses, so memory is read through the driver alone.
 
 use std::collections::BTreeMap;
+use std::ffi::{CString, c_char, c_int};
 
 pub(crate) const OUT_OF_MEMORY: i32 = 2;
 const INVALID: i32 = 1;
@@ -100,5 +101,21 @@ impl Memory {
         let offset = address - start;
         let end = offset.checked_add(bytes).ok_or(Outside(address, bytes))?;
         if end > block.bytes { Err(outside) } else { Ok((block, offset)) }
+    }
+}
+
+/// Writes through a pointer that the caller gave.
+pub(crate) fn put<T>(pointer: *mut T, value: T) {
+    assert!(!pointer.is_null(), "a result is to go to a null pointer");
+    // SAFETY: the caller of a C function gives a pointer to a value that the function may write.
+    unsafe { pointer.write(value) }
+}
+
+/// Writes a text that ends with a zero byte, cut to `room` bytes.
+pub(crate) fn put_text(pointer: *mut c_char, room: c_int, text: &str) {
+    let bytes = CString::new(text).unwrap_or_default().into_bytes_with_nul();
+    for (at, byte) in bytes.iter().take(room.max(0) as usize).enumerate() {
+        // SAFETY: the caller gives room for this many bytes.
+        put(unsafe { pointer.add(at) }, *byte as c_char);
     }
 }

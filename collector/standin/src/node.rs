@@ -15,7 +15,7 @@ use diode_core::ids::Digest;
 
 use crate::kernel::{Kernel, kernels_of};
 use crate::memory::{Memory, Outside};
-use crate::pending::Pending;
+use crate::product::Pending;
 use crate::script::{Effect, Gpu, Script};
 
 const INVALID: i32 = 1;

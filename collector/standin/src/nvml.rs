@@ -3,8 +3,8 @@
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong};
 
+use crate::memory::{put, put_text};
 use crate::node::{Node, answer};
-use crate::out::{put, put_text};
 use crate::script::{Effect, Gpu};
 
 const NOT_FOUND: i32 = 6;

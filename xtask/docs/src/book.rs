@@ -8,8 +8,8 @@ use anyhow::Context as _;
 use mdbook_driver::MDBook;
 use mdbook_driver::config::Config;
 
-use crate::links::links;
-use crate::links::{relative, resolve};
+use crate::check::links;
+use crate::check::{relative, resolve};
 
 /// Writes the book of the repository at `root` into `docs/book`.
 pub(crate) fn build(root: &Path) -> anyhow::Result<()> {

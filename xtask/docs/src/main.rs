@@ -6,7 +6,6 @@
 
 mod book;
 mod check;
-mod links;
 
 use std::path::Path;
 use std::process::ExitCode;
