@@ -16,7 +16,7 @@ const VERSIONS: [&str; 6] = ["2.10.0", "2.11.0", "2.12.1", "2.13.0", "2.14.1", "
 /// The version with which all daily tests run, including those on GPUs.
 const DAILY: &str = "2.11.0";
 /// The tests of code that touches torch's insides. All other code is the same with every torch.
-const INSIDES: [&str; 13] = [
+const INSIDES: [&str; 14] = [
     "python/tests/test_attention.py",
     "python/tests/test_caches.py",
     "python/tests/test_chain.py",
@@ -26,6 +26,7 @@ const INSIDES: [&str; 13] = [
     "python/tests/test_inductor.py",
     "python/tests/test_installation.py",
     "python/tests/test_lowering.py",
+    "python/tests/test_recording.py",
     "python/tests/test_selection.py",
     "python/tests/test_served.py",
     "python/tests/test_steps.py",
