@@ -214,6 +214,7 @@ CREATE TABLE entries (
     method                TEXT NOT NULL,
     op                    TEXT NOT NULL,
     a_dtype               TEXT NOT NULL,
+    scaling               TEXT NOT NULL,
     b_layout              TEXT NOT NULL,
     m                     INTEGER NOT NULL,
     n                     INTEGER NOT NULL,
@@ -252,7 +253,7 @@ CREATE INDEX entries_by_library_roofline ON entries (hardware, library_roofline_
 CREATE INDEX entries_by_library_gain ON entries (hardware, library_gain, problem, method);
 CREATE INDEX entries_by_ratio ON entries (hardware, triton_over_library, problem, method);
 -- Counts what a filter leaves, and who wins there.
-CREATE INDEX entries_by_shape ON entries (hardware, op, a_dtype, b_layout, method, m, n, k, triton_over_library);
+CREATE INDEX entries_by_shape ON entries (hardware, op, a_dtype, scaling, b_layout, method, m, n, k, triton_over_library);
 
 -- Views whose entry does not count all of their solutions yet.
 CREATE TABLE stale_entries (

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use diode_core::hardware::roofline;
 use diode_core::stats::upper_median;
-use diode_core::{Config, DType, Dataset, FailureReason, Method, Op, Problem, Solution, Tflops};
+use diode_core::{Config, DType, Dataset, FailureReason, Method, Op, Problem, Scaling, Solution, Tflops};
 use serde::Serialize;
 
 use crate::output;
@@ -108,6 +108,7 @@ struct SolutionGroup {
     hardware: String,
     op: Op,
     dtype: DType,
+    scaling: Scaling,
     method: Method,
     problems: usize,
     timings: usize,
@@ -145,14 +146,15 @@ impl Library {
     }
 }
 
+type GroupKey = (String, Op, DType, Scaling, Method);
 type Solutions<'a> = Vec<(&'a Dataset, &'a Solution)>;
 
 fn groups(datasets: &[Dataset]) -> Vec<SolutionGroup> {
-    let mut groups: BTreeMap<(String, Op, DType, Method), Solutions<'_>> = BTreeMap::new();
+    let mut groups: BTreeMap<GroupKey, Solutions<'_>> = BTreeMap::new();
     for dataset in datasets {
         for solution in &dataset.solutions {
             let p = &solution.problem;
-            let key = (dataset.hardware.slug.to_string(), p.op, p.a_dtype, solution.method);
+            let key = (dataset.hardware.slug.to_string(), p.op, p.a_dtype, p.scaling, solution.method);
             groups.entry(key).or_default().push((dataset, solution));
         }
     }
@@ -160,7 +162,7 @@ fn groups(datasets: &[Dataset]) -> Vec<SolutionGroup> {
 }
 
 impl SolutionGroup {
-    fn new((hardware, op, dtype, method): (String, Op, DType, Method), solutions: &Solutions<'_>) -> Self {
+    fn new((hardware, op, dtype, scaling, method): GroupKey, solutions: &Solutions<'_>) -> Self {
         let each = || solutions.iter().map(|(_, solution)| *solution);
         let mut failures_by_reason = BTreeMap::new();
         for failure in each().flat_map(|solution| &solution.failures) {
@@ -174,6 +176,7 @@ impl SolutionGroup {
             hardware,
             op,
             dtype,
+            scaling,
             method,
             problems: solutions.len(),
             timings: each().map(|solution| solution.configs.len()).sum(),
@@ -219,6 +222,11 @@ pub(crate) fn library_ratio(dataset: &Dataset, solution: &Solution) -> Option<f6
     Some(time / best)
 }
 
+/// A type and how it is scaled: `float8_e4m3fn by row`.
+fn scaled(dtype: DType, scaling: Scaling) -> String {
+    if scaling == Scaling::None { dtype.to_string() } else { format!("{dtype} by {scaling}") }
+}
+
 fn group(g: &SolutionGroup) -> Vec<String> {
     let percent = |share: Option<f64>| {
         share.map_or("–".to_owned(), |share| format!("{} %", output::significant(100.0 * share)))
@@ -226,7 +234,7 @@ fn group(g: &SolutionGroup) -> Vec<String> {
     vec![
         g.hardware.clone(),
         g.op.to_string(),
-        g.dtype.to_string(),
+        scaled(g.dtype, g.scaling),
         g.method.to_string(),
         g.problems.to_string(),
         g.timings.to_string(),
@@ -240,7 +248,7 @@ fn group(g: &SolutionGroup) -> Vec<String> {
 /// Figures that only some groups have.
 fn details(g: &SolutionGroup) -> String {
     let mut text = String::new();
-    let name = format!("{} {} {} {}", g.hardware, g.op, g.dtype, g.method);
+    let name = format!("{} {} {} {}", g.hardware, g.op, scaled(g.dtype, g.scaling), g.method);
     // Writing to a String cannot fail.
     if !g.failures_by_reason.is_empty() {
         let reasons = g.failures_by_reason.iter().map(|(reason, count)| format!("{count} {reason}"));
@@ -263,7 +271,7 @@ fn fastest(f: &Fastest) -> Vec<String> {
     vec![
         f.hardware.clone(),
         p.op.to_string(),
-        p.a_dtype.to_string(),
+        scaled(p.a_dtype, p.scaling),
         f.config.label(),
         p.dims(),
         output::duration(f.time_us),
@@ -311,5 +319,32 @@ mod tests {
         assert!((library.time_ratio - 0.5).abs() < 1e-12);
         assert!((unspecified.best_roofline_share.unwrap() - 0.5).abs() < 1e-3, "138.8 of 277.6 µs");
         assert!(unspecified.library.is_none() && unspecified.noise.is_none());
+    }
+
+    #[test]
+    fn scalings_are_counted_apart() {
+        let solution = |scaling| {
+            let plain = ProblemFields::plain(Op::ScaledMm, 1, 16, 4096, 4096, DType::Float8E4M3);
+            Solution {
+                problem: Problem::new(ProblemFields { scaling, ..plain }).unwrap(),
+                method: Method::MEDIAN_COLD_EVENT,
+                configs: vec![ConfigIndex(0)],
+                times: TimeColumn::from_nanos(vec![20_000]).unwrap(),
+                minimum_ns: None,
+                spread_ns: None,
+                repeats: None,
+                failures: Vec::new(),
+            }
+        };
+        let dataset = Dataset {
+            hardware: Hardware::from_name("NVIDIA H200").unwrap(),
+            provenance: Provenance::default(),
+            configs: [Config::Mm(Tile::new(16, 64, 256, 3, 4))].into_iter().collect(),
+            solutions: [Scaling::Row, Scaling::Tensor, Scaling::Row].map(solution).into(),
+        };
+        let report = Report::new("columnar".to_owned(), &[dataset], 5);
+        let counts: Vec<_> = report.groups.iter().map(|group| (group.scaling, group.problems)).collect();
+        assert_eq!(counts, [(Scaling::Tensor, 1), (Scaling::Row, 2)]);
+        assert!(report.in_words().contains("scaled_mm  float8_e4m3fn by row"), "{}", report.in_words());
     }
 }

@@ -6,7 +6,6 @@ use std::time::Instant;
 
 use diode_api::Ability;
 use diode_core::hardware::find;
-use diode_core::{DType, Layout, Op};
 use diode_server::agents::plan::{KnownProblems, Order, Planner};
 
 const AGENTS: f64 = 1000.0;
@@ -16,14 +15,7 @@ const MOST_SECONDS: f64 = 120.0;
 
 fn main() {
     let hardware = find("nvidia-h200").expect("the catalogue has it");
-    let ability = Ability {
-        ops: Op::PLAIN.to_vec(),
-        dtypes: vec![DType::BFloat16, DType::Float16, DType::Float32],
-        layouts: Layout::ALL.to_vec(),
-        unaligned: true,
-        memory_bytes: 100 << 30,
-        variants: None,
-    };
+    let ability = Ability::of(&hardware, 100 << 30);
     let known = KnownProblems::default();
     let start = Instant::now();
     let (mut planned, mut seconds) = (0_u64, 0.0);

@@ -8,7 +8,7 @@ pub mod plan;
 mod planning;
 pub(crate) mod work_store;
 
-pub(crate) use coverage::{coverage, map, next};
+pub(crate) use coverage::{coverage, map, next, shown};
 pub(crate) use planning::{Plans, ask_where_weak, hand_out};
 
 use std::sync::LazyLock;

@@ -1,6 +1,6 @@
 //! Numbers as people read them: three significant digits and a unit that fits.
 
-use diode_core::{Bias, Config, DType, Layout, Method, Problem, Scaling};
+use diode_core::{Bias, Config, DType, Layout, Method, Op, Problem, Scaling};
 
 /// Rounds to three significant digits: `1.04`, `12.3`, `987`.
 pub(crate) fn three_digits(value: f64) -> String {
@@ -116,6 +116,12 @@ pub(crate) fn kind(problem: &Problem) -> String {
     let letter = |layout| if layout == Layout::Row { 'n' } else { 't' };
     let bias = if p.bias == Bias::Vector { ", vector bias" } else { "" };
     format!("{} {} {}{}{bias}", p.op, short(p.a_dtype), letter(p.a_layout), letter(p.b_layout))
+}
+
+/// A part of the plan: `fused_moe float8_e4m3fn by block`.
+pub(crate) fn part(op: Op, dtype: DType, scaling: Scaling) -> String {
+    let scaling = if scaling == Scaling::None { String::new() } else { format!(" by {scaling}") };
+    format!("{op} {dtype}{scaling}")
 }
 
 /// The name of a type that people type.

@@ -4,16 +4,17 @@ use std::collections::HashSet;
 
 use clap::Args;
 use diode_api::{Ability, Breadth, LeasedProblem};
+use diode_core::baselines::Baseline;
 use diode_core::hardware::{Hardware, Vendor};
 use diode_core::ids::Digest;
 use diode_core::space::{Space, SpaceName};
-use diode_core::{Alignment, Bias, Config, DType, Invalid, KernelVariant, Layout, Op, Scaling};
+use diode_core::{Alignment, Bias, Config, DType, Invalid, KernelVariant, Layout, Op, Problem, Scaling};
 use diode_model::{Model, Ranker};
 
 use crate::devices::gpu::most_operand_bytes;
 use crate::input::arguments::dtype;
 use crate::input::models::shipped_for;
-use crate::kernels::{Held, Plan};
+use crate::kernels::{Held, Plan, hardware_of};
 use crate::node::available_memory;
 
 /// The most memory that a problem's operands may take on any GPU. Larger problems take too long.
@@ -22,23 +23,20 @@ const GPU_BYTES: u64 = 8 << 30;
 /// The share of a CPU's free memory that operands may take. Other programs use the node, too.
 const CPU_SHARE: f64 = 0.25;
 
-/// What the server is told that a device can measure. Without `--ops` this is every plain operator, without `--dtypes` every
-/// usual type.
+/// What the server is told that a device can measure that needs no packs, as far as `--ops` and `--dtypes` allow it.
 pub(crate) fn ability(hardware: &Hardware, allowed: &Allowed) -> Ability {
-    let or_all = |given: &[Op]| if given.is_empty() { Op::PLAIN.to_vec() } else { given.to_vec() };
-    let usual = [DType::BFloat16, DType::Float16, DType::Float32];
     let memory_bytes = match hardware.vendor {
         Vendor::Cpu => available_memory().map_or(1 << 30, |bytes| (bytes as f64 * CPU_SHARE) as u64),
         Vendor::Nvidia | Vendor::Amd => GPU_BYTES,
     };
-    Ability {
-        ops: or_all(&allowed.ops),
-        dtypes: if allowed.dtypes.is_empty() { usual.to_vec() } else { allowed.dtypes.to_vec() },
-        layouts: Layout::ALL.to_vec(),
-        unaligned: true,
-        memory_bytes,
-        variants: None,
+    let mut ability = Ability::of(hardware, memory_bytes);
+    if !allowed.ops.is_empty() {
+        ability.ops.clone_from(&allowed.ops);
     }
+    if !allowed.dtypes.is_empty() {
+        ability.dtypes.clone_from(&allowed.dtypes);
+    }
+    ability
 }
 
 /// How many bytes operands may take on a GPU with this much memory.
@@ -72,7 +70,7 @@ pub(crate) struct Allowed {
     #[arg(long, value_name = "OPS", value_delimiter = ',')]
     pub(crate) ops: Vec<Op>,
 
-    /// Types to measure, separated by commas [default: those of bfloat16, float16 and float32 that there are kernels for]
+    /// Types to measure, separated by commas [default: all that there are kernels for]
     #[arg(long, value_name = "DTYPES", value_delimiter = ',', value_parser = dtype)]
     pub(crate) dtypes: Vec<DType>,
 }
@@ -88,13 +86,20 @@ impl Allowed {
     }
 
     /// The kernels to build if there is no pack. Without limits by the user, these are only the most usual ones,
-    /// because building takes minutes.
+    /// because building takes minutes: mm and what models are served with, in bfloat16 and in fp8 or, on GPUs without
+    /// fp8, in int8.
     pub(super) fn plan(&self, arch: &str) -> Plan {
-        let or = |given: &[Op]| if given.is_empty() { vec![Op::Mm] } else { given.to_vec() };
-        let dtypes = if self.dtypes.is_empty() { vec![DType::BFloat16] } else { self.dtypes.clone() };
+        let usual = [Op::Mm, Op::ScaledMm, Op::GroupedMm, Op::ScaledGroupedMm, Op::FusedMoe];
+        let scaled = |hardware: &Hardware| {
+            let fp8_first = [DType::Float8E4M3, DType::Float8E4M3Fnuz, DType::Int8];
+            fp8_first.into_iter().find(|dtype| hardware.scales(*dtype))
+        };
+        // Of an unknown architecture, building says which are known.
+        let scaled = hardware_of(arch).ok().as_ref().and_then(scaled);
+        let dtypes = || std::iter::once(DType::BFloat16).chain(scaled).collect();
         Plan {
-            ops: or(&self.ops),
-            dtypes,
+            ops: if self.ops.is_empty() { usual.to_vec() } else { self.ops.clone() },
+            dtypes: if self.dtypes.is_empty() { dtypes() } else { self.dtypes.clone() },
             layouts: vec![(Layout::Row, Layout::Row), (Layout::Row, Layout::Column)],
             alignments: vec![Alignment::Bytes16],
             biases: Bias::ALL.to_vec(),
@@ -131,7 +136,11 @@ impl ConfigChooser {
         if work.breadth == Breadth::Full {
             return Ok(full);
         }
-        let mut configs = space(SpaceName::Default)?;
+        let mut configs = match work.problem.op.is_plain() {
+            true => space(SpaceName::Default)?,
+            // Every space is the full one here.
+            false => self.baselines(&work.problem),
+        };
         // Some tiles of the default list, made for small problems, are in no pack.
         let in_packs: HashSet<&Config> = full.iter().collect();
         configs.retain(|config| in_packs.contains(config));
@@ -151,12 +160,21 @@ impl ConfigChooser {
         configs.extend(others.into_iter().take(DRAWN));
         Ok(configs)
     }
+
+    /// What vLLM and SGLang run if nobody has tuned anything.
+    fn baselines(&self, problem: &Problem) -> Vec<Config> {
+        let mut configs: Vec<Config> =
+            Baseline::ALL.iter().filter_map(|baseline| baseline.config(&self.hardware, problem)).collect();
+        configs.dedup();
+        configs
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use diode_api::Purpose;
     use diode_core::hardware::find;
+    use diode_core::problem::serving_problems;
     use diode_core::{DType, Op, Problem, ProblemFields};
 
     use super::*;
@@ -190,6 +208,50 @@ mod tests {
         let mut another = ConfigChooser::new(hardware);
         assert_eq!(another.choose(&work(512, Breadth::Sample)).unwrap(), sample);
         assert_ne!(another.choose(&work(520, Breadth::Sample)).unwrap(), sample);
+    }
+
+    #[test]
+    fn a_sample_of_what_models_are_served_with_holds_their_defaults() {
+        let hardware = find("nvidia-h200").unwrap();
+        for text in ["moe 128x768x2048 top8 64 tokens fp8 block", "16x4096x14336 fp8 row"] {
+            let problem = serving_problems(text, DType::BFloat16).unwrap().unwrap().remove(0);
+            let work = |breadth| LeasedProblem { problem: problem.clone(), ..work(64, breadth) };
+            let mut chooser = ConfigChooser::new(hardware.clone());
+            let [sample, full] =
+                [Breadth::Sample, Breadth::Full].map(|breadth| chooser.choose(&work(breadth)).unwrap());
+            let distinct: HashSet<&Config> = sample.iter().collect();
+            assert_eq!(distinct.len(), sample.len());
+            assert!(sample.len() <= EXPECTED + DRAWN + 2 && sample.len() < full.len(), "{text}");
+            assert!(sample.iter().all(|config| full.contains(config)));
+            assert!(chooser.baselines(&problem).iter().all(|config| sample.contains(config)), "{text}");
+        }
+    }
+
+    /// What is built without a pack is what the GPU can run.
+    #[test]
+    fn kernels_of_fp8_are_built_for_gpus_that_have_it() {
+        let none = Allowed { ops: Vec::new(), dtypes: Vec::new() };
+        let variants = |arch: &str| -> HashSet<(Op, DType, Scaling)> {
+            let kernels = none.plan(arch).kernels().unwrap();
+            let variants = kernels.iter().filter_map(|kernel| KernelVariant::of_kernel(&kernel.key));
+            variants.map(|variant| (variant.op(), variant.dtype, variant.scaling)).collect()
+        };
+        let narrow =
+            [("sm_90", DType::Float8E4M3), ("sm_80", DType::Int8), ("gfx942", DType::Float8E4M3Fnuz)];
+        for (arch, dtype) in narrow {
+            let built = variants(arch);
+            for (op, dtype, scaling) in [
+                (Op::Mm, DType::BFloat16, Scaling::None),
+                (Op::GroupedMm, DType::BFloat16, Scaling::None),
+                (Op::FusedMoe, DType::BFloat16, Scaling::None),
+                (Op::ScaledMm, dtype, Scaling::Row),
+                (Op::ScaledGroupedMm, dtype, Scaling::Row),
+                (Op::FusedMoe, dtype, Scaling::Row),
+            ] {
+                assert!(built.contains(&(op, dtype, scaling)), "{arch} {op} {dtype}");
+            }
+            assert!(built.iter().all(|(_, built, _)| [DType::BFloat16, dtype].contains(built)), "{arch}");
+        }
     }
 
     #[test]

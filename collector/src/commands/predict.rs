@@ -7,9 +7,10 @@ use std::time::Duration;
 use clap::Args;
 use diode_compat::AnyModel;
 use diode_core::hardware::Hardware;
+use diode_core::problem::are_one_layer;
 use diode_core::space::{Space, SpaceName};
 use diode_core::{DType, Epilogue, KernelVariant, Problem};
-use diode_model::{Answer, Model, ModelError, Question, Ranker, Unsure};
+use diode_model::{Answer, LayerAnswer, Model, ModelError, Question, Ranker, Unsure};
 
 use crate::commands::prediction::{Format, Prediction};
 use crate::failure::Usage;
@@ -105,8 +106,10 @@ impl Predict {
             return Err(error);
         }
         say_caveats(&answers);
+        let layers = self.layers(&model, &answers)?;
         let prediction = Prediction {
             answers,
+            layers,
             hardware: &hardware,
             id: models::file_id(self.model.as_deref(), &model)?,
             model: name,
@@ -179,6 +182,26 @@ impl Predict {
         progress.finish();
         all.sort_by_key(|(at, _)| *at);
         all.into_iter().map(|(_, answer)| answer).collect()
+    }
+
+    /// One config for both launches of each layer of experts whose launches follow one another in the list, by the
+    /// place of the first launch.
+    fn layers(
+        &self,
+        model: &AnyModel,
+        answers: &[Option<Answer>],
+    ) -> anyhow::Result<BTreeMap<usize, LayerAnswer>> {
+        let Some(model) = model.as_ranking() else { return Ok(BTreeMap::new()) };
+        let mut ranker = Ranker::new(model);
+        let mut layers = BTreeMap::new();
+        for (place, pair) in answers.windows(2).enumerate() {
+            let [Some(first), Some(second)] = pair else { continue };
+            let launches = [&first.problem, &second.problem];
+            if are_one_layer(launches[0], launches[1]) {
+                layers.insert(place, ranker.answer_layer(&launches, first.picks.len())?);
+            }
+        }
+        Ok(layers)
     }
 
     fn check_tf32(&self, model: &AnyModel, problems: &[Problem]) -> Result<(), Usage> {

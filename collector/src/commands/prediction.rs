@@ -7,9 +7,9 @@ use clap::ValueEnum;
 use diode_core::hardware::{Hardware, Vendor};
 use diode_core::ids::ModelId;
 use diode_core::table::inductor::InductorOptions;
-use diode_core::{Config, ConfigFields, Layout, Problem, ProblemGroup, Table, Tflops};
-use diode_model::Answer;
+use diode_core::{Config, ConfigFields, Layout, Micros, Problem, ProblemGroup, Scaling, Table, Tflops};
 use diode_model::epilogue::{Verdict, Weighed};
+use diode_model::{Answer, LayerAnswer};
 use serde::Serialize;
 
 use crate::output;
@@ -27,6 +27,8 @@ pub(crate) enum Format {
 pub(crate) struct Prediction<'a> {
     /// `None` where there is no prediction.
     pub(crate) answers: Vec<Option<Answer>>,
+    /// One config for both launches of a layer of experts, by the place of the answer to its first launch.
+    pub(crate) layers: BTreeMap<usize, LayerAnswer>,
     pub(crate) hardware: &'a Hardware,
     /// The model's name or file.
     pub(crate) model: String,
@@ -42,8 +44,10 @@ impl Prediction<'_> {
         match (format, &self.answers[..]) {
             (Format::Json, [Some(answer)]) => output::json(&self.document(answer)),
             (Format::Json, several) => {
-                let documents =
-                    several.iter().map(|answer| answer.as_ref().map(|answer| self.document(answer)));
+                let documents = several.iter().enumerate().map(|(place, answer)| {
+                    let both_launches = self.layer_of(place).map(BothLaunches::from);
+                    answer.as_ref().map(|answer| Document { both_launches, ..self.document(answer) })
+                });
                 output::json(&documents.collect::<Vec<_>>())
             }
             (Format::Csv, _) => output::text_out(&self.csv()),
@@ -56,6 +60,11 @@ impl Prediction<'_> {
 
     fn all(&self) -> impl Iterator<Item = &Answer> {
         self.answers.iter().flatten()
+    }
+
+    /// The answer for both launches of the layer that a problem is a launch of.
+    fn layer_of(&self, place: usize) -> Option<&LayerAnswer> {
+        self.layers.get(&place).or_else(|| self.layers.get(&place.checked_sub(1)?))
     }
 
     /// The vendor's library for multiplications.
@@ -87,6 +96,7 @@ impl Prediction<'_> {
             outside_training_range: answer.caveat.as_deref(),
             order: (!is_in_order(answer)).then_some(ORDER),
             epilogue: answer.verdict,
+            both_launches: None,
         }
     }
 
@@ -131,7 +141,9 @@ impl Prediction<'_> {
     fn in_a_table(&self) -> String {
         let columns = Columns::of(self.all(), self.library());
         let mut rows = Vec::new();
-        for answer in self.all() {
+        let mut keeps = false;
+        for (place, answer) in self.answers.iter().enumerate() {
+            let Some(answer) = answer else { continue };
             let problem = named(&answer.problem);
             rows.extend(
                 answer
@@ -139,10 +151,22 @@ impl Prediction<'_> {
                     .iter()
                     .map(|pick| columns.row(problem.clone(), pick.config.label(), answer, pick)),
             );
+            let before = place.checked_sub(1).and_then(|before| Some((before, self.layers.get(&before)?)));
+            let Some((before, layer)) = before else { continue };
+            keeps |= layer.keeps_untuned;
+            let Some(Some(first)) = self.answers.get(before) else { continue };
+            rows.extend(layer.picks.iter().map(|&(config, alone)| {
+                let pick = Weighed { config, alone, following: Micros(0.0) };
+                let flops = first.problem.flops() + answer.problem.flops();
+                columns.row_of("both launches".to_owned(), config.label(), flops, None, &pick)
+            }));
         }
         let hardware = output::one_line(&self.hardware.name);
         let mut text =
             format!("on {hardware}\n\n{}", output::table(&columns.heads("problem", "config"), &rows, 2));
+        if keeps {
+            text += "\nWhere nothing is predicted to be clearly faster for both launches, their config is vLLM's default.\n";
+        }
         let unordered = self.all().filter(|answer| !is_in_order(answer)).count();
         if unordered > 0 {
             let _ =
@@ -154,7 +178,8 @@ impl Prediction<'_> {
     fn csv(&self) -> String {
         let mut text = String::from(
             "op,b,m,n,k,a_dtype,b_dtype,out_dtype,a_layout,b_layout,bias,hardware,rank,template,block_m,block_n,block_k,\
-             group_m,num_stages,num_warps,matrix_instr_nonkdim,waves_per_eu,kpack,k_split,predicted_us,library_us\n",
+             group_m,num_stages,num_warps,matrix_instr_nonkdim,waves_per_eu,kpack,k_split,predicted_us,library_us,scaling,\
+             groups,top_k,stage,rows,swap_ab\n",
         );
         for answer in self.all() {
             let p = &answer.problem;
@@ -176,10 +201,18 @@ impl Prediction<'_> {
                 let numbers =
                     numbers.map(|number| number.map_or_else(String::new, |number| number.to_string()));
                 let library = answer.library.map_or_else(String::new, |one| one.total().0.to_string());
+                let groups = p.groups.map_or_else(
+                    || ",,,".to_owned(),
+                    |groups| {
+                        let stage = groups.stage.map(|stage| stage.to_string()).unwrap_or_default();
+                        format!("{},{},{stage},{}", groups.count, groups.top_k, groups.rows)
+                    },
+                );
+                let swap = pick.config.tile().map(|tile| tile.swap_ab.to_string()).unwrap_or_default();
                 // Writing to a String cannot fail.
                 let _ = writeln!(
                     text,
-                    "{},{},{},{},{},{},{},{},{},{},{},{},{rank},{},{},{},{library}",
+                    "{},{},{},{},{},{},{},{},{},{},{},{},{rank},{},{},{},{library},{},{groups},{swap}",
                     p.op,
                     p.b,
                     p.m,
@@ -195,6 +228,7 @@ impl Prediction<'_> {
                     fields.template,
                     numbers.join(","),
                     pick.total().0,
+                    p.scaling,
                 );
             }
         }
@@ -209,7 +243,11 @@ impl Prediction<'_> {
             let lines = answer.picks.iter().map(|pick| {
                 let time = output::duration(pick.total().0);
                 match triton_config(&pick.config) {
-                    Some(config) => format!("{indent}    {config},  # {time}\n"),
+                    Some(config) => {
+                        let swapped = pick.config.tile().is_some_and(|tile| tile.swap_ab);
+                        let note = if swapped { ", with operands swapped" } else { "" };
+                        format!("{indent}    {config},  # {time}{note}\n")
+                    }
                     None => format!(
                         "{indent}    # {time}: {}\n",
                         pick.config.label().replace("library", self.library())
@@ -226,7 +264,15 @@ impl Prediction<'_> {
                     let p = &answer.problem;
                     let (dims, layouts) =
                         ([p.b, p.m, p.n, p.k].map(|size| size.to_string()).join(", "), layouts(p));
-                    let key = format!("(\"{}\", {dims}, \"{}\", \"{layouts}\")", p.op, p.a_dtype);
+                    let mut key = format!("(\"{}\", {dims}, \"{}\", \"{layouts}\"", p.op, p.a_dtype);
+                    if p.scaling != Scaling::None {
+                        let _ = write!(key, ", \"{}\"", p.scaling);
+                    }
+                    if let Some(groups) = p.groups {
+                        let stage = groups.stage.map(|stage| format!(", \"{stage}\"")).unwrap_or_default();
+                        let _ = write!(key, ", {}, {}{stage}", groups.count, groups.top_k);
+                    }
+                    key += ")";
                     text += &format!("    {key}: {},\n", list(answer, "    "));
                 }
                 text += "}\n";
@@ -239,7 +285,14 @@ impl Prediction<'_> {
         let choices = self.all().map(|answer| {
             (answer.problem.clone(), answer.picks.iter().map(|pick| pick.config).collect::<Vec<_>>())
         });
-        Ok(Table::from_choices(self.hardware.clone(), choices)?.to_inductor(&InductorOptions::default())?)
+        let table = Table::from_choices(self.hardware.clone(), choices)?;
+        let written = table.to_inductor(&InductorOptions::default())?;
+        let left_out = table.beyond_inductor();
+        if left_out > 0 {
+            let problems = output::count(left_out, "problem");
+            say!("note: left out {problems} that Inductor looks up nowhere: scaled or grouped");
+        }
+        Ok(written)
     }
 }
 
@@ -260,6 +313,29 @@ struct Document<'a> {
     order: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     epilogue: Option<Verdict>,
+    /// The same for both launches of a layer of experts, if this is one of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    both_launches: Option<BothLaunches>,
+}
+
+#[derive(Serialize)]
+struct BothLaunches {
+    candidates: Vec<Candidate>,
+    /// Whether the first candidate is vLLM's default, because nothing is predicted to be clearly faster.
+    keeps_untuned: bool,
+}
+
+impl From<&LayerAnswer> for BothLaunches {
+    fn from(layer: &LayerAnswer) -> Self {
+        let candidate = |&(config, time): &(Config, Micros)| Candidate {
+            config: config.into(),
+            predicted_us: time.0,
+            alone_us: None,
+            epilogue_us: None,
+            library_over_this: None,
+        };
+        Self { candidates: layer.picks.iter().map(candidate).collect(), keeps_untuned: layer.keeps_untuned }
+    }
 }
 
 #[derive(Serialize)]
@@ -321,6 +397,18 @@ impl Columns {
     }
 
     fn row(&self, first: String, second: String, answer: &Answer, pick: &Weighed) -> Vec<String> {
+        let library = answer.library.map(|library| library.total());
+        self.row_of(first, second, answer.problem.flops(), library, pick)
+    }
+
+    fn row_of(
+        &self,
+        first: String,
+        second: String,
+        flops: f64,
+        library: Option<Micros>,
+        pick: &Weighed,
+    ) -> Vec<String> {
         let tile = pick.config.tile();
         let number = |number: Option<u32>| number.map_or_else(|| "–".to_owned(), |number| number.to_string());
         let mut row = vec![first, second, number(tile.map(|tile| tile.group_m))];
@@ -332,9 +420,9 @@ impl Columns {
             );
         }
         row.push(output::duration(pick.total().0));
-        row.push(output::rate(Tflops::from_work(answer.problem.flops(), pick.total()).0));
+        row.push(output::rate(Tflops::from_work(flops, pick.total()).0));
         if self.library.is_some() {
-            let ratio = answer.library.map(|library| library.total().0 / pick.total().0);
+            let ratio = library.map(|library| library.0 / pick.total().0);
             row.push(ratio.map_or_else(|| "–".to_owned(), |ratio| format!("{ratio:.2}×")));
         }
         if self.epilogue.is_some() {

@@ -10,7 +10,7 @@ use crate::statistics::Report;
 
 /// Count what datasets hold and show their fastest configs
 ///
-/// Per operator, input type and method: problems, timings, failures and their
+/// Per operator, input type with its scaling, and method: problems, timings, failures and their
 /// reasons, the best rate and its share of the roofline; where the dataset says
 /// it, how much repeats spread and how often the library beats every Triton config.
 #[derive(Debug, Args)]

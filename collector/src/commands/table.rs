@@ -128,7 +128,13 @@ impl Table {
         let text = match self.format {
             TableFormat::Diode => serde_json::to_string_pretty(&table)?,
             TableFormat::Inductor => {
-                serde_json::to_string_pretty(&table.to_inductor(&self.inductor.options())?)?
+                let written = table.to_inductor(&self.inductor.options())?;
+                let left_out = table.beyond_inductor();
+                if left_out > 0 {
+                    let problems = output::count(left_out, "problem");
+                    say!("note: left out {problems} that Inductor looks up nowhere: scaled or grouped");
+                }
+                serde_json::to_string_pretty(&written)?
             }
         };
         files::write(&path, (text + "\n").as_bytes())?;

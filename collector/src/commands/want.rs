@@ -1,5 +1,6 @@
 use clap::Args;
 use diode_api::Wanted;
+use diode_core::Scaling;
 use diode_core::hardware::find;
 use diode_core::ids::HardwareSlug;
 
@@ -33,12 +34,25 @@ impl Want {
     pub(crate) fn run(self) -> anyhow::Result<()> {
         let problems = self.asked.problems()?;
         computable::check_all(&problems)?;
-        let slug = match &self.hardware {
-            Some(name) => match find(name) {
-                Some(hardware) => hardware.slug,
-                None => name.parse::<HardwareSlug>().map_err(Usage::new)?,
-            },
-            None => this_gpu()?.slug,
+        let known = match &self.hardware {
+            Some(name) => find(name).ok_or(name),
+            None => Ok(this_gpu()?),
+        };
+        if let Ok(hardware) = &known
+            && let Some(problem) = problems.iter().find(|problem| {
+                problem.scaling != Scaling::None
+                    && hardware.facts.is_some()
+                    && !hardware.scales(problem.a_dtype)
+            })
+        {
+            let (op, dims, dtype) = (problem.op, problem.dims(), problem.a_dtype);
+            return Err(
+                Usage::new(format!("{op} {dims}: {} does not multiply {dtype}", hardware.name)).into()
+            );
+        }
+        let slug = match known {
+            Ok(hardware) => hardware.slug,
+            Err(name) => name.parse::<HardwareSlug>().map_err(Usage::new)?,
         };
         let client = self.server.client()?;
         for some in problems.chunks(Wanted::MAX) {

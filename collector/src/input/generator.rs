@@ -112,6 +112,12 @@ impl GeneratorArgs {
     fn problems_of(&self, seed: u32, count: usize) -> Result<Vec<Problem>, Usage> {
         let dtypes = or_default(&self.dtypes, &[DType::Float16, DType::BFloat16]);
         let ops = or_default(&self.ops, &[Op::Mm, Op::Addmm, Op::Bmm]);
+        if let Some(op) = ops.iter().find(|op| !op.is_plain()) {
+            return Err(Usage::new(format!(
+                "--ops: got {op}, whose sizes are those of a model; list such problems in a file, as in \
+                 `16x4096x14336 fp8 row`"
+            )));
+        }
         generate(self.distribution(), seed, count, dtypes, ops).map_err(Usage::new)
     }
 

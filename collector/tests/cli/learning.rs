@@ -281,9 +281,50 @@ fn sizes_alone_are_predicted_with_the_model_that_comes_along() {
     assert!(error.contains("bad.txt: line 2: got `16 by 16`"), "{error}");
 }
 
+/// `moe` stands for two multiplications. vLLM takes one config for both, SGLang also one for each.
+#[test]
+fn a_layer_of_experts_gets_a_config_for_both_launches_beside_one_for_each() {
+    let sandbox = Sandbox::new();
+    let ask = ["predict", "moe 128x768x2048 top8 64 tokens fp8 block", "--hardware", "nvidia-h200"];
+    let words = sandbox.ok(&ask);
+    let rows: Vec<&str> = words.lines().filter(|line| line.contains(" µs ")).collect();
+    assert_eq!(rows.len(), 3, "{words}");
+    let names =
+        ["fused_moe 64×1536×2048 float8_e4m3fn", "fused_moe 64×2048×768 float8_e4m3fn", "both launches"];
+    assert!(rows.iter().zip(names).all(|(row, name)| row.starts_with(name)), "{words}");
+    let both: Value = serde_json::from_str(&sandbox.ok(&[&ask[..], &["--json"]].concat())).unwrap();
+    let us = |document: &Value| document["candidates"][0]["predicted_us"].as_f64().unwrap();
+    assert_eq!(both[0]["both_launches"], both[1]["both_launches"]);
+    let together = us(&both[0]["both_launches"]);
+    assert!(together > 0.9 * (us(&both[0]) + us(&both[1])), "{both}");
+    assert!(both[0]["both_launches"]["keeps_untuned"].is_boolean());
+
+    // One launch, and launches of different layers, have no config in common.
+    sandbox.write("one.txt", "moe 128x768x2048 top8 64 tokens fp8 block down\n16x4096x14336 fp8 row\n");
+    let list = ["predict", "--list", "one.txt", "--hardware", "nvidia-h200"];
+    let words = sandbox.ok(&list);
+    assert!(!words.contains("both launches"), "{words}");
+    let csv = sandbox.ok(&[&list[..], &["--format", "csv"]].concat());
+    let mut lines = csv.lines();
+    assert!(lines.next().unwrap().ends_with("library_us,scaling,groups,top_k,stage,rows,swap_ab"), "{csv}");
+    let ends: Vec<&str> = lines.collect();
+    assert!(ends[0].contains(",block,128,8,down,routed,") && ends[1].contains(",row,,,,,"), "{csv}");
+    let triton = sandbox.ok(&[&list[..], &["--format", "triton"]].concat());
+    assert!(triton.contains(r#""float8_e4m3fn", "nt", "block", 128, 8, "down"): ["#), "{triton}");
+    let said = sandbox.fails(2, &["shapes", "--ops", "scaled_mm"]);
+    assert!(said.contains("--ops: got scaled_mm, whose sizes are those of a model"), "{said}");
+}
+
 #[test]
 fn what_nobody_can_compute_is_refused_in_one_sentence() {
     let sandbox = Sandbox::new();
+    let fp8 =
+        ["want", "16x4096x14336 fp8 row", "--hardware", "nvidia-a100", "--server", "http://127.0.0.1:9"];
+    let error = sandbox.fails(2, &fp8);
+    assert!(
+        error.contains("scaled_mm 16×4096×14336: NVIDIA A100 does not multiply float8_e4m3fn"),
+        "{error}"
+    );
     let ask = |dtype, more: &[&'static str]| {
         [&["predict", "4096x4096x4096", "--hardware", "nvidia-h200", "--dtype", dtype], more].concat()
     };

@@ -14,12 +14,11 @@ use diode_api::{
 };
 use diode_core::hardware::{Hardware, fits};
 use diode_core::ids::{AgentId, Digest, HardwareSlug, LeaseId};
-use diode_core::{DType, Op};
 use serde::Deserialize;
 
 use crate::accounts::{Authorized, Measure, Needed, licence_of, new_lease_id};
 use crate::agents::plan::{breadth_of, expected_seconds};
-use crate::agents::{coverage, hand_out, map, next};
+use crate::agents::{coverage, hand_out, map, next, shown};
 use crate::app::App;
 use crate::backend::Backend;
 use crate::http::{ApiFault, ApiResult, FromPath, InPath, Lookup, StrictQuery, json_body, lookup};
@@ -141,13 +140,13 @@ pub(crate) async fn coverage_of(
     FromPath(hardware): FromPath<Hardware>,
     headers: HeaderMap,
 ) -> ApiResult<Response> {
-    let (store, slug) = (&app.backend.store, hardware.slug);
+    let (store, slug) = (&app.backend.store, hardware.slug.clone());
     let state = store.hardware_state(&slug).await?;
     let figures = store.work_figures(&slug).await?;
-    let question = PageKey::new(slug.clone(), &("coverage", state, figures));
+    let question = PageKey::new(slug.clone(), &("coverage", state, figures, hardware.facts));
     let make = async {
         let measured = store.measured_problems(&slug).await?;
-        Ok(tokio::task::spawn_blocking(move || coverage(slug, &measured, figures)).await?)
+        Ok(tokio::task::spawn_blocking(move || coverage(&hardware, &measured, figures)).await?)
     };
     Ok(app.pages.answer(&question, make).await?.reply(&headers))
 }
@@ -206,7 +205,7 @@ pub(crate) async fn measuring(
 /// How many coming problems are listed: enough to see where the plan goes.
 const NEXT: u32 = 10;
 
-/// How much of the plan has been measured for one operator and type, by M and N, and what comes next.
+/// How much of the plan has been measured for one operator, type and scaling, by M and N, and what comes next.
 #[utoipa::path(
     get, operation_id = "get", path = "/hardware/{slug}/coverage/map", tag = "agents",
     params(("slug" = String, Path), CoverageMapQuery),
@@ -221,19 +220,20 @@ pub(crate) async fn coverage_map(
     FromPath(hardware): FromPath<Hardware>,
     headers: HeaderMap,
 ) -> ApiResult<Response> {
-    let (op, dtype) = (query.op.unwrap_or(Op::Mm), query.dtype.unwrap_or(DType::BFloat16));
+    let (op, dtype, scaling) = shown(&hardware, &query);
     let store = &app.backend.store;
     let slug = hardware.slug.clone();
     let state = store.hardware_state(&slug).await?;
     let waiting = store.waiting_work(&slug, NEXT).await?;
-    let question = PageKey::new(slug.clone(), &("map", state, op, dtype, &waiting, hardware.facts));
+    let question = PageKey::new(slug.clone(), &("map", state, op, dtype, scaling, &waiting, hardware.facts));
     let make = async {
         let measured = store.measured_problems(&slug).await?;
         let count = move || {
-            let cells = map(op, dtype, &measured);
+            let cells = map(&hardware, (op, dtype, scaling), &measured);
             CoverageMap {
                 op,
                 dtype,
+                scaling,
                 kinds: cells.iter().map(|cell| cell.kinds).sum(),
                 covered: cells.iter().map(|cell| cell.covered).sum(),
                 cells,

@@ -7,8 +7,8 @@
 
 mod kind;
 mod planner;
+mod served;
 
-pub(super) use kind::DTYPES;
 pub use kind::Order;
 pub use kind::expected_seconds;
 pub use kind::is_to_be_confirmed;

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use diode_api::{Ability, Lease, LeaseAnswer, LeasedProblem, Purpose};
 use diode_core::hardware::Hardware;
 use diode_core::ids::{HardwareSlug, LeaseId};
-use diode_core::{Layout, Op, Problem, is_kept};
+use diode_core::{Problem, is_kept};
 use tokio::sync::Mutex as AsyncMutex;
 
-use crate::agents::plan::{DTYPES, Kind, KnownProblems, Planned, Planner, rank, weakest};
+use crate::agents::plan::{Kind, KnownProblems, Planned, Planner, rank, weakest};
 use crate::agents::{ORDER, USUAL_SECONDS};
 use crate::store::{
     AGENT_LEASE, KnownAgent, LeaseOutcome, LeaseWish, LeasedWork, MeasuredUpTo, NewWork, Now, ReadUpTo,
@@ -310,14 +310,7 @@ pub(crate) async fn ask_where_weak(
 
 /// Plans for a device that can measure all kinds: the kinds come from measured problems, so such devices exist.
 fn more_of(hardware: &Hardware, known: &KnownProblems, kinds: &[Kind]) -> Vec<NewWork> {
-    let ability = Ability {
-        ops: Op::PLAIN.to_vec(),
-        dtypes: DTYPES.to_vec(),
-        layouts: Layout::ALL.to_vec(),
-        unaligned: true,
-        memory_bytes: MEMORY,
-        variants: None,
-    };
+    let ability = Ability::of(hardware, MEMORY);
     let mut planner = Planner::new(hardware, &ability, USUAL_SECONDS, known, &ORDER);
     let planned = kinds.iter().filter_map(|kind| planner.next_of_kind(*kind));
     planned
@@ -358,7 +351,7 @@ mod tests {
 #[cfg(test)]
 mod weak_tests {
     use diode_core::hardware::find;
-    use diode_core::{DType, ProblemFields};
+    use diode_core::{DType, Op, ProblemFields};
 
     use super::*;
 

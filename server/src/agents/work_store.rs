@@ -286,7 +286,7 @@ impl Connection {
                 problem.a_dtype.as_str().into(),
                 problem.b_layout.as_str().into(),
                 u64::from(aligned).into(),
-                problem.bytes().into(),
+                problem.memory().into(),
                 purpose.as_str().into(),
                 rank(*purpose).into(),
                 breadth.as_str().into(),

@@ -195,6 +195,8 @@ impl Store {
         .push_list(ops.map(|op| op.as_str()))
         .push(") AND e.a_dtype = ")
         .push_bind(wanted.a_dtype.as_str())
+        .push(" AND e.scaling = ")
+        .push_bind(wanted.scaling.as_str())
         .push(" AND e.b_layout IN (")
         .push_list(Layout::ALL.iter().map(|layout| layout.as_str()))
         .push(") AND e.method = ")
@@ -450,6 +452,7 @@ pub(crate) fn push_filter(select: Statement, slug: &HardwareSlug, filter: &Probl
     let texts = [
         (" AND e.op = ", filter.op.map(|v| v.to_string())),
         (" AND e.a_dtype = ", filter.dtype.map(|v| v.to_string())),
+        (" AND e.scaling = ", filter.scaling.map(|v| v.to_string())),
         (" AND e.b_layout = ", filter.b_layout.map(|v| v.to_string())),
         (" AND e.method = ", filter.method.map(|v| v.to_string())),
     ];
@@ -506,6 +509,8 @@ fn walk(
         .push_bind(op.as_str())
         .push(" AND e.a_dtype = ")
         .push_bind(wanted.a_dtype.as_str())
+        .push(" AND e.scaling = ")
+        .push_bind(wanted.scaling.as_str())
         .push(" AND e.b_layout = ")
         .push_bind(layout.as_str())
         .push(" AND e.method = ")

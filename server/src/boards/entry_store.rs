@@ -385,6 +385,7 @@ pub(crate) fn insert_entries(entries: &[(&View, Problem, BoardEntry)]) -> Result
             view.method.to_string().into(),
             problem.op.as_str().into(),
             problem.a_dtype.as_str().into(),
+            problem.scaling.as_str().into(),
             problem.b_layout.as_str().into(),
             problem.m.into(),
             problem.n.into(),
@@ -400,7 +401,7 @@ pub(crate) fn insert_entries(entries: &[(&View, Problem, BoardEntry)]) -> Result
     let rows = entries.iter().map(row).collect::<Result<Vec<_>, _>>()?;
     let mut insert = Statement::new(
         "INSERT INTO entries \
-         (hardware, problem, method, op, a_dtype, b_layout, m, n, k, flops, timings, solutions, entry",
+         (hardware, problem, method, op, a_dtype, scaling, b_layout, m, n, k, flops, timings, solutions, entry",
     );
     for (column, _) in SORTED {
         insert = insert.push(", ").push(column);

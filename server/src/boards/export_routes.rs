@@ -7,12 +7,12 @@ use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use diode_api::query::{from_text, whole_number};
-use diode_api::{DATA_LICENCE, MAX_IN_OTHERS, MAX_IN_PARQUET};
+use diode_api::{DATA_LICENCE, MAX_IN_OTHERS, MAX_IN_PARQUET, ProblemFilter};
 use diode_core::hardware::Hardware;
 use diode_core::ids::{Digest, HardwareSlug};
 use diode_core::table::inductor::{InductorOptions, TorchVersion};
 use diode_core::table::{TableConfig, TableFormat};
-use diode_core::{Invalid, Method, Problem, Table};
+use diode_core::{DType, Invalid, Method, Op, Problem, Scaling, Table};
 use diode_formats::{Format, FormatError, encode};
 use futures_util::stream;
 use serde::{Deserialize, Deserializer};
@@ -22,7 +22,7 @@ use crate::boards::consensus::{ByProblem, Consensus};
 use crate::boards::export_cache::ExportFile;
 use crate::http::{ApiFault, ApiResult, FileName, StrictQuery, etag, is_current, lookup, media, save_as};
 use crate::limits::{Client, admit};
-use crate::uploads::solutions::{Rebuilt, cut, rebuild};
+use crate::uploads::solutions::{Rebuilt, StoredSolutions, cut, rebuild};
 
 /// How many configs per problem a table has by default: as many as a user would benchmark.
 const DEFAULT_TOP: u64 = 5;
@@ -51,6 +51,15 @@ pub(crate) struct TableQuery {
     /// Voids Inductor's entries for any other torch
     #[serde(deserialize_with = "from_text")]
     torch: Option<TorchVersion>,
+    /// Only problems of this operator
+    #[serde(deserialize_with = "from_text")]
+    op: Option<Op>,
+    /// Only problems of this type
+    #[serde(deserialize_with = "from_text")]
+    dtype: Option<DType>,
+    /// Only problems whose operands are scaled so
+    #[serde(deserialize_with = "from_text")]
+    scaling: Option<Scaling>,
 }
 
 fn top<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
@@ -59,7 +68,7 @@ fn top<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Err
 
 /// The best known configs of every problem on one hardware, by one method, that
 /// with most timings unless one is named: `SLUG.json` in diode's own form, or in
-/// that of PyTorch Inductor's `lookup_table`.
+/// that of PyTorch Inductor's `lookup_table`, which has no scaled and grouped problems.
 #[utoipa::path(
     get, operation_id = "get", path = "/tables/{file}", tag = "tables", params(("file" = String, Path), TableQuery),
     responses(
@@ -121,11 +130,14 @@ async fn make_table(app: &App, hardware: Hardware, query: &TableQuery, form: For
     let slug = &hardware.slug;
     let method = choose(&store.method_sizes(slug).await?, query.method)?;
     let top = query.top.unwrap_or(DEFAULT_TOP) as usize;
+    let TableQuery { op, dtype, scaling, .. } = *query;
+    let wanted = ProblemFilter { op, dtype, scaling, ..ProblemFilter::default() };
     let sizes = store.problem_sizes(slug, method).await?;
     let (mut rows, mut left_out) = (0, 0);
     let mut best: BTreeMap<Problem, Vec<TableConfig>> = BTreeMap::new();
     for problems in cut(&sizes, TIMINGS_AT_ONCE) {
-        let stored = store.problems_solutions(slug, method, problems).await?;
+        let mut stored = store.problems_solutions(slug, method, problems).await?;
+        keep(&mut stored, &wanted);
         let mut few = Table::new(hardware.clone(), method);
         let make = move || -> Result<_, Invalid> {
             let ByProblem { consensuses, left_out } = Consensus::by_problem(&stored);
@@ -161,6 +173,13 @@ async fn make_table(app: &App, hardware: Hardware, query: &TableQuery, form: For
     tokio::task::spawn_blocking(write).await?
 }
 
+/// Drops the solutions of problems that a filter does not admit.
+fn keep(stored: &mut StoredSolutions, wanted: &ProblemFilter) {
+    let StoredSolutions { solutions, problems, .. } = stored;
+    // A solution without a problem is damaged, and is reported as such.
+    solutions.retain(|solution| problems.get(&solution.problem).is_none_or(|problem| wanted.admits(problem)));
+}
+
 /// The wanted method or, without one, the method with most timings.
 fn choose(there: &[(Method, u64)], wanted: Option<Method>) -> Result<Method, Invalid> {
     let most = there.iter().max_by_key(|(method, timings)| (*timings, *method)).map(|(method, _)| *method);
@@ -186,14 +205,23 @@ pub(crate) struct DatasetQuery {
     #[serde(deserialize_with = "part")]
     #[param(minimum = 1, maximum = 4_294_967_295.0)]
     part: Option<u64>,
+    /// Only problems of this operator
+    #[serde(deserialize_with = "from_text")]
+    op: Option<Op>,
+    /// Only problems of this type
+    #[serde(deserialize_with = "from_text")]
+    dtype: Option<DType>,
+    /// Only problems whose operands are scaled so
+    #[serde(deserialize_with = "from_text")]
+    scaling: Option<Scaling>,
 }
 
 fn part<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     whole_number(deserializer, 1..=u64::from(u32::MAX))
 }
 
-/// Everything stored for one hardware: `SLUG.json` and `SLUG.msgpack` in
-/// torch-diode's formats, `SLUG.csv` and `SLUG.parquet` with a row for each timing,
+/// Everything stored for one hardware, or what is left of it by an operator, a type or a scaling: `SLUG.json`
+/// and `SLUG.msgpack` in torch-diode's formats, `SLUG.csv` and `SLUG.parquet` with a row for each timing,
 /// `SLUG.msgpack.zst` in the columnar one, which holds all.
 #[utoipa::path(
     get, operation_id = "get", path = "/datasets/{file}", tag = "datasets", params(("file" = String, Path), DatasetQuery),
@@ -219,12 +247,17 @@ pub(crate) async fn dataset(
         ))
     })?;
     let hardware: Hardware = lookup(&app, slug).await?;
-    let name = match query.part {
-        None => file.clone(),
-        Some(part) => format!("{slug}-part-{part}{}", format.ending()),
-    };
+    let DatasetQuery { part, op, dtype, scaling } = query;
+    let wanted = ProblemFilter { op, dtype, scaling, ..ProblemFilter::default() };
+    let name =
+        [op.map(Op::as_str), dtype.map(DType::as_str), scaling.map(Scaling::as_str)].into_iter().flatten();
+    let mut name = name.fold(slug.to_owned(), |name, word| format!("{name}-{word}"));
+    if let Some(part) = part {
+        name += &format!("-part-{part}");
+    }
+    name += format.ending();
     let export = Export { slug: &hardware.slug, form: "dataset".to_owned(), name, media: media(&file) };
-    let make = make_dataset(&app, hardware.clone(), format, query.part);
+    let make = make_dataset(&app, hardware.clone(), format, part, wanted);
     export.answer(&app, &client, &method, &headers, make).await
 }
 
@@ -233,6 +266,7 @@ async fn make_dataset(
     hardware: Hardware,
     format: Format,
     part: Option<u64>,
+    filter: ProblemFilter,
 ) -> ApiResult<ExportFile> {
     let store = &app.backend.store;
     let sizes = store.solution_sizes(&hardware.slug).await?;
@@ -257,7 +291,8 @@ async fn make_dataset(
     let wanted = wanted
         .ok_or_else(|| ApiFault::not_found(format!("no such part; the dataset has {}", parts.len())))?
         .clone();
-    let stored = store.numbered_solutions(&hardware.slug, wanted).await?;
+    let mut stored = store.numbered_solutions(&hardware.slug, wanted).await?;
+    keep(&mut stored, &filter);
     let make = move || -> ApiResult<ExportFile> {
         let Rebuilt { dataset, left_out } = rebuild(hardware, stored);
         let bytes = encode(format, &[dataset]).map_err(unwritable)?;

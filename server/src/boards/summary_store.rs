@@ -7,7 +7,7 @@ use diode_core::hardware::find;
 use diode_core::ids::HardwareSlug;
 use diode_core::stats::geometric_mean;
 use diode_core::stats::median;
-use diode_core::{Comparison, DType, Method, Op};
+use diode_core::{Comparison, DType, Method, Op, Scaling};
 
 use crate::boards::hardware_store::{HardwareRow, push_resolved};
 use crate::store::Store;
@@ -34,13 +34,14 @@ from_row!(HardwareListRow { updated_at, revision, models, confirmed, conflicts, 
 struct GroupRow {
     op: String,
     a_dtype: String,
+    scaling: String,
     method: String,
     tflops: Option<f64>,
     timings: i64,
     solutions: i64,
 }
 
-from_row!(GroupRow { op, a_dtype, method, tflops, timings, solutions });
+from_row!(GroupRow { op, a_dtype, scaling, method, tflops, timings, solutions });
 
 /// Figures computed from the entries of one hardware.
 #[derive(Clone)]
@@ -50,6 +51,7 @@ pub(crate) struct SummaryFigures {
     timings: u64,
     ops: Vec<Op>,
     dtypes: Vec<DType>,
+    scalings: Vec<Scaling>,
     methods: Vec<Method>,
     best_tflops: Option<f64>,
     method: Option<Method>,
@@ -113,6 +115,7 @@ impl Connection {
                 timings: figures.timings,
                 ops: figures.ops,
                 dtypes: figures.dtypes,
+                scalings: figures.scalings,
                 methods: figures.methods,
                 best_tflops: figures.best_tflops,
                 method: figures.method,
@@ -132,9 +135,9 @@ impl Connection {
 
     async fn summary_figures(&mut self, slug: &HardwareSlug) -> StoreResult<SummaryFigures> {
         let select = Statement::new(
-            "SELECT op, a_dtype, method, MAX(tflops) AS tflops, CAST(SUM(timings) AS BIGINT) AS timings, \
-             CAST(SUM(solutions) AS BIGINT) AS solutions FROM entries WHERE hardware = $1 \
-             GROUP BY op, a_dtype, method",
+            "SELECT op, a_dtype, scaling, method, MAX(tflops) AS tflops, \
+             CAST(SUM(timings) AS BIGINT) AS timings, CAST(SUM(solutions) AS BIGINT) AS solutions FROM entries WHERE hardware = $1 \
+             GROUP BY op, a_dtype, scaling, method",
         );
         let groups: Vec<GroupRow> = self.fetch_all(select.bind(slug.as_str())).await?;
         let select = Statement::new("SELECT COUNT(DISTINCT problem) FROM entries WHERE hardware = $1");
@@ -164,6 +167,7 @@ impl Connection {
             timings: unsigned("timing count", groups.iter().map(|group| group.timings).sum())?,
             ops: distinct("op", &groups, |group| &group.op)?,
             dtypes: distinct("dtype", &groups, |group| &group.a_dtype)?,
+            scalings: distinct("scaling", &groups, |group| &group.scaling)?,
             methods,
             best_tflops: groups.iter().filter_map(|group| group.tflops).max_by(f64::total_cmp),
             method,

@@ -1,10 +1,16 @@
 use std::collections::BTreeSet;
 
-use diode_api::{Kernels, Leaderboard, LeaderboardRow, LeaderboardSort, Page};
+use diode_api::{
+    ConfigCover, HardwareSummary, Kernels, Leaderboard, LeaderboardRow, LeaderboardSort, Page, ProblemPoint,
+    Ratios, SizeMap,
+};
+use diode_core::hardware::find;
+use diode_core::{Config, DType, Dataset, Op, Problem, Scaling, Table, TimeColumn};
+use diode_formats::decode;
+use diode_server::admin::verify;
 
-use crate::samples::{columnar, dataset, h200, mm, problem, seven, solution};
+use crate::samples::{columnar, dataset, h200, mm, problem, served, seven, solution};
 use crate::test_app::{Reply, TestApp};
-use diode_core::{Config, DType, Op, TimeColumn};
 
 const BOARD: &str = "/api/v1/hardware/nvidia-h200/leaderboard";
 
@@ -110,6 +116,71 @@ async fn filters_narrow_the_board() {
     }
 }
 
+/// What models are served with is filtered as everything else is, wherever there are filters.
+#[tokio::test]
+async fn served_kinds_are_filtered_by_op_type_and_scaling() {
+    const HARDWARE: &str = "/api/v1/hardware/nvidia-h200";
+    for app in TestApp::on_both("served_kinds").await {
+        let problems: Vec<Problem> = served().into_iter().chain([mm(64, 4096, 4096)]).collect();
+        app.receipt(columnar(&dataset(h200(), &problems, 1.0))).await;
+        app.receipt(columnar(&dataset(find("nvidia-h100").unwrap(), &problems, 1.5))).await;
+        let summary: HardwareSummary = app.fetch(HARDWARE).await;
+        assert_eq!(summary.scalings, Scaling::ALL);
+        assert_eq!(summary.ops, [Op::Mm, Op::ScaledMm, Op::GroupedMm, Op::FusedMoe]);
+        for (filter, expected) in [
+            ("scaling=row", 2),
+            ("scaling=tensor", 1),
+            ("scaling=block", 3),
+            ("scaling=none", 2),
+            ("op=scaled_mm", 4),
+            ("op=fused_moe", 2),
+            ("op=grouped_mm", 1),
+            ("op=scaled_grouped_mm", 0),
+            ("dtype=float8_e4m3fn", 5),
+            ("dtype=int8&scaling=row", 1),
+            ("op=fused_moe&dtype=float8_e4m3fn&scaling=block&b_layout=column", 2),
+            ("dtype=float8_e4m3fnuz", 0),
+        ] {
+            let page: Leaderboard = app.fetch(&format!("{BOARD}?{filter}")).await;
+            assert_eq!((page.total, page.items.len()), (expected, expected as usize), "{filter}");
+            let points: Vec<ProblemPoint> = app.fetch(&format!("{HARDWARE}/problems?{filter}")).await;
+            assert_eq!(points.len() as u64, expected, "{filter}");
+            let sizes: SizeMap = app.fetch(&format!("{HARDWARE}/sizes?{filter}")).await;
+            assert_eq!(sizes.cells.iter().map(|cell| cell.problems).sum::<u64>(), expected, "{filter}");
+            let cover: ConfigCover = app.fetch(&format!("{HARDWARE}/configs?{filter}")).await;
+            assert_eq!(cover.problems, expected, "{filter}");
+            let ratios: Ratios = app
+                .fetch(&format!("/api/v1/comparisons/hardware?a=nvidia-h100&b=nvidia-h200&{filter}"))
+                .await;
+            assert_eq!((ratios.problems, ratios.faster), (expected, expected), "{filter}");
+            if filter.contains("b_layout") {
+                continue;
+            }
+            let table: Table = app.fetch(&format!("/api/v1/tables/nvidia-h200.json?{filter}")).await;
+            assert_eq!(table.len() as u64, expected, "{filter}");
+            let reply = app.get(&format!("/api/v1/datasets/nvidia-h200.parquet?{filter}")).await;
+            let exported = decode(&reply.body).unwrap().datasets;
+            let of =
+                |dataset: &Dataset| dataset.solutions.iter().map(|s| s.problem.clone()).collect::<Vec<_>>();
+            let mut exported: Vec<Problem> = exported.iter().flat_map(of).collect();
+            exported.sort();
+            let mut shown: Vec<Problem> = page.items.into_iter().map(|row| row.problem).collect();
+            shown.sort();
+            assert_eq!(exported, shown, "{filter}");
+        }
+        let reply = app.get("/api/v1/datasets/nvidia-h200.csv?op=scaled_mm&scaling=row").await;
+        assert!(reply.header("content-disposition").contains("nvidia-h200-scaled_mm-row.csv"));
+        for path in [BOARD, "/api/v1/tables/nvidia-h200.json", "/api/v1/datasets/nvidia-h200.csv"] {
+            let said = app.get(&format!("{path}?scaling=column")).await.refusal(400, "invalid");
+            let words = "scaling: got `column`, expected one of none tensor row block";
+            assert_eq!(said, format!("parameter `scaling`: {words}"));
+        }
+        let verified = verify(&app.backend).await.unwrap();
+        assert!(verified.damaged.is_empty() && verified.entries == 16, "{verified}");
+        app.end().await;
+    }
+}
+
 #[tokio::test]
 async fn a_second_upload_moves_the_consensus_to_the_median() {
     let app = TestApp::with_seven().await;
@@ -170,7 +241,7 @@ async fn bad_parameters_are_refused_by_name() {
 #[tokio::test]
 async fn refusals_keep_their_words() {
     let app = TestApp::with_seven().await;
-    let known = "op, dtype, b_layout, method, min_m, max_m, min_n, max_n, min_k, max_k, kernels, sort, order, limit, cursor";
+    let known = "op, dtype, scaling, b_layout, method, min_m, max_m, min_n, max_n, min_k, max_k, kernels, sort, order, limit, cursor";
     for (query, words) in [
         (
             "op=nonsense",

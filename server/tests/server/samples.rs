@@ -1,6 +1,7 @@
 //! Small datasets with plausible times.
 
 use diode_core::hardware::{Hardware, find, roofline};
+use diode_core::problem::serving_problems;
 use diode_core::space::config_for;
 use diode_core::{
     Config, ConfigDictionary, DType, Dataset, Failure, FailureReason, Method, Op, Problem, ProblemFields,
@@ -28,6 +29,16 @@ pub(crate) fn mm(m: u64, n: u64, k: u64) -> Problem {
 
 pub(crate) fn problem(op: Op, m: u64, n: u64, k: u64, dtype: DType) -> Problem {
     Problem::new(ProblemFields::plain(op, 1, m, n, k, dtype)).unwrap()
+}
+
+/// What models are served with: fp8 scaled by row, by tensor and by block, int8, groups, and the two
+/// multiplications of a layer of experts.
+pub(crate) fn served() -> Vec<Problem> {
+    let text =
+        "16x4096x14336 fp8 row, 16x4096x14336 fp8 tensor, 64x4096x7168 fp8 block, 16x4096x14336 int8 row";
+    let grouped = "grouped 512x1536x2048 groups 128 top8, moe 128x768x2048 top8 64 tokens fp8 block";
+    let read = |text: &str| serving_problems(text, DType::BFloat16).unwrap().unwrap();
+    text.split(", ").chain(grouped.split(", ")).flat_map(read).collect()
 }
 
 /// Configs and times of a problem. If there is a library kernel, it comes last.

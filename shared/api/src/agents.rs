@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use diode_core::hardware::{Hardware, is_stray};
+use diode_core::hardware::{Hardware, Vendor, is_stray};
 use diode_core::ids::{AgentId, HardwareSlug, LeaseId, ProblemId};
 use diode_core::named_enum::named_enum;
 use diode_core::{DType, Invalid, KernelVariant, Layout, Op, Problem};
@@ -29,6 +29,24 @@ pub struct Ability {
 }
 
 impl Ability {
+    /// The types of plain multiplications that are usually measured.
+    const USUAL: [DType; 3] = [DType::BFloat16, DType::Float16, DType::Float32];
+
+    /// What a hardware can measure without packs: plain multiplications and, on a GPU, what models are served with, in
+    /// the types that it multiplies.
+    pub fn of(hardware: &Hardware, memory_bytes: u64) -> Self {
+        let is_gpu = hardware.vendor != Vendor::Cpu;
+        let scaled = KernelVariant::SCALED_DTYPES.into_iter().filter(|dtype| hardware.scales(*dtype));
+        Self {
+            ops: Op::ALL.iter().copied().filter(|op| is_gpu || op.is_plain()).collect(),
+            dtypes: Self::USUAL.into_iter().chain(scaled).collect(),
+            layouts: Layout::ALL.to_vec(),
+            unaligned: true,
+            memory_bytes,
+            variants: None,
+        }
+    }
+
     /// Whether the agent has kernels for a problem, or needs none.
     pub fn has_kernels_for(&self, problem: &Problem) -> bool {
         let Some(variants) = &self.variants else { return true };
@@ -281,6 +299,19 @@ impl RefusedWork {
 mod tests {
     use super::*;
     use diode_core::hardware::find;
+
+    #[test]
+    fn a_gpu_measures_the_types_that_it_multiplies() {
+        let of = |name| Ability::of(&find(name).unwrap(), 1 << 30);
+        assert_eq!(of("nvidia-h200").ops, Op::ALL);
+        let narrow = |name| of(name).dtypes.split_off(Ability::USUAL.len());
+        assert_eq!(narrow("nvidia-h200"), [DType::Float8E4M3, DType::Int8]);
+        assert_eq!(narrow("amd-mi300x"), [DType::Float8E4M3Fnuz, DType::Int8]);
+        assert_eq!(narrow("nvidia-a100"), [DType::Int8]);
+        let cpu = Hardware { vendor: Vendor::Cpu, ..find("nvidia-h200").unwrap() };
+        let cpu = Ability::of(&cpu, 1 << 30);
+        assert_eq!((cpu.ops, cpu.dtypes), (Op::PLAIN.to_vec(), Ability::USUAL.to_vec()));
+    }
 
     #[test]
     fn registrations_are_checked() {

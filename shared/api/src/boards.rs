@@ -1,6 +1,6 @@
 use diode_core::ids::{HardwareSlug, ProblemId};
 use diode_core::named_enum::named_enum;
-use diode_core::{Comparison, Config, DType, Layout, Method, Op, Problem};
+use diode_core::{Comparison, Config, DType, Layout, Method, Op, Problem, Scaling};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::query::{from_text, whole_number};
@@ -54,6 +54,9 @@ pub struct LeaderboardQuery {
     pub op: Option<Op>,
     #[serde(deserialize_with = "from_text")]
     pub dtype: Option<DType>,
+    /// How operands are scaled.
+    #[serde(deserialize_with = "from_text")]
+    pub scaling: Option<Scaling>,
     /// Layout of the second operand; `column` is what `nn.Linear` gives.
     #[serde(deserialize_with = "from_text")]
     pub b_layout: Option<Layout>,
@@ -90,8 +93,9 @@ pub struct LeaderboardQuery {
 impl LeaderboardQuery {
     /// The filter of the rows, without their order and page.
     pub fn filter(&self) -> ProblemFilter {
-        let Self { op, dtype, b_layout, method, min_m, max_m, min_n, max_n, min_k, max_k, .. } = *self;
-        ProblemFilter { op, dtype, b_layout, method, min_m, max_m, min_n, max_n, min_k, max_k }
+        let Self { op, dtype, scaling, b_layout, method, min_m, max_m, min_n, max_n, min_k, max_k, .. } =
+            *self;
+        ProblemFilter { op, dtype, scaling, b_layout, method, min_m, max_m, min_n, max_n, min_k, max_k }
     }
 }
 
@@ -179,6 +183,9 @@ pub struct ProblemFilter {
     pub op: Option<Op>,
     #[serde(deserialize_with = "from_text")]
     pub dtype: Option<DType>,
+    /// How operands are scaled.
+    #[serde(deserialize_with = "from_text")]
+    pub scaling: Option<Scaling>,
     /// Layout of the second operand; `column` is what `nn.Linear` gives.
     #[serde(deserialize_with = "from_text")]
     pub b_layout: Option<Layout>,
@@ -207,12 +214,14 @@ pub(super) fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
 impl ProblemFilter {
     /// Whether a problem passes the filter. `method` is ignored, since a problem has none.
     pub fn admits(&self, problem: &Problem) -> bool {
-        let Self { op, dtype, b_layout, method: _, min_m, max_m, min_n, max_n, min_k, max_k } = *self;
+        let Self { op, dtype, scaling, b_layout, method: _, min_m, max_m, min_n, max_n, min_k, max_k } =
+            *self;
         let within = |size: u64, least: Option<u64>, most: Option<u64>| {
             least.is_none_or(|least| size >= least) && most.is_none_or(|most| size <= most)
         };
         op.is_none_or(|op| op == problem.op)
             && dtype.is_none_or(|dtype| dtype == problem.a_dtype)
+            && scaling.is_none_or(|scaling| scaling == problem.scaling)
             && b_layout.is_none_or(|layout| layout == problem.b_layout)
             && within(problem.m, min_m, max_m)
             && within(problem.n, min_n, max_n)
@@ -322,5 +331,7 @@ mod problem_filter_tests {
         assert!(!admits(ProblemFilter { max_k: Some(31), ..Default::default() }));
         assert!(!admits(ProblemFilter { dtype: Some(DType::Float16), ..Default::default() }));
         assert!(!admits(ProblemFilter { b_layout: Some(Layout::Column), ..Default::default() }));
+        assert!(admits(ProblemFilter { scaling: Some(Scaling::None), ..Default::default() }));
+        assert!(!admits(ProblemFilter { scaling: Some(Scaling::Row), ..Default::default() }));
     }
 }

@@ -1,5 +1,5 @@
 use diode_core::ids::{HardwareSlug, ProblemId};
-use diode_core::{Config, DType, Invalid, Layout, Method, Op, Problem, Provenance};
+use diode_core::{Config, DType, Invalid, Layout, Method, Op, Problem, Provenance, Scaling};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::boards::size;
@@ -35,6 +35,9 @@ pub struct RatioQuery {
     pub op: Option<Op>,
     #[serde(deserialize_with = "from_text")]
     pub dtype: Option<DType>,
+    /// How operands are scaled.
+    #[serde(deserialize_with = "from_text")]
+    pub scaling: Option<Scaling>,
     /// Layout of the second operand.
     #[serde(deserialize_with = "from_text")]
     pub b_layout: Option<Layout>,
@@ -58,8 +61,9 @@ pub struct RatioQuery {
 impl RatioQuery {
     /// The filter of the problems.
     pub fn filter(&self) -> ProblemFilter {
-        let Self { op, dtype, b_layout, method, min_m, max_m, min_n, max_n, min_k, max_k, .. } = *self;
-        ProblemFilter { op, dtype, b_layout, method, min_m, max_m, min_n, max_n, min_k, max_k }
+        let Self { op, dtype, scaling, b_layout, method, min_m, max_m, min_n, max_n, min_k, max_k, .. } =
+            *self;
+        ProblemFilter { op, dtype, scaling, b_layout, method, min_m, max_m, min_n, max_n, min_k, max_k }
     }
 }
 

@@ -1,7 +1,7 @@
 //! How much of the plan has been measured.
 
 use diode_core::ids::HardwareSlug;
-use diode_core::{DType, Op, Problem};
+use diode_core::{DType, Op, Problem, Scaling};
 use serde::{Deserialize, Serialize};
 
 use crate::Purpose;
@@ -28,43 +28,45 @@ pub struct Coverage {
     pub parts: Vec<CoveragePart>,
 }
 
-/// The same of one operator and type.
+/// The same of one operator, type and scaling.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CoveragePart {
     pub op: Op,
     pub dtype: DType,
+    pub scaling: Scaling,
     pub kinds: u64,
     pub covered: u64,
     pub problems: u64,
 }
 
-/// Which part of the plan a map shows.
+/// Which part of the plan a map shows. Whatever is not given is that of the first part that is as asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default)]
 #[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
 #[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
 pub struct CoverageMapQuery {
-    /// `mm` unless given.
     #[serde(deserialize_with = "from_text")]
     pub op: Option<Op>,
-    /// `bfloat16` unless given.
     #[serde(deserialize_with = "from_text")]
     pub dtype: Option<DType>,
+    #[serde(deserialize_with = "from_text")]
+    pub scaling: Option<Scaling>,
 }
 
-/// How much of the plan has been measured for one operator and type, by M and N.
+/// How much of the plan has been measured for one operator, type and scaling, by M and N.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CoverageMap {
     pub hardware: HardwareSlug,
     pub op: Op,
     pub dtype: DType,
+    pub scaling: Scaling,
     pub kinds: u64,
     pub covered: u64,
     /// In the order of M, then of N. Empty for types that the plan does not ask for.
     pub cells: Vec<CoverageCell>,
-    /// What agents will be asked for first, of every operator and type.
+    /// What agents will be asked for first, of every operator, type and scaling.
     pub next: Vec<PlannedProblem>,
 }
 

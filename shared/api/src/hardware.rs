@@ -1,6 +1,6 @@
 use diode_core::hardware::{Facts, Hardware, Vendor};
 use diode_core::ids::{AccountName, HardwareSlug, UploadId};
-use diode_core::{Comparison, DType, Invalid, Method, Op};
+use diode_core::{Comparison, DType, Invalid, Method, Op, Scaling};
 use serde::{Deserialize, Serialize};
 
 use crate::{Agent, Receipt};
@@ -18,6 +18,8 @@ pub struct HardwareSummary {
     /// Distinct values in the data, for filters.
     pub ops: Vec<Op>,
     pub dtypes: Vec<DType>,
+    #[serde(default)]
+    pub scalings: Vec<Scaling>,
     pub methods: Vec<Method>,
     /// The highest rate any problem reaches, in TFLOP/s.
     pub best_tflops: Option<f64>,
@@ -59,6 +61,8 @@ struct SummaryFields {
     timings: u64,
     ops: Vec<Op>,
     dtypes: Vec<DType>,
+    #[serde(default)]
+    scalings: Vec<Scaling>,
     methods: Vec<Method>,
     best_tflops: Option<f64>,
     method: Option<Method>,
@@ -85,6 +89,7 @@ impl From<SummaryFields> for HardwareSummary {
             timings: read.timings,
             ops: read.ops,
             dtypes: read.dtypes,
+            scalings: read.scalings,
             methods: read.methods,
             best_tflops: read.best_tflops,
             method: read.method,

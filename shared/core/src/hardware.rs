@@ -127,6 +127,17 @@ pub struct Hardware {
 }
 
 impl Hardware {
+    /// Whether it multiplies scaled operands of a type: int8, or its vendor's fp8, if it has a rate for it.
+    pub fn scales(&self, dtype: DType) -> bool {
+        let is_its_own = match dtype {
+            DType::Int8 => self.vendor != Vendor::Cpu,
+            DType::Float8E4M3 => self.vendor == Vendor::Nvidia,
+            DType::Float8E4M3Fnuz => self.vendor == Vendor::Amd,
+            _ => false,
+        };
+        is_its_own && self.facts.is_some_and(|facts| facts.peak(dtype, false).is_some())
+    }
+
     /// No real device has a longer name.
     const MAX_NAME: usize = 256;
 

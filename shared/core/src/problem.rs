@@ -13,7 +13,7 @@ use crate::error::{Field, Invalid};
 use crate::ids::ProblemId;
 use crate::named_enum::named_enum;
 
-pub use crate::problem::serving::{Groups, Rows, Scaling, Stage};
+pub use crate::problem::serving::{Groups, Rows, Scaling, Stage, are_one_layer};
 pub use crate::problem::text::{begins_problem, is_serving_word, serving_problems};
 
 named_enum! {

@@ -6,8 +6,9 @@ use std::ops::ControlFlow;
 use diode_core::baselines::Baseline;
 use diode_core::hardware::Hardware;
 use diode_core::ids::Digest;
+use diode_core::problem::are_one_layer;
 use diode_core::stats::median;
-use diode_core::{Config, Dataset, Op, Problem, Stage, hash_of_size};
+use diode_core::{Config, Dataset, Op, Problem, hash_of_size};
 use diode_model::{ModelError, Network, RankedSpace, Serving, ServingAbout, ServingFigures, ServingKind};
 use diode_numeric::serving::{SERVING_FEATURES, ServingFeatures};
 
@@ -350,19 +351,6 @@ fn default_handicap(
         slower.count() as f64 <= SLOWER_SHARE * ratios.len() as f64
     };
     (0..20).map(|step| 1.0 - 0.005 * f64::from(step)).find(|&factor| is_safe(factor)).unwrap_or(0.9)
-}
-
-/// Whether two problems are the stages of one layer of experts.
-fn are_one_layer(a: &Problem, b: &Problem) -> bool {
-    let (Some(first), Some(second)) = (a.groups, b.groups) else { return false };
-    a.op == Op::FusedMoe
-        && b.op == Op::FusedMoe
-        && (first.count, first.top_k, a.m, a.a_dtype, a.scaling)
-            == (second.count, second.top_k, b.m, b.a_dtype, b.scaling)
-        && first.stage == Some(Stage::GateUp)
-        && second.stage == Some(Stage::Down)
-        && a.k == b.n
-        && (a.n == b.k || a.n == 2 * b.k)
 }
 
 /// The figures of each kind.

@@ -93,6 +93,54 @@ fn nothing_was_measured_twice(server: &Server) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The plan has holes of what models are served with, an agent measures them, and the board shows them by scaling.
+#[test]
+fn an_agent_measures_what_models_are_served_with() -> anyhow::Result<()> {
+    let folder = tempfile::tempdir()?;
+    let folder = folder.path();
+    let server = Server::start_with(folder, &["--accept-simulated", "--no-worker"])?;
+    let flags = ["--backend", "simulated", "--once", "--lease", "12s", "--ops", "scaled_mm,fused_moe"];
+    let flags = [&flags[..], &["--dtypes", "float8_e4m3fn"]].concat();
+    let wanted = ["16x4096x14336 fp8 row", "moe 128x768x2048 top8 64 tokens fp8 block"];
+    let mut agent = Agent::start(folder, "one", server.url(), &flags)?;
+    assert_eq!(agent.child.wait()?.code(), Some(0));
+    let board = |filter: &str| -> anyhow::Result<Value> {
+        server.get(&format!("/api/v1/hardware/{SIMULATED}/leaderboard?{filter}"))
+    };
+    let total = |filter: &str| board(filter)?["total"].as_u64().context("a total");
+    let all = measured(&server)?;
+    let [scaled, experts] = [total("op=scaled_mm")?, total("op=fused_moe")?];
+    ensure!(scaled > 0 && experts > 0 && scaled + experts == all, "{scaled} and {experts} of {all}");
+    let by = |scaling: &str| total(&format!("scaling={scaling}"));
+    assert_eq!(by("tensor")? + by("row")? + by("block")?, all);
+    let parts = coverage(&server)?["parts"].clone();
+    let covered = parts.as_array().context("parts")?.iter().filter(|part| part["covered"] != json!(0));
+    let covered: Vec<&Value> = covered.collect();
+    ensure!(covered.iter().all(|part| part["dtype"] == json!("float8_e4m3fn")), "{covered:?}");
+    assert_eq!(covered.iter().filter_map(|part| part["problems"].as_u64()).sum::<u64>(), all);
+
+    // What somebody asks for is measured, too.
+    for problem in wanted {
+        diode(folder, &["want", problem, "--hardware", SIMULATED, "--server", server.url()])?;
+    }
+    let mut agent = Agent::start(folder, "one", server.url(), &flags)?;
+    assert_eq!(agent.child.wait()?.code(), Some(0));
+    let sizes = "m=16&n=4096&k=14336&op=scaled_mm&dtype=float8_e4m3fn&scaling=row";
+    let near = server.get(&format!("/api/v1/hardware/{SIMULATED}/nearest?{sizes}&b_layout=column"))?;
+    assert_eq!(near[0]["distance"], json!(0.0), "{near}");
+    let layer = board("op=fused_moe&scaling=block&min_m=64&max_m=64&limit=500")?;
+    let rows = layer["items"].as_array().context("rows")?;
+    for (n, k, stage) in [(1536, 2048, "gate-up"), (2048, 768, "down")] {
+        let is_it = |row: &&Value| {
+            let problem = &row["problem"];
+            (&problem["n"], &problem["k"]) == (&json!(n), &json!(k))
+                && problem["groups"] == json!({"count": 128, "top_k": 8, "stage": stage, "rows": "routed"})
+        };
+        ensure!(rows.iter().any(|row| is_it(&row)), "{stage}: {layer}");
+    }
+    Ok(())
+}
+
 #[test]
 fn a_model_comes_of_what_agents_measure() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;

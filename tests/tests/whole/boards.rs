@@ -157,9 +157,13 @@ async fn the_map_of_coverage_is_that_of_the_row_that_is_pressed() -> anyhow::Res
     let sum = |side: usize| {
         format!("{cells}.reduce((sum, text) => sum + Number(text.split(/[\\/\\s]/)[{side}]), 0)")
     };
-    for (op, dtype) in [("mm", "bfloat16"), ("bmm", "float16")] {
-        let map = server.get(&format!("/api/v1/hardware/nvidia-h200/coverage/map?op={op}&dtype={dtype}"))?;
-        let press = format!("document.querySelector('[aria-label=\"Map of {op} {dtype}\"]')");
+    for (op, dtype, scaling) in
+        [("mm", "bfloat16", "none"), ("bmm", "float16", "none"), ("fused_moe", "float8_e4m3fn", "block")]
+    {
+        let part = format!("op={op}&dtype={dtype}&scaling={scaling}");
+        let map = server.get(&format!("/api/v1/hardware/nvidia-h200/coverage/map?{part}"))?;
+        let by = if scaling == "none" { String::new() } else { format!(" by {scaling}") };
+        let press = format!("document.querySelector('[aria-label=\"Map of {op} {dtype}{by}\"]')");
         browser.press(&press).await?;
         let (covered, kinds) = (&map["covered"], &map["kinds"]);
         browser.until(&format!("return {} === {covered} && {} === {kinds}", sum(0), sum(1))).await?;

@@ -6,15 +6,21 @@ use diode_api::{Ability, Breadth, SizeRange};
 use diode_core::alignment::Alignment;
 use diode_core::hardware::{Facts, Hardware, Vendor, roofline};
 use diode_core::kept::{hash, mix};
-use diode_core::{DType, Layout, Op, Problem};
+use diode_core::{DType, Layout, Op, Problem, Scaling, Stage};
 
 use crate::agents::plan::planner::key;
+use crate::agents::plan::served;
 
-/// The types that the plan covers. People who need other types must measure such problems themselves.
-pub(in crate::agents) const DTYPES: [DType; 3] = [DType::BFloat16, DType::Float16, DType::Float32];
+/// The types of plain multiplications that the plan covers. People who need other types must measure such problems
+/// themselves.
+pub(super) const DTYPES: [DType; 3] = [DType::BFloat16, DType::Float16, DType::Float32];
 
 /// The batches that the plan covers. A batch of 1 is left out: it is a multiplication without a batch.
 pub(super) const BATCHES: &[SizeBin] = SizeBin::ALL.split_at(1).1.split_at(3).0;
+
+/// The weight of what models are served with. There are few such kinds: with this weight they are a quarter of the first
+/// problems of a GPU that computes them all.
+const SERVED_WEIGHT: f64 = 20.0;
 
 /// The average of [`Kind::use_by_programs`] over operators, types, layouts and sizes.
 pub(super) const USUAL_USE: f64 = 129.0;
@@ -24,9 +30,12 @@ pub(super) const USUAL_USE: f64 = 129.0;
 pub struct Kind {
     pub op: Op,
     pub dtype: DType,
+    pub scaling: Scaling,
+    pub stage: Option<Stage>,
     pub b_layout: Layout,
     /// Whether every row begins at a multiple of 16 bytes.
     pub aligned: bool,
+    /// The batch, or the number of groups.
     pub(super) b: SizeBin,
     pub(super) m: SizeBin,
     pub(super) n: SizeBin,
@@ -36,8 +45,10 @@ pub struct Kind {
 impl Kind {
     /// `None` for problems that the plan does not cover.
     pub fn of(problem: &Problem) -> Option<Self> {
-        let is_plain = problem.op.is_plain()
-            && problem.a_layout == Layout::Row
+        if !problem.op.is_plain() {
+            return served::kind_of(problem);
+        }
+        let is_plain = problem.a_layout == Layout::Row
             && problem.out_layout.is_none()
             && problem.b_dtype == problem.a_dtype
             && problem.out_dtype == problem.a_dtype;
@@ -48,6 +59,8 @@ impl Kind {
         Some(Self {
             op: problem.op,
             dtype: problem.a_dtype,
+            scaling: Scaling::None,
+            stage: None,
             b_layout: problem.b_layout,
             aligned: [alignment.a, alignment.b, alignment.out] == [Alignment::Bytes16; 3],
             b: SizeBin::of(problem.b)?,
@@ -58,7 +71,7 @@ impl Kind {
     }
 
     /// Whether devices with this ability can measure some problems of the kind.
-    pub(super) fn is_for(self, ability: &Ability) -> bool {
+    pub(in crate::agents) fn is_for(self, ability: &Ability) -> bool {
         ability.ops.contains(&self.op)
             && ability.dtypes.contains(&self.dtype)
             && ability.layouts.contains(&self.b_layout)
@@ -77,6 +90,9 @@ impl Kind {
     /// not count. When a plan put off long problems, more problems were measured in an hour, but models were worse for
     /// long problems and for fp32.
     pub(super) fn weight(self) -> f64 {
+        if !self.op.is_plain() {
+            return SERVED_WEIGHT;
+        }
         let batches = if self.op.is_batched() { BATCHES.len() } else { 1 };
         (1.0 + self.use_by_programs() / USUAL_USE) / batches as f64
     }
@@ -104,6 +120,19 @@ impl Kind {
 
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.op.is_plain() {
+            write!(f, "{} {}", self.op, self.dtype)?;
+            if self.scaling != Scaling::None {
+                write!(f, " scaled by {}", self.scaling)?;
+            }
+            if let Some(stage) = self.stage {
+                write!(f, ", {stage}")?;
+            }
+            if self.op.is_grouped() {
+                write!(f, ", {} groups", self.b)?;
+            }
+            return write!(f, ", M {}, N {}, K {}", self.m, self.n, self.k);
+        }
         let layout = if self.b_layout == Layout::Column { "B in columns" } else { "B in rows" };
         let alignment = if self.aligned { "aligned" } else { "unaligned" };
         write!(f, "{} {}, {layout}, {alignment}", self.op, self.dtype)?;
@@ -127,7 +156,19 @@ pub fn kinds() -> Vec<Kind> {
                         for m in SizeBin::ALL {
                             for &n in &SizeBin::ALL[1..] {
                                 for &k in &SizeBin::ALL[1..] {
-                                    kinds.push(Kind { op, dtype, b_layout, aligned, b, m, n, k });
+                                    let (scaling, stage) = (Scaling::None, None);
+                                    kinds.push(Kind {
+                                        op,
+                                        dtype,
+                                        scaling,
+                                        stage,
+                                        b_layout,
+                                        aligned,
+                                        b,
+                                        m,
+                                        n,
+                                        k,
+                                    });
                                 }
                             }
                         }
@@ -136,6 +177,7 @@ pub fn kinds() -> Vec<Kind> {
             }
         }
     }
+    kinds.extend(served::kinds());
     kinds
 }
 

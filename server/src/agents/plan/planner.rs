@@ -9,6 +9,7 @@ use diode_core::kept::{hash, mix};
 use diode_core::{Bias, Layout, Op, Problem, ProblemFields, is_kept};
 
 use crate::agents::plan::kind::{Kind, Order, SizeBin, launch, seconds};
+use crate::agents::plan::served;
 
 /// A kind counts as used up after this many draws in a row that are too much for the device.
 const TRIES: u32 = 8;
@@ -113,7 +114,8 @@ impl<'a> Planner<'a> {
             }
             tries += 1;
             let Some(problem) = drawn else { continue };
-            if problem.bytes() > self.ability.memory_bytes as f64 || !self.ability.has_kernels_for(&problem) {
+            if problem.memory() > self.ability.memory_bytes as f64 || !self.ability.has_kernels_for(&problem)
+            {
                 continue;
             }
             let launch = launch(self.hardware, &problem);
@@ -180,14 +182,20 @@ pub fn breadth_of(problem: &Problem) -> Breadth {
 
 /// The key of a kind's draws. The same seed gives the same draws.
 pub(super) fn key(kind: Kind, seed: u64) -> u64 {
-    let Kind { op, dtype, b_layout, aligned, b, m, n, k } = kind;
+    let Kind { op, dtype, scaling, stage, b_layout, aligned, b, m, n, k } = kind;
     let parts = [seed, op as u64, dtype as u64, b_layout as u64, u64::from(aligned)];
-    hash(parts.into_iter().chain([b, m, n, k].map(|bin| bin.place() as u64)))
+    // Plain kinds have no more parts, so their plan stays as it was before there were others.
+    let served = [scaling as u64, stage.map_or(0, |stage| 1 + stage as u64)];
+    let served = served.into_iter().filter(|_| !op.is_plain());
+    hash(parts.into_iter().chain([b, m, n, k].map(|bin| bin.place() as u64)).chain(served))
 }
 
 /// The problem of a kind that has this number. Different numbers give different problems. `None` beyond the
 /// last number.
 pub(super) fn draw(kind: Kind, number: u64, key: u64, cells: &AllCells) -> Option<Problem> {
+    if !kind.op.is_plain() {
+        return served::draw(kind, number, key);
+    }
     // The number of elements in 16 bytes.
     let step = 16 / kind.dtype.size();
     let (aligned, unaligned) = (Rows::Aligned(step), Rows::Unaligned(step));
@@ -226,7 +234,7 @@ pub(super) fn draw(kind: Kind, number: u64, key: u64, cells: &AllCells) -> Optio
 }
 
 /// Permutes the numbers of `bits` bits. No two numbers get the same place, because each step can be undone.
-fn shuffled(number: u64, bits: u32, key: u64) -> Option<u64> {
+pub(super) fn shuffled(number: u64, bits: u32, key: u64) -> Option<u64> {
     let mask = (1 << bits) - 1;
     if number > mask {
         return None;
@@ -306,7 +314,7 @@ pub fn weakest(shares: &[(Problem, f64)], most: usize) -> Vec<Kind> {
 
 /// The most cells of a bin. With M, N and K, that makes 64³ = 262,144 problems of a kind, more than many agents
 /// together measure in years.
-const MOST_CELLS: u64 = 64;
+pub(super) const MOST_CELLS: u64 = 64;
 
 /// The sizes of a bin that are wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

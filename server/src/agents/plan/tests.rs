@@ -2,10 +2,10 @@ use std::collections::HashSet;
 
 use diode_api::{Ability, Breadth, Purpose};
 use diode_core::hardware::{Hardware, find};
-use diode_core::{DType, Layout, Op, Problem, ProblemFields, is_kept};
+use diode_core::{DType, KernelVariant, Layout, Op, Problem, ProblemFields, Scaling, is_kept};
 use proptest::prelude::*;
 
-use super::kind::{BATCHES, USUAL_USE};
+use super::kind::{BATCHES, DTYPES, USUAL_USE};
 use super::*;
 use crate::agents::plan::planner::AllCells;
 use crate::agents::plan::planner::{draw, key};
@@ -15,14 +15,12 @@ fn h200() -> Hardware {
 }
 
 fn everything() -> Ability {
-    Ability {
-        ops: Op::ALL.to_vec(),
-        dtypes: vec![DType::BFloat16, DType::Float16, DType::Float32],
-        layouts: Layout::ALL.to_vec(),
-        unaligned: true,
-        memory_bytes: 100 << 30,
-        variants: None,
-    }
+    Ability::of(&h200(), 100 << 30)
+}
+
+/// The problems of a plan that are neither scaled nor grouped.
+fn plain(plan: Vec<Planned>) -> Vec<Planned> {
+    plan.into_iter().filter(|p| p.problem.op.is_plain()).collect()
 }
 
 fn planned(ability: &Ability, known: &[Problem], seed: u64, number: usize) -> Vec<Planned> {
@@ -96,7 +94,7 @@ fn a_plan_of_few_kinds_ends() {
 
 #[test]
 fn usual_kinds_come_sooner() {
-    let first = planned(&everything(), &[], 1, 400);
+    let first = plain(planned(&everything(), &[], 1, 500));
     let count = |admits: &dyn Fn(&Problem) -> bool| first.iter().filter(|p| admits(&p.problem)).count();
     assert!(count(&|p| p.a_dtype == DType::BFloat16) > 3 * count(&|p| p.a_dtype == DType::Float32) / 2);
     assert!(count(&|p| matches!(p.op, Op::Mm | Op::Addmm)) > count(&|p| p.op.is_batched()));
@@ -105,7 +103,7 @@ fn usual_kinds_come_sooner() {
 
 #[test]
 fn no_operator_type_layout_or_alignment_waits_for_others() {
-    let first = planned(&everything(), &[], 1, 2000);
+    let first = plain(planned(&everything(), &[], 1, 2500));
     let share = |admits: &dyn Fn(&Problem) -> bool| {
         first.iter().filter(|p| admits(&p.problem)).count() as f64 / first.len() as f64
     };
@@ -120,6 +118,36 @@ fn no_operator_type_layout_or_alignment_waits_for_others() {
         assert!(share(&|p| p.b_layout == layout) > 0.25, "{layout}");
     }
     assert!(share(&|p| !Kind::of(p).unwrap().aligned) > 0.25);
+}
+
+#[test]
+fn a_quarter_of_the_first_problems_are_what_models_are_served_with() {
+    let first = planned(&everything(), &[], 1, 2000);
+    let served: Vec<&Planned> = first.iter().filter(|p| !p.problem.op.is_plain()).collect();
+    assert!((0.2..0.3).contains(&(served.len() as f64 / 2000.0)), "{}", served.len());
+    for op in [Op::ScaledMm, Op::GroupedMm, Op::ScaledGroupedMm, Op::FusedMoe] {
+        assert!(served.iter().any(|p| p.problem.op == op), "{op}");
+    }
+    assert!(served.iter().all(|p| p.problem.a_dtype != DType::Float8E4M3Fnuz));
+    // Without fp8, there are int8 and bfloat16.
+    let a100 = find("nvidia-a100").unwrap();
+    let ability = Ability::of(&a100, 40 << 30);
+    let order = Order::new(1);
+    let known = KnownProblems::default();
+    let first = Planner::new(&a100, &ability, 30.0, &known, &order).take(2000);
+    let served: HashSet<_> = first.filter(|p| !p.problem.op.is_plain()).map(|p| p.problem.a_dtype).collect();
+    assert_eq!(served, HashSet::from([DType::BFloat16, DType::Int8]));
+}
+
+/// An agent with packs gets only what they compute.
+#[test]
+fn kernels_of_one_scaling_get_problems_of_that_scaling() {
+    let names = ["scaled_mm;float8_e4m3fn;row,column;scaling=row;align=16,16,16"];
+    let variants: Vec<KernelVariant> = names.map(|name| name.parse().unwrap()).into();
+    let row = Ability { variants: Some(variants), ..everything() };
+    let plan = planned(&row, &[], 1, 300);
+    assert_eq!(plan.len(), 300);
+    assert!(plan.iter().all(|p| (p.problem.op, p.problem.scaling) == (Op::ScaledMm, Scaling::Row)));
 }
 
 #[test]
@@ -139,7 +167,7 @@ fn rows_are_unaligned_in_each_way_from_the_start() {
 #[test]
 fn half_of_the_weight_is_use_by_programs() {
     let batches = |kind: &Kind| if kind.op.is_batched() { BATCHES.len() as f64 } else { 1.0 };
-    let all = kinds();
+    let all: Vec<Kind> = kinds().into_iter().filter(|kind| kind.op.is_plain()).collect();
     let uses: f64 = all.iter().map(|kind| kind.use_by_programs() / batches(kind)).sum();
     let alike: f64 = all.iter().map(|kind| 1.0 / batches(kind)).sum();
     assert!((uses / alike / USUAL_USE - 1.0).abs() < 0.005, "{}", uses / alike);
@@ -207,7 +235,7 @@ fn more_configs_and_larger_problems_take_longer() {
 
 proptest! {
     #[test]
-    fn a_drawn_problem_is_of_its_kind(place in 0_usize..37_000, number in 0_u64..100_000, seed: u64) {
+    fn a_drawn_problem_is_of_its_kind(place in 0_usize..39_000, number in 0_u64..100_000, seed: u64) {
         let all = kinds();
         let kind = all[place % all.len()];
         if let Some(problem) = draw(kind, number, key(kind, seed), &AllCells::new()) {

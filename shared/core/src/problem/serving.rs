@@ -156,6 +156,19 @@ impl Op {
     }
 }
 
+/// Whether two problems are the launches of one layer of experts, the first one first.
+pub fn are_one_layer(a: &Problem, b: &Problem) -> bool {
+    let (Some(first), Some(second)) = (a.groups, b.groups) else { return false };
+    a.op == Op::FusedMoe
+        && b.op == Op::FusedMoe
+        && (first.count, first.top_k, a.m, a.a_dtype, a.scaling)
+            == (second.count, second.top_k, b.m, b.a_dtype, b.scaling)
+        && first.stage == Some(Stage::GateUp)
+        && second.stage == Some(Stage::Down)
+        && a.k == b.n
+        && (a.n == b.k || a.n == 2 * b.k)
+}
+
 /// Refuses scales and groups that do not fit the operator.
 pub(super) fn check(fields: &ProblemFields) -> Result<(), Invalid> {
     let op = fields.op;

@@ -58,7 +58,8 @@ impl Table {
     /// The table in Inductor's form. Keys and entries are those of torch 2.11.
     ///
     /// Problems share a key if they differ only in what the key does not say, such as the layout of
-    /// the output. The first of these problems counts.
+    /// the output. The first of these problems counts. Scaled and grouped problems are left out, since Inductor looks
+    /// none up; a table of nothing else is refused. [`Self::beyond_inductor`] counts them.
     pub fn to_inductor(&self, options: &InductorOptions) -> Result<InductorTable, Invalid> {
         if self.hardware.vendor == Vendor::Cpu {
             return Err(Invalid::new(
@@ -69,7 +70,11 @@ impl Table {
         }
         let device = if options.device_agnostic { None } else { Some(device_name(&self.hardware)?) };
         let mut table = IndexMap::with_capacity(self.len());
+        let has_plain = self.beyond_inductor() < self.len();
         for (number, (problem, configs)) in (1..).zip(self.iter()) {
+            if has_plain && !problem.op.is_plain() {
+                continue;
+            }
             problem.op.check_plain().map_err(|invalid| invalid.within(format_args!("entry {number}")))?;
             let key = key(problem, device.as_ref(), &options.scalars);
             if table.contains_key(&key) {
@@ -82,6 +87,11 @@ impl Table {
             table.insert(key, entries);
         }
         Ok(InductorTable(table))
+    }
+
+    /// How many problems [`Self::to_inductor`] leaves out.
+    pub fn beyond_inductor(&self) -> usize {
+        self.iter().filter(|(problem, _)| !problem.op.is_plain()).count()
     }
 }
 

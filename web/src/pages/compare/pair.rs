@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use diode_api::{ComparedProblem, HardwareSummary, Kernels, RatioBin, Ratios};
-use diode_core::{Layout, Method, Op};
+use diode_core::{Layout, Method, Op, Scaling};
 use leptos::prelude::*;
 use leptos_router::hooks::use_query_map;
 
@@ -17,9 +17,9 @@ use crate::query::{History, link, parameter_or, use_set_parameters};
 use crate::remote::remote;
 
 /// The parameters that the address and the API share, besides `a` and `b`.
-const KEYS: [&str; 14] = [
-    "kernels", "noise", "order", "limit", "op", "dtype", "b_layout", "method", "min_m", "max_m", "min_n",
-    "max_n", "min_k", "max_k",
+const KEYS: [&str; 15] = [
+    "kernels", "noise", "order", "limit", "op", "dtype", "scaling", "b_layout", "method", "min_m", "max_m",
+    "min_n", "max_n", "min_k", "max_k",
 ];
 
 #[component]
@@ -100,6 +100,7 @@ pub(super) fn Compared(
             <div class="filters">
                 <Filter label="Op" key="op" choices=any_of(Op::ALL) />
                 <Filter label="Dtype" key="dtype" choices=any_of(&[&DTYPES[..], &NARROW].concat()) />
+                <Filter label="Scaling" key="scaling" choices=any_of(Scaling::ALL) />
                 <Filter label="Layout of B" key="b_layout" choices=any_of(Layout::ALL) />
                 <Ranges />
             </div>

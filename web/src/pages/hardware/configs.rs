@@ -33,7 +33,8 @@ pub(super) fn ConfigBoard(summary: Arc<HardwareSummary>) -> impl IntoView {
     let usual = summary.ops.iter().find(|op| **op == Op::Mm).or(summary.ops.first());
     let usual_op = usual.map(ToString::to_string).unwrap_or_default();
     let ops = unnamed(&summary.ops);
-    let (dtypes, default) = (any_of(&summary.dtypes), usual_op.clone());
+    let (dtypes, scalings) = (any_of(&summary.dtypes), any_of(&summary.scalings));
+    let default = usual_op.clone();
     let op = parameter_or(OP, usual_op.clone());
     let cover = remote::<ConfigCover>(move || {
         let mut given = map.with(|map| filter_parameters(&summary, map));
@@ -61,6 +62,7 @@ pub(super) fn ConfigBoard(summary: Arc<HardwareSummary>) -> impl IntoView {
             <div class="filters">
                 <Filter label="Operator" key=OP choices=ops default />
                 <Filter label="Type" key="dtype" choices=dtypes />
+                <Filter label="Scaling" key="scaling" choices=scalings />
             </div>
             <div class="section" class:busy=move || cover.busy()>{board}</div>
         </section>

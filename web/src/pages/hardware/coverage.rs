@@ -5,7 +5,7 @@ use std::sync::Arc;
 use diode_api::{
     Coverage, CoverageCell, CoverageMap, CoveragePart, HardwareSummary, PlannedProblem, SizeRange,
 };
-use diode_core::{DType, Op};
+use diode_core::{DType, Op, Scaling};
 use leptos::prelude::*;
 
 use crate::components::{BarCell, Loaded, Stat, Stats, empty, head, num, table};
@@ -20,19 +20,20 @@ pub(super) fn CoverageBoard(summary: Arc<HardwareSummary>) -> impl IntoView {
         let slug = slug.clone();
         remote::<Coverage>(move || Some(format!("/hardware/{slug}/coverage"))).renewed()
     };
-    let (op, dtype) = (parameter("op"), parameter("dtype"));
+    let filters = ["op", "dtype", "scaling"].map(|key| (key, parameter(key)));
     let map = remote::<CoverageMap>(move || {
-        let wanted = [("op", op.get()), ("dtype", dtype.get())];
+        let wanted = filters.map(|(key, value)| (key, value.get()));
         Some(link(&format!("/hardware/{slug}/coverage/map"), wanted))
     });
+    let shown = Memo::new(move |_| map.value().map(|map| (map.op, map.dtype, map.scaling)));
     view! {
         <section class="section" aria-labelledby="board-title">
             <h2 id="board-title">"Coverage"</h2>
             <p class="hint">
-                "Agents measure by a plan. It tells kinds of problems apart: op, type, layout of B, alignment, and bins of "
-                "four for B, M, N and K. A kind is covered if one of its problems was measured; the others are holes."
+                "Agents measure by a plan. It tells kinds of problems apart: op, type, scaling, layout of B, alignment, and "
+                "bins of four for B, M, N and K. Scaled and grouped ones have the sizes of real models. A kind is covered if one of its problems was measured; the others are holes."
             </p>
-            <Loaded remote=whole height="24rem" children=move |whole| parts(&whole) />
+            <Loaded remote=whole height="24rem" children=move |whole| parts(&whole, shown) />
             <div class="section" class:busy=move || map.busy()>
                 <Loaded remote=map height="30rem" children=move |map| mapped(&map) />
             </div>
@@ -40,7 +41,10 @@ pub(super) fn CoverageBoard(summary: Arc<HardwareSummary>) -> impl IntoView {
     }
 }
 
-fn parts(whole: &Coverage) -> impl IntoView + use<> {
+/// The part of the plan that the map shows.
+type Shown = Memo<Option<(Op, DType, Scaling)>>;
+
+fn parts(whole: &Coverage, shown: Shown) -> impl IntoView + use<> {
     let stats = [
         Stat::new("kinds covered", format::count(whole.covered)),
         Stat::new("kinds in the plan", format::count(whole.kinds)),
@@ -54,30 +58,34 @@ fn parts(whole: &Coverage) -> impl IntoView + use<> {
     view! {
         <Stats stats />
         {table([
-            head("Op"), head("Dtype"), num("Covered"), num("Kinds"), num("Holes"), num("Problems"),
+            head("Op"), head("Dtype"), head("Scaling"), num("Covered"), num("Kinds"), num("Holes"), num("Problems"),
             head("Map"),
-        ]).rows(whole.parts.iter().map(|part| view! { <Part part=part.clone() /> }).collect_view())}
+        ]).rows(whole.parts.iter().map(|part| view! { <Part part=part.clone() shown /> }).collect_view())}
     }
 }
 
 #[component]
-fn Part(part: CoveragePart) -> impl IntoView {
-    let CoveragePart { op, dtype, kinds, covered, problems } = part;
-    let (shown_op, shown_dtype) = shown();
+fn Part(part: CoveragePart, shown: Shown) -> impl IntoView {
+    let CoveragePart { op, dtype, scaling, kinds, covered, problems } = part;
     let set = use_set_parameters();
     let share = covered as f64 / kinds.max(1) as f64;
-    let pressed = move || if (shown_op.get(), shown_dtype.get()) == (op, dtype) { "true" } else { "false" };
-    let show = move |_| set(&[("op", op.to_string()), ("dtype", dtype.to_string())], History::Push);
+    let pressed = move || if shown.get() == Some((op, dtype, scaling)) { "true" } else { "false" };
+    let show = move |_| {
+        let chosen = [("op", op.to_string()), ("dtype", dtype.to_string()), ("scaling", scaling.to_string())];
+        set(&chosen, History::Push);
+    };
+    let name = format::part(op, dtype, scaling);
     view! {
         <tr>
             <td>{op.to_string()}</td>
             <td>{dtype.to_string()}</td>
+            <td>{if scaling == Scaling::None { "–".to_owned() } else { scaling.to_string() }}</td>
             <BarCell text=format::percent(share) share />
             <td class="num">{format::count(kinds)}</td>
             <td class="num">{format::count(kinds - covered)}</td>
             <td class="num">{format::count(problems)}</td>
             <td>
-                <button type="button" class="chip" aria-pressed=pressed aria-label=format!("Map of {op} {dtype}") on:click=show>
+                <button type="button" class="chip" aria-pressed=pressed aria-label=format!("Map of {name}") on:click=show>
                     "show"
                 </button>
             </td>
@@ -85,19 +93,12 @@ fn Part(part: CoveragePart) -> impl IntoView {
     }
 }
 
-/// The op and type that the map shows: those of the filters. Without filters, the server's defaults.
-fn shown() -> (Memo<Op>, Memo<DType>) {
-    let (op, dtype) = (parameter("op"), parameter("dtype"));
-    let op = Memo::new(move |_| op.with(|op| op.parse().unwrap_or(Op::Mm)));
-    (op, Memo::new(move |_| dtype.with(|dtype| dtype.parse().unwrap_or(DType::BFloat16))))
-}
-
 fn mapped(map: &CoverageMap) -> impl IntoView + use<> {
-    let heading = format!("Map of {} {}", map.op, map.dtype);
+    let heading = format!("Map of {}", format::part(map.op, map.dtype, map.scaling));
     let cells = if map.cells.is_empty() {
         empty(
             "The plan has nothing of this type",
-            "Agents are asked for bfloat16, float16 and float32. Others are measured by people who need them.",
+            "The table above has all that agents are asked for on this hardware. People who need other types measure them.",
         )
     } else {
         cells(&map.cells).into_any()
@@ -118,7 +119,7 @@ fn mapped(map: &CoverageMap) -> impl IntoView + use<> {
         <p class="hint">"Kinds covered of kinds, by M and N, and below them how many problems were measured. The darker, the more kinds."</p>
         {cells}
         <h3>"What comes next"</h3>
-        <p class="hint">"Of all operators and types. An agent gets the first that its device can measure."</p>
+        <p class="hint">"Of all parts of the plan. An agent gets the first that its device can measure."</p>
         {next}
     }
 }

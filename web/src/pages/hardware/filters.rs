@@ -16,8 +16,8 @@ use crate::query::{History, parameter, parameter_or, use_set_parameters};
 use crate::remote::Remote;
 
 /// The parameters of the filters, as the API names them.
-const KEYS: [&str; 10] =
-    ["op", "dtype", "b_layout", "method", "min_m", "max_m", "min_n", "max_n", "min_k", "max_k"];
+const KEYS: [&str; 11] =
+    ["op", "dtype", "scaling", "b_layout", "method", "min_m", "max_m", "min_n", "max_n", "min_k", "max_k"];
 
 /// The method that is shown if the address names none. `None` if there is no choice.
 pub(super) fn default_method(summary: &HardwareSummary) -> Option<Method> {
@@ -51,6 +51,7 @@ pub(super) fn Filters(summary: Arc<HardwareSummary>) -> impl IntoView {
         <div class="filters">
             <Filter label="Op" key="op" choices=any_of(&summary.ops) />
             <Filter label="Dtype" key="dtype" choices=any_of(&summary.dtypes) />
+            <Filter label="Scaling" key="scaling" choices=any_of(&summary.scalings) />
             <Filter label="Layout of B" key="b_layout" choices=any_of(Layout::ALL) />
             <Filter label="Method" key="method" choices=methods default />
             <Ranges />

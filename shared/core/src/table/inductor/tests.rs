@@ -206,6 +206,24 @@ fn problems_that_share_a_key_share_the_first_ones_entries() {
 }
 
 #[test]
+fn what_inductor_does_not_look_up_is_left_out() {
+    let mut table = Table::new(h200(), Method::Unspecified);
+    let scaled = ProblemFields {
+        scaling: crate::Scaling::Row,
+        ..ProblemFields::plain(Op::ScaledMm, 1, 64, 64, 64, crate::DType::Float8E4M3)
+    };
+    let listed = || vec![TableConfig { config: Config::Mm(Tile::new(64, 64, 32, 3, 4)), time: None }];
+    table.insert(Problem::new(scaled).unwrap(), listed()).unwrap();
+    let refused = table.to_inductor(&InductorOptions::default()).unwrap_err().to_string();
+    assert!(refused.contains("got scaled_mm, expected one of mm addmm bmm baddbmm"), "{refused}");
+    table.insert(Problem::new(plain(Op::Mm, 1)).unwrap(), listed()).unwrap();
+    assert_eq!(
+        (table.to_inductor(&InductorOptions::default()).unwrap().len(), table.beyond_inductor()),
+        (1, 1)
+    );
+}
+
+#[test]
 fn a_cpu_has_no_lookup_table() {
     let table = Table::new(Hardware::from_name("Intel Xeon").unwrap(), Method::Unspecified);
     assert!(table.to_inductor(&InductorOptions::default()).is_err());
