@@ -1,6 +1,7 @@
 //! Works on the jobs in the queue, one at a time, until it is told to stop.
 
 mod evaluate;
+mod served;
 mod train;
 
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use axum::body::Bytes;
 use diode_api::{JobKind, JobRequest, ModelState, ModelSummary, SnapshotName};
 use diode_core::hardware::Hardware;
 use diode_core::ids::{Digest, UploadId};
+use diode_model::Model;
 use tokio::sync::watch;
 use tracing::Instrument as _;
 
@@ -123,6 +125,8 @@ async fn train_model(
     let known = backend.store.hardware(slug).await?;
     let hardware = known.ok_or_else(|| Failure::Failed(format!("no hardware `{slug}`")))?;
     let TrainingData { solutions, uploads } = backend.store.training_data(slug).await?;
+    let published = backend.store.published(slug, claim.job.request.heuristic).await?;
+    let file = file_of(backend, published.as_ref()).await.map_err(|error| Failure::Backend(error.into()))?;
     let job = claim.job.clone();
     let stop = Arc::new(AtomicBool::new(false));
     let (tell, progress) = watch::channel::<Progress>((0.0, "reading the data".to_owned()));
@@ -130,7 +134,8 @@ async fn train_model(
         let stop = Arc::clone(&stop);
         move || -> Result<Trained, Failure> {
             let Rebuilt { dataset, .. } = rebuild(hardware, solutions);
-            train::train(dataset, &job, &stop, &mut |share, message| {
+            let in_force = file.and_then(|file| Model::from_bytes(&file).ok());
+            train::train(dataset, in_force.as_ref(), &job, &stop, &mut |share, message| {
                 tell.send_replace((share, message));
             })
         }

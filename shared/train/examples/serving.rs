@@ -121,6 +121,7 @@ fn train(path: &str, learnt: &[Dataset], kept: &[Dataset]) -> Outcome {
         if epoch % 10 == 0 || epoch == epochs {
             eprintln!("epoch {epoch} of {epochs}: loss {loss:.4}, {:.0} s", started.elapsed().as_secs_f64());
         }
+        std::ops::ControlFlow::Continue(())
     })?;
     let judged = judge_serving(&serving, kept)?;
     serving.about.judged = serving_figures(&judged);

@@ -64,11 +64,11 @@ pub fn serving_problems(datasets: &[Dataset]) -> Vec<ServingProblem> {
     problems
 }
 
-/// Trains this part on datasets of one hardware.
+/// Trains this part on datasets of one hardware. If `tell` breaks off, the part is as good as it is by then.
 pub fn train_serving(
     datasets: &[Dataset],
     options: &TrainOptions,
-    tell: &mut dyn FnMut(usize, usize, f32),
+    tell: &mut dyn FnMut(usize, usize, f32) -> ControlFlow<()>,
 ) -> Result<Serving, TrainError> {
     let empty = || TrainError::Empty { left_out: crate::LeftOut::default() };
     let hardware = &datasets.first().ok_or_else(empty)?.hardware;
@@ -106,11 +106,9 @@ pub fn train_serving(
             Ok(network.map_err(ModelError::from)?)
         }
     });
-    let mut observe = |progress: &crate::Progress| {
-        if let crate::Progress::Epoch { epoch, epochs, loss, .. } = progress {
-            tell(*epoch, *epochs, *loss);
-        }
-        ControlFlow::Continue(())
+    let mut observe = |progress: &crate::Progress| match progress {
+        crate::Progress::Epoch { epoch, epochs, loss, .. } => tell(*epoch, *epochs, *loss),
+        _ => ControlFlow::Continue(()),
     };
     let networks: Vec<Network> =
         side_by_side(jobs.collect(), &mut observe).into_iter().collect::<Result<_, _>>()?;

@@ -203,6 +203,10 @@ fn merge(datasets: &[Dataset], wanted: Option<Method>) -> Result<TrainingSet, Tr
         // without features have no index in the set.
         let indices: Vec<Option<ConfigIndex>> = dataset.configs.iter().map(|c| configs.index_of(c)).collect();
         for solution in &dataset.solutions {
+            if !solution.problem.op.is_plain() {
+                left_out.served += solution.configs.len();
+                continue;
+            }
             if ProblemFeatures::new(&facts, &solution.problem).is_none() {
                 left_out.no_peak += solution.configs.len();
                 continue;
@@ -382,15 +386,22 @@ pub struct LeftOut {
     pub no_features: usize,
     /// Timings of input types for which the hardware has no known peak.
     pub no_peak: usize,
+    /// Timings of scaled and grouped problems, which another part of a model learns
+    /// ([`train_serving`](crate::train_serving)).
+    pub served: usize,
 }
 
 impl std::fmt::Display for LeftOut {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { other_methods, no_features, no_peak } = self;
+        let Self { other_methods, no_features, no_peak, served } = self;
         write!(
             f,
             "left out: {other_methods} timings taken by another method (which \
              training tells apart), {no_features} of kernels without features, {no_peak} of dtypes without a known peak"
-        )
+        )?;
+        if *served > 0 {
+            write!(f, ", {served} of scaled and grouped problems (which another part of a model learns)")?;
+        }
+        Ok(())
     }
 }

@@ -8,7 +8,7 @@ mod running;
 use std::process::Output;
 
 use anyhow::{Context, ensure};
-use diode_tests::Server;
+use diode_tests::{Server, diode};
 use serde_json::json;
 
 use node::{Node, says};
@@ -42,6 +42,33 @@ fn an_agent_with_nothing_gets_a_pack_and_its_results_are_accepted() -> anyhow::R
     ensure!(says(&forbidden).contains("no kernels for sm_90"), "{}", says(&forbidden));
     ensure!(!node.cached("two").exists());
     people_get_it_too(&node, &server)
+}
+
+/// A GPU with kernels for scaled and experts multiplications gets those problems, and the board shows what it measured.
+#[test]
+fn an_agent_with_kernels_for_served_models_measures_them() -> anyhow::Result<()> {
+    let flags = ["--ops", "scaled_mm,fused_moe", "--dtypes", "float8_e4m3fn", "--scalings", "row"];
+    let node = Node::with_kernels(&flags)?;
+    // No layer of a real model fits, so the agent measures what is asked for.
+    node.change_script(|script| script.gpus[0].memory -= 61 << 20)?;
+    let server = node.server()?;
+    for problem in ["16x64x128 fp8 row", "moe 4x64x128 top2 8 tokens fp8 row"] {
+        diode(node.path(), &["want", problem, "--hardware", "nvidia-h100", "--server", server.url()])?;
+    }
+    let output = node.agent("one", &server, &["--lease", "5s"])?;
+    let said = says(&output);
+    ensure!(output.status.success() && !said.contains("cannot measure"), "{said}");
+    let board = |filter: &str| server.get(&format!("/api/v1/hardware/nvidia-h100/leaderboard?{filter}"));
+    let row = board("op=scaled_mm&scaling=row&dtype=float8_e4m3fn")?;
+    assert_eq!((&row["total"], &row["items"][0]["problem"]["k"]), (&json!(1), &json!(128)), "{said}");
+    ensure!(row["items"][0]["triton"]["us"].as_f64() > Some(0.0), "{row}");
+    let layer = board("op=fused_moe&scaling=row")?;
+    assert_eq!(
+        (&layer["total"], &board("scaling=block")?["total"]),
+        (&json!(2), &json!(0)),
+        "{layer} {said}"
+    );
+    Ok(())
 }
 
 /// `collect` takes the pack from the cache, else from the server, and says which.

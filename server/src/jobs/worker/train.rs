@@ -18,6 +18,7 @@ use diode_train::{
     fit,
 };
 
+use crate::jobs::worker::served;
 use crate::store::{ComparedWithPublished, Now};
 
 /// A model, its file and its results.
@@ -58,14 +59,17 @@ impl From<TrainError> for Failure {
 
 /// Trains a model on all problems of the dataset, except those that are kept for judging. The model's file
 /// states how good such models are on problems that they have not seen. The kept problems then judge the model.
-/// `diode train --without-kept` does the same and gives the same bytes.
+/// `diode train --without-kept` does the same and gives the same bytes, but for the part for what models are served with:
+/// it is learnt, too, or taken from the published model.
 pub(super) fn train(
     dataset: Dataset,
+    in_force: Option<&Model>,
     job: &Job,
     stop: &AtomicBool,
     tell: &mut dyn FnMut(f64, String),
 ) -> Result<Trained, Failure> {
-    let (set, kept) = TrainingSet::from_datasets(&[dataset], job.request.method)?.split_kept()?;
+    let (set, kept) =
+        TrainingSet::from_datasets(std::slice::from_ref(&dataset), job.request.method)?.split_kept()?;
     let mut share = Share::default();
     let mut observe = |progress: &Progress| {
         if let (Some(share), Progress::Epoch { phase, epoch, epochs, loss, .. }) =
@@ -79,7 +83,14 @@ pub(super) fn train(
     };
     // The time is rounded down to whole seconds, as on the command line.
     let created_at = Now::read().whole_second().rfc3339();
-    let network = Network::learn(&set, &job.request, created_at, &mut observe)?;
+    let mut network = Network::learn(&set, &job.request, created_at, &mut observe)?;
+    if let Network::Ranking { model, .. } = &mut network {
+        let mut tell = |message: String| tell(1.0, message);
+        let (method, seed) = (set.method(), job.request.seed);
+        if let Some(part) = served::part(&dataset, method, seed, in_force, stop, &mut tell)? {
+            *model = Box::new(model.as_ref().clone().with_serving(part));
+        }
+    }
     let failed = |error: ModelError| Failure::Failed(error.to_string());
     let bytes = network.to_bytes().map_err(failed)?;
     let unseen_models = network.unseen_models().map_err(failed)?;
@@ -179,10 +190,10 @@ impl Network {
 
 /// A new model counts as no worse if its first picks take at most this share longer than those of the published
 /// model. Timings near the best vary more than that from launch to launch.
-const MARGIN: f64 = 0.005;
+pub(super) const MARGIN: f64 = 0.005;
 
 /// With fewer problems than this, a single problem would decide.
-const LEAST_PROBLEMS: usize = 5;
+pub(super) const LEAST_PROBLEMS: usize = 5;
 
 /// A model's first picks, and their problems.
 pub(super) struct OnKept {

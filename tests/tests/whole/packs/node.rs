@@ -25,14 +25,19 @@ impl Node {
 
     /// Like [`Self::new`], with a pack for certain layouts of both matrices.
     pub(crate) fn with_layouts(layouts: &str) -> anyhow::Result<Self> {
+        Self::with_kernels(&["--layouts", layouts])
+    }
+
+    /// Like [`Self::new`], with a pack that is built with these flags.
+    pub(crate) fn with_kernels(flags: &[&str]) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir()?;
         let path = folder.path();
         std::fs::write(path.join("compiler"), COMPILER)?;
         std::fs::set_permissions(path.join("compiler"), std::fs::Permissions::from_mode(0o755))?;
         let compiler = path.join("compiler");
         let build = ["kernels", "build", "--arch", "sm_90", "--space", "full", "--out", "full.pack"];
-        let more = ["--layouts", layouts, "--python", compiler.to_str().context("a path of text")?];
-        diode(path, &[&build[..], &more].concat())?;
+        let python = ["--python", compiler.to_str().context("a path of text")?];
+        diode(path, &[&build[..], flags, &python].concat())?;
         let info = diode_json(path, &["kernels", "info", "full.pack", "--json"])?;
         let digest = info["digest"].as_str().context("a digest")?.to_owned();
         // The GPU has memory for the smallest problems only, because the stand-in computes them on the CPU.
@@ -92,8 +97,9 @@ impl Node {
     }
 
     pub(crate) fn agent(&self, cache: &str, server: &Server, more: &[&str]) -> anyhow::Result<Output> {
-        let usual = ["agent", "--server", server.url(), "--home", cache, "--once", "--lease", "1s"];
-        Ok(self.command(cache, &[&usual[..], more].concat())?.output()?)
+        let usual = ["agent", "--server", server.url(), "--home", cache, "--once"];
+        let lease = if more.contains(&"--lease") { &[][..] } else { &["--lease", "1s"] };
+        Ok(self.command(cache, &[&usual[..], lease, more].concat())?.output()?)
     }
 
     pub(crate) fn cached(&self, cache: &str) -> PathBuf {
