@@ -20,7 +20,7 @@ pub(super) const BATCHES: &[SizeBin] = SizeBin::ALL.split_at(1).1.split_at(3).0;
 
 /// The weight of what models are served with. There are few such kinds: with this weight they are a quarter of the first
 /// problems of a GPU that computes them all.
-const SERVED_WEIGHT: f64 = 20.0;
+const SERVED_WEIGHT: f64 = 8.0;
 
 /// The average of [`Kind::use_by_programs`] over operators, types, layouts and sizes.
 pub(super) const USUAL_USE: f64 = 129.0;
