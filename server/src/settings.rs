@@ -9,7 +9,7 @@ mod blobs;
 mod file;
 mod openid;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::Args;
@@ -42,8 +42,7 @@ pub struct Settings {
 pub struct Serving {
     /// The address to listen on; port 0 takes a free one
     #[arg(
-        id = "listen",
-        long = "listen",
+        long,
         env = "DIODE_LISTEN",
         value_name = "ADDRESS",
         value_parser = address,
@@ -52,13 +51,12 @@ pub struct Serving {
     pub listen: SocketAddr,
 
     /// A further name under which browsers reach the server; may be given several times
-    #[arg(id = "hosts", long = "host", env = "DIODE_HOSTS", value_name = "NAME", value_delimiter = ',')]
+    #[arg(long = "host", env = "DIODE_HOSTS", value_name = "NAME", value_delimiter = ',')]
     pub hosts: Vec<String>,
 
     /// An address for figures in the format of Prometheus, at /metrics [default: none]
     #[arg(
-        id = "metrics_listen",
-        long = "metrics-listen",
+        long,
         env = "DIODE_METRICS_LISTEN",
         value_name = "ADDRESS",
         value_parser = address
@@ -81,8 +79,7 @@ pub struct Serving {
 pub struct Data {
     /// The database: sqlite:FILE or postgres://USER@HOST/DATABASE
     #[arg(
-        id = "database_url",
-        long = "database-url",
+        long,
         env = "DATABASE_URL",
         value_name = "URL",
         hide_env_values = true,
@@ -91,13 +88,7 @@ pub struct Data {
     pub database_url: String,
 
     /// Where uploaded files and models are kept: a folder, or s3://BUCKET/PREFIX
-    #[arg(
-        id = "blobs",
-        long = "blobs",
-        env = "DIODE_BLOBS",
-        value_name = "PLACE",
-        default_value = "./diode-data"
-    )]
+    #[arg(long, env = "DIODE_BLOBS", value_name = "PLACE", default_value = "./diode-data")]
     pub blobs: PathBuf,
 
     #[command(flatten)]
@@ -109,24 +100,18 @@ pub struct Data {
 
     /// Megabytes of uploads and contributed models to keep at most; more are refused
     // Enough for 200,000 files as large as the largest collection in use.
-    #[arg(
-        id = "max_stored_mb",
-        long = "max-stored-mb",
-        env = "DIODE_MAX_STORED_MB",
-        value_name = "NUMBER",
-        default_value_t = 100_000
-    )]
+    #[arg(long, env = "DIODE_MAX_STORED_MB", value_name = "NUMBER", default_value_t = 100_000)]
     pub max_stored_mb: u64,
 
     /// Take made-up times of simulated agents, to try the server out
-    #[arg(id = "accept_simulated", long = "accept-simulated", env = "DIODE_ACCEPT_SIMULATED")]
+    #[arg(long, env = "DIODE_ACCEPT_SIMULATED")]
     pub accept_simulated: bool,
 
     #[command(flatten)]
     pub snapshots: Snapshots,
 
     /// A file of settings [default: diode.toml, if it exists]
-    #[arg(id = "config", long = "config", env = "DIODE_CONFIG", value_name = "FILE")]
+    #[arg(long, env = "DIODE_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
 }
 
@@ -255,6 +240,17 @@ fn on_or_off(text: &str) -> Result<bool, String> {
         "off" | "false" => Ok(false),
         other => Err(format!("got `{other}`, expected on or off")),
     }
+}
+
+/// Whether a name such as `localhost:8080`, `127.0.0.1` or `[::1]:8080` is this machine's.
+fn is_loopback(host: &str) -> bool {
+    let name = match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next(),
+        None => host.split(':').next(),
+    };
+    name.is_some_and(|name| {
+        name == "localhost" || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+    })
 }
 
 /// An address to listen on.

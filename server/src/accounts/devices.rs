@@ -17,7 +17,7 @@ use utoipa::IntoParams;
 
 use crate::accounts::secrets::{Secret, check_scopes, digest_of, issue, random};
 use crate::accounts::sessions::{CODES_OF_ACCOUNT, DEVICES_OF_ADDRESS};
-use crate::accounts::{Peer, Policy, SignedIn};
+use crate::accounts::{Peer, SignedIn};
 use crate::app::App;
 use crate::http::{ApiFault, ApiResult, StrictQuery, json_body};
 use crate::limits::admit;
@@ -33,49 +33,6 @@ const INTERVAL: Duration = Duration::from_secs(2);
 const LETTERS: &[u8; 20] = b"BCDFGHJKLMNPQRSTVWXZ";
 /// 20⁸ codes: with the limits on tries, nobody guesses a code before it expires.
 const CODE_LENGTH: usize = 8;
-
-/// Begins the wait of a program for a token.
-pub(crate) async fn begin(app: &App, peer: &Peer, request: DeviceRequest) -> ApiResult<DeviceCode> {
-    request.check()?;
-    admit(app, &format!("devices from {}", peer.0), &DEVICES_OF_ADDRESS).await?;
-    let secret = Secret::draw("").map_err(ApiFault::internal)?;
-    let user_code = draw_code().map_err(ApiFault::internal)?;
-    let now = Now::read();
-    let device = WaitingDevice {
-        secret: secret.digest(),
-        user_code: user_code.clone(),
-        name: request.name,
-        scopes: request.scopes,
-    };
-    app.backend.store.add_device(&device, now, now.lease_end(LASTS)).await?;
-    Ok(DeviceCode {
-        device_code: secret.into_text(),
-        verification_uri: verification_uri(app.policy(), &user_code),
-        user_code,
-        expires_in: LASTS.as_secs(),
-        interval: INTERVAL.as_secs(),
-    })
-}
-
-fn verification_uri(policy: &Policy, user_code: &str) -> String {
-    format!("{}/device?code={user_code}", policy.public_url)
-}
-
-/// Answers a waiting program. If its user has allowed it, the answer is a token, which the program gets only
-/// once.
-pub(crate) async fn poll(app: &App, request: DevicePoll) -> ApiResult<IssuedToken> {
-    let secret = digest_of(&request.device_code);
-    match app.backend.store.poll_device(&secret, Now::read()).await? {
-        DeviceAnswer::Waiting => Err(ApiFault::authorization_pending()),
-        DeviceAnswer::Unknown => Err(ApiFault::forbidden(
-            "this request was refused, has expired or has been answered; run `diode login` again",
-        )),
-        DeviceAnswer::Allowed(account, device) => {
-            let token = NewToken { name: device.name, scopes: device.scopes, days: Some(NewToken::MAX_DAYS) };
-            issue(app, &account, token).await
-        }
-    }
-}
 
 /// The program that shows a code. Any signed-in account may look it up.
 pub(crate) async fn find(app: &App, account: &Account, code: &str) -> ApiResult<WaitingDevice> {
@@ -150,7 +107,27 @@ pub(crate) async fn ask_for_token(
     headers: HeaderMap,
     body: Body,
 ) -> ApiResult<(StatusCode, Json<DeviceCode>)> {
-    Ok((StatusCode::CREATED, Json(begin(&app, &peer, json_body(&headers, body).await?).await?)))
+    let request: DeviceRequest = json_body(&headers, body).await?;
+    request.check()?;
+    admit(&app, &format!("devices from {}", peer.0), &DEVICES_OF_ADDRESS).await?;
+    let secret = Secret::draw("").map_err(ApiFault::internal)?;
+    let user_code = draw_code().map_err(ApiFault::internal)?;
+    let now = Now::read();
+    let device = WaitingDevice {
+        secret: secret.digest(),
+        user_code: user_code.clone(),
+        name: request.name,
+        scopes: request.scopes,
+    };
+    app.backend.store.add_device(&device, now, now.lease_end(LASTS)).await?;
+    let code = DeviceCode {
+        device_code: secret.into_text(),
+        verification_uri: format!("{}/device?code={user_code}", app.policy().public_url),
+        user_code,
+        expires_in: LASTS.as_secs(),
+        interval: INTERVAL.as_secs(),
+    };
+    Ok((StatusCode::CREATED, Json(code)))
 }
 
 /// The program asks whether its user has allowed it. Until then the code of the error is
@@ -168,7 +145,18 @@ pub(crate) async fn token_of_device(
     headers: HeaderMap,
     body: Body,
 ) -> ApiResult<Json<IssuedToken>> {
-    Ok(Json(poll(&app, json_body(&headers, body).await?).await?))
+    let request: DevicePoll = json_body(&headers, body).await?;
+    let secret = digest_of(&request.device_code);
+    match app.backend.store.poll_device(&secret, Now::read()).await? {
+        DeviceAnswer::Waiting => Err(ApiFault::authorization_pending()),
+        DeviceAnswer::Unknown => Err(ApiFault::forbidden(
+            "this request was refused, has expired or has been answered; run `diode login` again",
+        )),
+        DeviceAnswer::Allowed(account, device) => {
+            let token = NewToken { name: device.name, scopes: device.scopes, days: Some(NewToken::MAX_DAYS) };
+            Ok(Json(issue(&app, &account, token).await?))
+        }
+    }
 }
 
 const ALLOW: &str = "Allow a program";

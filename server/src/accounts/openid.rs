@@ -150,17 +150,6 @@ fn code(provider: &Provider, answer: Provided) -> ApiResult<String> {
     }
 }
 
-/// Checks that an account's owner asks for the link. An open session is not enough, because the provider
-/// opens a linked account for good.
-pub(crate) async fn link_first(
-    app: &App,
-    peer: &Peer,
-    caller: &SignedIn,
-    password: Option<Password>,
-) -> ApiResult<()> {
-    confirm(app, peer, caller, password).await
-}
-
 /// Links the account that asked for it, if the same account is still signed in.
 async fn link(
     app: &App,

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use anyhow::bail;
 use clap::Args;
 
+use super::is_loopback;
 use crate::accounts::{Anonymous, Policy, SignUps};
 use crate::limits::Limits;
 use crate::tls::TlsFiles;
@@ -17,7 +18,7 @@ pub struct Access {
     /// Where browsers find the server, such as `https://diode.example.org` [default on loopback: its own address]
     #[arg(
         id = "access.public_url",
-        long = "public-url",
+        long,
         env = "DIODE_PUBLIC_URL",
         value_name = "URL",
         value_parser = public_url
@@ -25,28 +26,23 @@ pub struct Access {
     pub public_url: Option<String>,
 
     /// The server's certificate and those it depends on (PEM), to end TLS without a proxy [default: none]
-    #[arg(
-        id = "access.tls_certificate",
-        long = "tls-certificate",
-        env = "DIODE_TLS_CERTIFICATE",
-        value_name = "FILE"
-    )]
+    #[arg(id = "access.tls_certificate", long, env = "DIODE_TLS_CERTIFICATE", value_name = "FILE")]
     pub tls_certificate: Option<PathBuf>,
 
     /// The key of the certificate (PEM) [default: none]
-    #[arg(id = "access.tls_key", long = "tls-key", env = "DIODE_TLS_KEY", value_name = "FILE")]
+    #[arg(id = "access.tls_key", long, env = "DIODE_TLS_KEY", value_name = "FILE")]
     pub tls_key: Option<PathBuf>,
 
     /// A proxy that ends TLS stands in front of the server and adds X-Forwarded-For
-    #[arg(id = "access.behind_proxy", long = "behind-proxy", env = "DIODE_BEHIND_PROXY")]
+    #[arg(id = "access.behind_proxy", long, env = "DIODE_BEHIND_PROXY")]
     pub behind_proxy: bool,
 
     /// Who may make an account [default: open on loopback, else invitation]
-    #[arg(id = "access.sign_ups", long = "sign-ups", env = "DIODE_SIGN_UPS", value_name = "WHO")]
+    #[arg(id = "access.sign_ups", long, env = "DIODE_SIGN_UPS", value_name = "WHO")]
     pub sign_ups: Option<SignUps>,
 
     /// What may be done without an account [default: all on loopback, else none]
-    #[arg(id = "access.anonymous", long = "anonymous", env = "DIODE_ANONYMOUS", value_name = "WHAT")]
+    #[arg(id = "access.anonymous", long, env = "DIODE_ANONYMOUS", value_name = "WHAT")]
     pub anonymous: Option<Anonymous>,
 
     #[command(flatten)]
@@ -169,8 +165,7 @@ fn public_url(given: &str) -> Result<String, String> {
             "got `{given}`, expected only a scheme and a name, such as https://diode.example.org"
         ));
     };
-    let loopback = ["localhost", "127.", "[::1]"].iter().any(|name| host.starts_with(name));
-    if url.starts_with("http://") && !loopback {
+    if url.starts_with("http://") && !is_loopback(host) {
         return Err(format!(
             "got `{given}`, expected https://: passwords and tokens must not travel in the clear"
         ));
@@ -254,8 +249,14 @@ mod tests {
         {
             assert_eq!(public_url(good).unwrap(), good);
         }
-        for bad in ["diode.example.org", "https://", "https://a/b", "http://diode.example.org", "https://A b"]
-        {
+        for bad in [
+            "diode.example.org",
+            "https://",
+            "https://a/b",
+            "http://diode.example.org",
+            "http://127.evil.example",
+            "https://A b",
+        ] {
             assert!(public_url(bad).is_err(), "{bad}");
         }
     }

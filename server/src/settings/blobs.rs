@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::bail;
 use clap::Args;
 
-use super::{Data, WrongSetting, on_or_off};
+use super::{Data, WrongSetting, is_loopback, on_or_off};
 use crate::blobs::{BlobPlace, Bucket, Keys};
 
 /// How the bucket of `--blobs s3://BUCKET` is reached.
@@ -103,16 +103,6 @@ fn checked(given: &str, allow_http: bool) -> anyhow::Result<String> {
         }
     }
     Ok(url.to_owned())
-}
-
-fn is_loopback(host: &str) -> bool {
-    let name = match host.strip_prefix('[') {
-        Some(rest) => rest.split(']').next(),
-        None => host.split(':').next(),
-    };
-    name.is_some_and(|name| {
-        name == "localhost" || name.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
-    })
 }
 
 fn is_bucket(name: &str) -> bool {

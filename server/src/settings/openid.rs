@@ -1,10 +1,11 @@
 //! The OpenID Connect provider by which people may sign in.
 
-use std::net::IpAddr;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
+
+use super::is_loopback;
 
 /// A variable with the client's secret, for people who do not keep secrets in files.
 const SECRET_VARIABLE: &str = "DIODE_OPENID_CLIENT_SECRET";
@@ -118,9 +119,7 @@ fn host_of(issuer: &str) -> anyhow::Result<String> {
     if url.authority().is_some_and(|authority| authority.as_str().contains('@')) {
         bail!("openid issuer: got a URL with a user or password, {expected}");
     }
-    let address: Option<IpAddr> = host.trim_matches(['[', ']']).parse().ok();
-    let is_loopback = host == "localhost" || address.is_some_and(|address| address.is_loopback());
-    if scheme != "https" && !(scheme == "http" && is_loopback) {
+    if scheme != "https" && !(scheme == "http" && is_loopback(host)) {
         bail!("openid issuer: got `{issuer}`, expected https://: others could pretend to be the provider");
     }
     Ok(host.to_owned())

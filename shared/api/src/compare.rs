@@ -212,19 +212,7 @@ impl std::fmt::Display for LibraryVersion {
     }
 }
 
-impl TryFrom<String> for LibraryVersion {
-    type Error = Invalid;
-
-    fn try_from(text: String) -> Result<Self, Invalid> {
-        text.parse()
-    }
-}
-
-impl From<LibraryVersion> for String {
-    fn from(library: LibraryVersion) -> Self {
-        library.0
-    }
-}
+as_text!(LibraryVersion);
 
 /// A library on a hardware: `nvidia-h200@cublas-130002`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -252,19 +240,7 @@ impl std::str::FromStr for LibraryOn {
     }
 }
 
-impl TryFrom<String> for LibraryOn {
-    type Error = Invalid;
-
-    fn try_from(text: String) -> Result<Self, Invalid> {
-        text.parse()
-    }
-}
-
-impl From<LibraryOn> for String {
-    fn from(one: LibraryOn) -> Self {
-        one.to_string()
-    }
-}
+as_text!(LibraryOn);
 
 /// The uploads that were measured beside one version of a library.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

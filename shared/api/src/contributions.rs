@@ -93,19 +93,13 @@ impl std::str::FromStr for ModelDescription {
     }
 }
 
-impl TryFrom<String> for ModelDescription {
-    type Error = Invalid;
-
-    fn try_from(text: String) -> Result<Self, Invalid> {
-        text.parse()
+impl std::fmt::Display for ModelDescription {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
     }
 }
 
-impl From<ModelDescription> for String {
-    fn from(description: ModelDescription) -> Self {
-        description.0
-    }
-}
+as_text!(ModelDescription);
 
 /// The terms under which others may use a model, as an SPDX expression: `MIT OR Apache-2.0`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -142,19 +136,13 @@ impl std::str::FromStr for Licence {
     }
 }
 
-impl TryFrom<String> for Licence {
-    type Error = Invalid;
-
-    fn try_from(text: String) -> Result<Self, Invalid> {
-        text.parse()
+impl std::fmt::Display for Licence {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
     }
 }
 
-impl From<Licence> for String {
-    fn from(licence: Licence) -> Self {
-        licence.0
-    }
-}
+as_text!(Licence);
 
 #[cfg(test)]
 mod tests {

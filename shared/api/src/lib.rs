@@ -2,6 +2,25 @@
 //! All errors have the same form. Times are in microseconds.
 #![forbid(unsafe_code)]
 
+/// Lets serde read a type from text by its `FromStr`, and write it by its `Display`.
+macro_rules! as_text {
+    ($name:ident) => {
+        impl TryFrom<String> for $name {
+            type Error = diode_core::Invalid;
+
+            fn try_from(text: String) -> Result<Self, Self::Error> {
+                text.parse()
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(value: $name) -> Self {
+                value.to_string()
+            }
+        }
+    };
+}
+
 mod accounts;
 mod agents;
 pub mod bibtex;

@@ -88,19 +88,13 @@ impl Reason {
     }
 }
 
-impl TryFrom<String> for Reason {
-    type Error = Invalid;
-
-    fn try_from(text: String) -> Result<Self, Invalid> {
-        text.parse()
+impl std::fmt::Display for Reason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
     }
 }
 
-impl From<Reason> for String {
-    fn from(reason: Reason) -> Self {
-        reason.0
-    }
-}
+as_text!(Reason);
 
 impl std::str::FromStr for Reason {
     type Err = Invalid;

@@ -38,19 +38,7 @@ impl std::str::FromStr for SnapshotName {
     }
 }
 
-impl TryFrom<String> for SnapshotName {
-    type Error = Invalid;
-
-    fn try_from(text: String) -> Result<Self, Invalid> {
-        text.parse()
-    }
-}
-
-impl From<SnapshotName> for String {
-    fn from(name: SnapshotName) -> Self {
-        name.to_string()
-    }
-}
+as_text!(SnapshotName);
 
 /// Asks for a snapshot of everything that counts of a hardware. It is written down with the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

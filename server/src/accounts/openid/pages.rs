@@ -8,9 +8,8 @@ use diode_api::Password;
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use crate::accounts::openid::{
-    Finished, Provided, Wish, begin, choose_name, finish, link_first, unlink, who_signs_up,
-};
+use crate::accounts::openid::{Finished, Provided, Wish, begin, choose_name, finish, unlink, who_signs_up};
+use crate::accounts::sessions::confirm;
 use crate::accounts::terms::agreement;
 use crate::accounts::{Peer, SignedIn, pages as account};
 use crate::app::App;
@@ -191,7 +190,8 @@ pub(in crate::accounts) async fn link_by_form(
 ) -> ApiResult<Response> {
     let account = caller.account.clone();
     let begun = async {
-        link_first(&app, &peer, &caller, password).await?;
+        // An open session is not enough, because the provider opens a linked account for good.
+        confirm(&app, &peer, &caller, password).await?;
         let wish = Wish { link: Some(caller), ..Wish::default() };
         on_the_way(&app, begin(&app, &peer, wish).await?)
     };
