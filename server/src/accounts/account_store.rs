@@ -13,7 +13,7 @@ use crate::store::Store;
 use crate::store::connection::Connection;
 use crate::store::connection::{Exclusive, Lockable, in_transaction};
 use crate::store::fields::{optional, parse, terms_version, unsigned};
-use crate::store::from_row::from_row;
+use crate::store::from_row::readable_row;
 use crate::store::statement::Statement;
 use crate::store::{Now, StoreResult};
 use crate::uploads::solutions::Damaged;
@@ -118,59 +118,32 @@ const PASSWORD: &str = "password";
 /// The kind and the account.
 type LinkRow = (String, Option<String>);
 
-pub(crate) struct CredentialsRow {
-    account: AccountRow,
-    password: Option<String>,
-    disabled_at: Option<String>,
-}
-
-from_row!(CredentialsRow { password, disabled_at, ..account });
-
-impl CredentialsRow {
-    pub(crate) fn credentials(self) -> Result<Credentials, Damaged> {
-        let disabled = self.disabled_at.is_some();
-        Ok(Credentials { account: self.account.account()?, password: self.password, disabled })
-    }
-}
+readable_row!(Credentials { ..account: Account, password, disabled_at: Option<String> } => Credentials {
+    account,
+    password,
+    disabled: disabled_at.is_some(),
+});
 
 /// The reason that the log states for a new password.
 const WHY: &str = "the password was chosen by a link";
 
-/// The columns of [`AccountRow`]. The query must name the table `accounts` `a`.
+/// The columns of an [`Account`]. The query must name the table `accounts` `a`.
 pub(crate) const ACCOUNT_COLUMNS: &str = "a.id, a.name, a.admin, a.created_at, \
                                           (SELECT g.terms FROM agreements g WHERE g.account = a.id ORDER BY \
                                           g.terms DESC LIMIT 1) AS terms, \
                                           (SELECT g.agreed_at FROM agreements g WHERE g.account = a.id \
                                           ORDER BY g.terms DESC LIMIT 1) AS agreed_at";
 
-pub(crate) struct AccountRow {
-    id: String,
-    name: String,
-    admin: i64,
-    created_at: String,
-    terms: Option<i64>,
-    agreed_at: Option<String>,
-}
-
-from_row!(AccountRow { id, name, admin, created_at, terms, agreed_at });
-
-impl AccountRow {
-    pub(crate) fn account(self) -> Result<Account, Damaged> {
-        let terms = match (self.terms, self.agreed_at) {
-            (Some(version), Some(agreed_at)) => {
-                Some(Agreement { version: terms_version(version)?, agreed_at })
-            }
-            _ => None,
-        };
-        Ok(Account {
-            id: parse("account id", self.id)?,
-            name: parse("account name", self.name)?,
-            admin: self.admin != 0,
-            created_at: self.created_at,
-            terms,
-        })
-    }
-}
+readable_row!(Account { id, name, admin: i64, created_at, terms: Option<i64>, agreed_at: Option<String> } => Account {
+    id: parse("account id", id)?,
+    name: parse("account name", name)?,
+    admin: admin != 0,
+    created_at,
+    terms: match (terms, agreed_at) {
+        (Some(version), Some(agreed_at)) => Some(Agreement { version: terms_version(version)?, agreed_at }),
+        _ => None,
+    },
+});
 
 impl Store {
     /// Makes an account. With `link`, uses up this invitation in the same transaction. An invitation for the first
@@ -194,15 +167,13 @@ impl Store {
     pub async fn account(&self, id: &AccountId) -> StoreResult<Option<Account>> {
         let db = &mut self.reader().await?;
         let select = Statement::new("SELECT ").push(ACCOUNT_COLUMNS).push(" FROM accounts a WHERE a.id = ");
-        let row: Option<AccountRow> = db.fetch_optional(select.push_bind(id.as_str())).await?;
-        Ok(row.map(AccountRow::account).transpose()?)
+        db.read_optional(select.push_bind(id.as_str())).await
     }
 
     /// All accounts, by name, for operators.
     pub async fn accounts(&self) -> StoreResult<Vec<Credentials>> {
         let db = &mut self.reader().await?;
-        let rows: Vec<CredentialsRow> = db.fetch_all(select_credentials().push(" ORDER BY a.name")).await?;
-        Ok(rows.into_iter().map(CredentialsRow::credentials).collect::<Result<_, _>>()?)
+        db.read_all(select_credentials().push(" ORDER BY a.name")).await
     }
 
     /// Stores that an account agrees to a version of the terms of contributing. Later agreements to the same
@@ -482,8 +453,7 @@ impl Connection {
 
     pub(crate) async fn credentials(&mut self, name: &AccountName) -> StoreResult<Option<Credentials>> {
         let select = select_credentials().push(" WHERE a.name = ").push_bind(name.as_str());
-        let row: Option<CredentialsRow> = self.fetch_optional(select).await?;
-        Ok(row.map(CredentialsRow::credentials).transpose()?)
+        self.read_optional(select).await
     }
 
     /// The name of an account, which nobody can change or delete until the transaction ends.

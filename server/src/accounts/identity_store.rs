@@ -3,15 +3,14 @@
 use diode_api::Reason;
 use diode_core::ids::{AccountId, AccountName, Digest};
 
-use crate::accounts::account_store::{Created, Credentials, CredentialsRow, NewAccount, select_credentials};
+use crate::accounts::account_store::{Created, Credentials, NewAccount, select_credentials};
 use crate::store::Store;
 use crate::store::connection::Connection;
 use crate::store::connection::in_transaction;
 use crate::store::fields::optional;
-use crate::store::from_row::from_row;
+use crate::store::from_row::readable_row;
 use crate::store::statement::Statement;
 use crate::store::{Now, StoreResult};
-use crate::uploads::solutions::Damaged;
 
 /// An identity by which somebody can sign in to an account.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,34 +83,20 @@ pub enum SignedUp {
     IdentityTaken,
 }
 
-struct SignInRow {
-    next: Option<String>,
-    account: Option<String>,
-    invitation: Option<String>,
-}
+readable_row!(PendingSignIn { next, account, invitation } => PendingSignIn {
+    next,
+    account: optional("account id", account)?,
+    invitation: optional("invitation", invitation)?,
+});
 
-from_row!(SignInRow { next, account, invitation });
+readable_row!(PendingSignUp { issuer, subject, suggestion, next, invitation } => PendingSignUp {
+    identity: Identity { issuer, subject },
+    suggestion,
+    next,
+    invitation: optional("invitation", invitation)?,
+});
 
-struct SignUpRow {
-    issuer: String,
-    subject: String,
-    suggestion: Option<String>,
-    next: Option<String>,
-    invitation: Option<String>,
-}
-
-from_row!(SignUpRow { issuer, subject, suggestion, next, invitation });
-
-impl SignUpRow {
-    fn sign_up(self) -> Result<PendingSignUp, Damaged> {
-        Ok(PendingSignUp {
-            identity: Identity { issuer: self.issuer, subject: self.subject },
-            suggestion: self.suggestion,
-            next: self.next,
-            invitation: optional("invitation", self.invitation)?,
-        })
-    }
-}
+readable_row!(LinkedIdentity { issuer, since });
 
 impl Store {
     /// The account of an identity; `None` if no account has it.
@@ -122,8 +107,7 @@ impl Store {
             .push_bind(identity.issuer.as_str())
             .push(" AND i.subject = ")
             .push_bind(identity.subject.as_str());
-        let row: Option<CredentialsRow> = db.fetch_optional(select).await?;
-        Ok(row.map(CredentialsRow::credentials).transpose()?)
+        db.read_optional(select).await
     }
 
     /// The identities of an account, by issuer.
@@ -235,13 +219,7 @@ impl Store {
     )
     .bind(secret.as_str())
     .bind(now.millis());
-            let row: Option<SignInRow> = db.fetch_optional(delete).await?;
-            let Some(row) = row else { return Ok(None) };
-            Ok(Some(PendingSignIn {
-                next: row.next,
-                account: optional("account id", row.account)?,
-                invitation: optional("invitation", row.invitation)?,
-            }))
+            db.read_optional(delete).await
         })
     }
 
@@ -281,8 +259,7 @@ impl Store {
         )
         .bind(secret.as_str())
         .bind(now.millis());
-        let row: Option<SignUpRow> = db.fetch_optional(select).await?;
-        Ok(row.map(SignUpRow::sign_up).transpose()?)
+        db.read_optional(select).await
     }
 
     /// Makes the account of a person who has chosen a name, and links the identity to it. If the account is
@@ -302,8 +279,7 @@ impl Store {
     )
     .bind(secret.as_str())
     .bind(now.millis());
-    let row: Option<SignUpRow> = db.fetch_optional(delete).await?;
-    let Some(sign_up) = row.map(SignUpRow::sign_up).transpose()? else { return Ok(SignedUp::Unknown) };
+    let Some(sign_up) = db.read_optional::<PendingSignUp>(delete).await? else { return Ok(SignedUp::Unknown) };
     let created = db.create_account(account, sign_up.invitation.as_ref(), now).await?;
     let Created::Done(made) = &created else { return Ok(SignedUp::Made(created)) };
     match db.link(&made.id, &sign_up.identity, now).await? {
@@ -316,10 +292,8 @@ impl Store {
 
 impl Connection {
     pub(crate) async fn identities_of(&mut self, account: &AccountId) -> StoreResult<Vec<LinkedIdentity>> {
-        let select =
-            Statement::new("SELECT issuer, created_at FROM identities WHERE account = $1 ORDER BY issuer");
-        let rows: Vec<(String, String)> = self.fetch_all(select.bind(account.as_str())).await?;
-        Ok(rows.into_iter().map(|(issuer, since)| LinkedIdentity { issuer, since }).collect())
+        let select = "SELECT issuer, created_at AS since FROM identities WHERE account = $1 ORDER BY issuer";
+        self.read_all(Statement::new(select).bind(account.as_str())).await
     }
 
     async fn is_linked(&mut self, account: &AccountId, issuer: &str) -> StoreResult<bool> {

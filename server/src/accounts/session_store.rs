@@ -6,39 +6,25 @@ use diode_api::{Account, Token};
 use diode_core::ids::{AccountId, Digest, TokenId};
 use tokio::time::timeout;
 
-use crate::accounts::account_store::{ACCOUNT_COLUMNS, AccountRow, DeviceAnswer, NewTokenRow, WaitingDevice};
+use crate::accounts::account_store::{ACCOUNT_COLUMNS, DeviceAnswer, NewTokenRow, WaitingDevice};
 use crate::store::Store;
 use crate::store::connection::Connection;
 use crate::store::connection::in_transaction;
 use crate::store::fields::{from_json, json, parse, rfc3339};
-use crate::store::from_row::from_row;
+use crate::store::from_row::readable_row;
 use crate::store::statement::Statement;
 use crate::store::{Now, StoreResult};
-use crate::uploads::solutions::Damaged;
 
 /// How long a request waits until the use of its token is stored.
 const NOTING: Duration = Duration::from_millis(500);
 
-struct DeviceRow {
-    secret: String,
-    user_code: String,
-    name: String,
-    scopes: String,
-    account: Option<String>,
-}
+/// A program, and the id of the account that has allowed it.
+type Device = (WaitingDevice, Option<String>);
 
-from_row!(DeviceRow { secret, user_code, name, scopes, account });
-
-impl DeviceRow {
-    fn device(self) -> Result<WaitingDevice, Damaged> {
-        Ok(WaitingDevice {
-            secret: parse("device secret", self.secret)?,
-            user_code: self.user_code,
-            name: self.name,
-            scopes: from_json("device's scopes", &self.scopes)?,
-        })
-    }
-}
+readable_row!(Device { secret, user_code, name, scopes: String, account } => {
+    let secret = parse("device secret", secret)?;
+    (WaitingDevice { secret, user_code, name, scopes: from_json("device's scopes", &scopes)? }, account)
+});
 
 /// The time of a token's last use is exact to this many milliseconds. With an exact time, each request would
 /// need a write.
@@ -47,44 +33,24 @@ const USE_KNOWN_TO_MS: i64 = 60_000;
 const TOKEN_COLUMNS: &str = "t.id AS token_id, t.name AS token_name, t.scopes, \
     t.created_at AS token_created_at, t.expires, t.used";
 
-struct TokenRow {
-    token_id: String,
-    token_name: String,
-    scopes: String,
-    token_created_at: String,
-    expires: i64,
-    used: Option<i64>,
-}
+/// A token, and the time of its last use in milliseconds since 1970.
+type Used = (Token, Option<i64>);
 
-from_row!(TokenRow { token_id, token_name, scopes, token_created_at, expires, used });
+readable_row!(Used {
+    token_id, token_name, scopes: String, token_created_at, expires, used: Option<i64>
+} => {
+    let token = Token {
+        id: parse("token id", token_id)?,
+        name: token_name,
+        scopes: from_json("token's scopes", &scopes)?,
+        created_at: token_created_at,
+        expires_at: rfc3339("token's end", expires)?,
+        used_at: used.map(|used| rfc3339("token's last use", used)).transpose()?,
+    };
+    (token, used)
+});
 
-impl TokenRow {
-    fn token(self) -> Result<Token, Damaged> {
-        Ok(Token {
-            id: parse("token id", self.token_id)?,
-            name: self.token_name,
-            scopes: from_json("token's scopes", &self.scopes)?,
-            created_at: self.token_created_at,
-            expires_at: rfc3339("token's end", self.expires)?,
-            used_at: self.used.map(|used| rfc3339("token's last use", used)).transpose()?,
-        })
-    }
-}
-
-struct OwnedRow {
-    account: AccountRow,
-    token: TokenRow,
-}
-
-impl<'r, R: sqlx::Row> sqlx::FromRow<'r, R> for OwnedRow
-where
-    AccountRow: sqlx::FromRow<'r, R>,
-    TokenRow: sqlx::FromRow<'r, R>,
-{
-    fn from_row(row: &'r R) -> sqlx::Result<Self> {
-        Ok(Self { account: sqlx::FromRow::from_row(row)?, token: sqlx::FromRow::from_row(row)? })
-    }
-}
+readable_row!((Account, Used) { ..account: Account, ..token: Used, } => (account, token));
 
 impl Store {
     /// Begins a session.
@@ -116,8 +82,7 @@ impl Store {
             .push_bind(secret.as_str())
             .push(" AND a.disabled_at IS NULL AND s.expires > ")
             .push_bind(now.millis());
-        let row: Option<AccountRow> = db.fetch_optional(select).await?;
-        Ok(row.map(AccountRow::account).transpose()?)
+        db.read_optional(select).await
     }
 
     /// When a session ends, in milliseconds since 1970; `None` if there is none.
@@ -168,8 +133,7 @@ impl Store {
             .push(" FROM tokens t WHERE t.account = ")
             .push_bind(account.as_str())
             .push(" ORDER BY t.created_at DESC, t.id");
-        let rows: Vec<TokenRow> = db.fetch_all(select).await?;
-        Ok(rows.into_iter().map(TokenRow::token).collect::<Result<_, _>>()?)
+        Ok(db.read_all::<Used>(select).await?.into_iter().map(|(token, _)| token).collect())
     }
 
     /// The account of a token. Marks the token as used now. `None` if the token does not work.
@@ -225,8 +189,7 @@ impl Store {
         )
         .bind(user_code)
         .bind(now.millis());
-        let row: Option<DeviceRow> = db.fetch_optional(select).await?;
-        Ok(row.map(DeviceRow::device).transpose()?)
+        Ok(db.read_optional::<Device>(select).await?.map(|(device, _)| device))
     }
 
     /// Allows a waiting program or, without an account, refuses it. `false` if no program waits.
@@ -282,17 +245,14 @@ impl Connection {
         )
         .bind(secret.as_str())
         .bind(now.millis());
-        let row: Option<DeviceRow> = self.fetch_optional(delete).await?;
-        let Some(mut row) = row else { return Ok(DeviceAnswer::Unknown) };
+        let row: Option<Device> = self.read_optional(delete).await?;
+        let Some((device, account)) = row else { return Ok(DeviceAnswer::Unknown) };
         let select = Statement::new("SELECT ")
             .push(ACCOUNT_COLUMNS)
             .push(" FROM accounts a WHERE a.disabled_at IS NULL AND a.id = ")
-            .push_bind(row.account.take());
-        let account: Option<AccountRow> = self.fetch_optional(select).await?;
-        Ok(match account {
-            Some(account) => DeviceAnswer::Allowed(Box::new(account.account()?), row.device()?),
-            None => DeviceAnswer::Unknown,
-        })
+            .push_bind(account);
+        let account: Option<Account> = self.read_optional(select).await?;
+        Ok(account.map_or(DeviceAnswer::Unknown, |account| DeviceAnswer::Allowed(Box::new(account), device)))
     }
 
     pub(crate) async fn session_end(&mut self, secret: &Digest) -> StoreResult<Option<i64>> {
@@ -327,10 +287,9 @@ impl Connection {
             .push_bind(secret.as_str())
             .push(" AND a.disabled_at IS NULL AND t.expires > ")
             .push_bind(now.millis());
-        let row: Option<OwnedRow> = self.fetch_optional(select).await?;
-        let Some(OwnedRow { account, token }) = row else { return Ok(None) };
-        let is_noted = token.used.is_some_and(|used| now.millis() - used < USE_KNOWN_TO_MS);
-        Ok(Some((account.account()?, token.token()?, is_noted)))
+        let row: Option<(Account, Used)> = self.read_optional(select).await?;
+        let Some((account, (token, used))) = row else { return Ok(None) };
+        Ok(Some((account, token, used.is_some_and(|used| now.millis() - used < USE_KNOWN_TO_MS))))
     }
 
     pub(crate) async fn note_token_use(&mut self, token: &TokenId, now: Now) -> StoreResult<()> {

@@ -12,6 +12,7 @@ use crate::store::Store;
 use crate::store::connection::Connection;
 use crate::store::connection::{Exclusive, Lockable, in_transaction};
 use crate::store::fields::{optional, parse};
+use crate::store::from_row::readable_row;
 use crate::store::statement::Statement;
 use crate::store::{Now, StoreResult};
 use crate::uploads::solutions::Damaged;
@@ -46,6 +47,15 @@ pub struct Report {
     pub who: Option<AccountName>,
     pub reason: Reason,
 }
+
+readable_row!(LogEntry { at, who, what, why });
+
+readable_row!(Report { at, upload, who, reason } => Report {
+    at,
+    upload: parse("upload id", upload)?,
+    who: optional("account name", who)?,
+    reason: parse("reason", reason)?,
+});
 
 /// Which uploads are listed.
 #[derive(Debug, Clone, Default)]
@@ -119,8 +129,7 @@ impl Store {
         let db = &mut self.reader().await?;
         let select =
             Statement::new("SELECT at, who, what, why FROM moderation ORDER BY position DESC LIMIT $1");
-        let rows: Vec<(String, String, String, String)> = db.fetch_all(select.bind(i64::from(limit))).await?;
-        Ok(rows.into_iter().map(|(at, who, what, why)| LogEntry { at, who, what, why }).collect())
+        db.read_all(select.bind(i64::from(limit))).await
     }
 
     /// Adds a report; `false` if there is no such upload.
@@ -146,21 +155,11 @@ impl Store {
     pub async fn reports(&self, limit: u32) -> StoreResult<Vec<Report>> {
         let db = &mut self.reader().await?;
         let select = Statement::new(
-            "SELECT r.at, r.upload, a.name, r.reason FROM reports r LEFT JOIN accounts a ON a.id = \
+            "SELECT r.at, r.upload, a.name AS who, r.reason FROM reports r LEFT JOIN accounts a ON a.id = \
              r.account \
              ORDER BY r.position DESC LIMIT $1",
         );
-        let rows: Vec<(String, String, Option<String>, String)> =
-            db.fetch_all(select.bind(i64::from(limit))).await?;
-        let report = |(at, upload, who, reason)| {
-            Ok(Report {
-                at,
-                upload: parse("upload id", upload)?,
-                who: optional("account name", who)?,
-                reason: parse("reason", reason)?,
-            })
-        };
-        Ok(rows.into_iter().map(report).collect::<Result<_, Damaged>>()?)
+        db.read_all(select.bind(i64::from(limit))).await
     }
 }
 

@@ -10,7 +10,7 @@ use crate::agents::work_store::{NewWork, Whom, WorkRow};
 use crate::store::Store;
 use crate::store::connection::{Connection, in_transaction};
 use crate::store::fields::{from_json, json, named, optional, parse, rfc3339, unsigned};
-use crate::store::from_row::{from_row, readable_row};
+use crate::store::from_row::readable_row;
 use crate::store::statement::Statement;
 use crate::store::upkeep::CheckedRows;
 use crate::store::{Now, StoreError, StoreResult};
@@ -57,24 +57,12 @@ const WORK_AT_ONCE: i64 = 10_000;
 /// How many problems are measured again: enough to show a change of one percent. They take some minutes.
 const SAMPLE: i64 = 32;
 
-readable_row!(KnownAgent {
-    id: String => |id| parse("agent id", id),
-    put_aside: Option<String> => Ok,
-    account: Option<String> => |id| optional("account id", id),
-    registration: String => |text: String| from_json("agent's registration", &text),
+readable_row!(KnownAgent { id, account, registration: String, put_aside } => KnownAgent {
+    id: parse("agent id", id)?,
+    put_aside,
+    account: optional("account id", account)?,
+    registration: from_json("agent's registration", &registration)?,
 });
-
-struct AgentRow {
-    id: String,
-    registration: String,
-    registered_at: String,
-    seen: i64,
-    put_aside: Option<String>,
-    measured: i64,
-    lease: Option<String>,
-}
-
-from_row!(AgentRow { id, registration, registered_at, seen, put_aside, measured, lease });
 
 const AGENT_COLUMNS: &str = "SELECT a.id, a.registration, a.registered_at, a.seen, a.put_aside, \
                              (SELECT COUNT(*) FROM leases l JOIN work w ON w.lease = l.id WHERE l.agent = \
@@ -82,23 +70,23 @@ const AGENT_COLUMNS: &str = "SELECT a.id, a.registration, a.registered_at, a.see
                              AS measured, (SELECT l.id FROM leases l WHERE l.agent = a.id AND l.state = \
                              'active') AS lease FROM agents a";
 
-impl AgentRow {
-    fn agent(self) -> Result<Agent, Damaged> {
-        let registration: Registration = from_json("agent's registration", &self.registration)?;
-        Ok(Agent {
-            id: parse("agent id", self.id)?,
-            name: registration.name.clone(),
-            hardware: registration.hardware.slug.clone(),
-            simulated: registration.hardware.is_simulated(),
-            tool: registration.tool.clone(),
-            registered_at: self.registered_at,
-            seen_at: rfc3339("agent's last request", self.seen)?,
-            put_aside: self.put_aside,
-            measured: unsigned("measured problems", self.measured)?,
-            lease: optional("lease id", self.lease)?,
-        })
+readable_row!(Agent {
+    id, registration: String, registered_at, seen, put_aside, measured, lease
+} => {
+    let registration: Registration = from_json("agent's registration", &registration)?;
+    Agent {
+        id: parse("agent id", id)?,
+        name: registration.name,
+        simulated: registration.hardware.is_simulated(),
+        hardware: registration.hardware.slug,
+        tool: registration.tool,
+        registered_at,
+        seen_at: rfc3339("agent's last request", seen)?,
+        put_aside,
+        measured: unsigned("measured problems", measured)?,
+        lease: optional("lease id", lease)?,
     }
-}
+});
 
 impl Store {
     /// Adds an agent, or updates it. If its driver is new for the hardware and other agents have had another driver,
@@ -139,8 +127,7 @@ impl Store {
     pub async fn agent_summary(&self, id: &AgentId) -> StoreResult<Option<Agent>> {
         let db = &mut self.reader().await?;
         let select = Statement::new(AGENT_COLUMNS).push(" WHERE a.id = ").push_bind(id.as_str());
-        let row: Option<AgentRow> = db.fetch_optional(select).await?;
-        Ok(row.map(AgentRow::agent).transpose()?)
+        db.read_optional(select).await
     }
 
     /// How many agents have asked for something since this time.
@@ -219,7 +206,7 @@ impl Connection {
         loop {
             let select = Statement::new(WorkRow::SELECT).push(" WHERE position > ").push_bind(after);
             let select = select.push(" ORDER BY position LIMIT ").push_bind(WORK_AT_ONCE);
-            let work: Vec<WorkRow> = self.fetch_all(select).await?;
+            let work: Vec<WorkRow> = self.read_all(select).await?;
             let Some(last) = work.last() else { return Ok(()) };
             after = last.position;
             for row in work {
@@ -286,7 +273,7 @@ impl Connection {
 
     pub(crate) async fn find_agent(&mut self, id: &AgentId) -> StoreResult<Option<KnownAgent>> {
         let select = Statement::new("SELECT id, account, registration, put_aside FROM agents WHERE id = $1");
-        Ok(self.read_all(select.bind(id.as_str())).await?.pop())
+        self.read_optional(select.bind(id.as_str())).await
     }
 
     /// The agents whose column `of.0` has the value `of.1`; without `of`, all agents.
@@ -302,8 +289,7 @@ impl Connection {
         }
         select = select.push(" ORDER BY l.seen DESC, l.id LIMIT ").push_bind(i64::from(limit));
         select = select.push(") ORDER BY a.seen DESC, a.id");
-        let rows: Vec<AgentRow> = self.fetch_all(select).await?;
-        Ok(rows.into_iter().map(AgentRow::agent).collect::<Result<_, _>>()?)
+        self.read_all(select).await
     }
 
     /// Gives work again to an agent that was put aside. `false` if there is no such agent, or it was not put aside.

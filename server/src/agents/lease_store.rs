@@ -62,13 +62,15 @@ const ENOUGH: i64 = 40;
 const EXPIRED_AT_ONCE: i64 = 20;
 
 readable_row!(LeaseSummary {
-    id: String => |id| parse("lease id", id),
-    state: String => |state: String| named("lease state", &state),
-    taken_at: i64 => |taken| rfc3339("lease's beginning", taken),
-    ended_at: Option<i64> => |ended: Option<i64>| ended.map(|ended| rfc3339("lease's end", ended)).transpose(),
-    seconds: f64 => Ok,
-    problems: i64 => |problems| unsigned("problems of a lease", problems),
-    measured: i64 => |measured| unsigned("measured problems", measured),
+    id, state: String, taken_at, ended_at: Option<i64>, seconds, problems, measured
+} => LeaseSummary {
+    id: parse("lease id", id)?,
+    state: named("lease state", &state)?,
+    taken_at: rfc3339("lease's beginning", taken_at)?,
+    ended_at: ended_at.map(|ended| rfc3339("lease's end", ended)).transpose()?,
+    seconds,
+    problems: unsigned("problems of a lease", problems)?,
+    measured: unsigned("measured problems", measured)?,
 });
 
 /// The most problems of a lease. They are locked until the lease is made, so other requests skip them.
@@ -111,7 +113,7 @@ impl Store {
                     .push(" ORDER BY rank, position LIMIT ")
                     .push_bind(MOST_PROBLEMS)
                     .push(lock);
-                let first: Vec<WorkRow> = db.fetch_all(select).await?;
+                let first: Vec<WorkRow> = db.read_all(select).await?;
                 let asked = match first.first() {
                     Some(row) if row.is_hole() => db.asked_work(wish, lock).await?,
                     _ => Vec::new(),
@@ -339,7 +341,7 @@ impl Connection {
         .bind(lease.as_str())
         .bind(solution.hardware.as_str())
         .bind(solution.problem.as_str());
-            let done: Vec<WorkRow> = self.fetch_all(update).await?;
+            let done: Vec<WorkRow> = self.read_all(update).await?;
             for row in done {
                 let NewWork { problem, purpose, seconds, .. } = row.work()?;
                 if counts
@@ -383,7 +385,7 @@ impl Connection {
             .push(" WHERE state = 'leased' AND lease = ")
             .push_bind(id.as_str())
             .push(" ORDER BY rank, position");
-        let rows: Vec<WorkRow> = self.fetch_all(select).await?;
+        let rows: Vec<WorkRow> = self.read_all(select).await?;
         let work: Vec<NewWork> = rows.into_iter().map(WorkRow::work).collect::<Result<_, _>>()?;
         Ok(Some(LeasedWork { id, work }))
     }
@@ -398,7 +400,7 @@ impl Connection {
             .push(" ORDER BY rank, position LIMIT ")
             .push_bind(MOST_ASKED)
             .push(lock);
-        self.fetch_all(select).await
+        self.read_all(select).await
     }
 
     /// How much planned work waits for an agent. Work that people or other agents ask for is not counted.

@@ -11,7 +11,7 @@ use crate::agents::plan::{Kind, rank};
 use crate::store::Store;
 use crate::store::connection::{Connection, in_transaction};
 use crate::store::fields::{from_json, json, named, parse, unsigned};
-use crate::store::from_row::{from_row, readable_row};
+use crate::store::from_row::readable_row;
 use crate::store::statement::{ROWS_PER_STATEMENT, Statement, Value};
 use crate::store::{Now, StoreResult};
 use crate::uploads::solutions::Damaged;
@@ -64,11 +64,11 @@ pub struct WorkFigures {
     pub confirmed: u64,
 }
 
-readable_row!(Measuring {
-    problem: String => |id| parse("problem id", id),
-    state: String => |state: String| named("state", &state),
-    purpose: String => |purpose: String| named("purpose", &purpose).map(Some),
-    reason: Option<String> => Ok,
+readable_row!(Measuring { problem, state: String, purpose: String, reason } => Measuring {
+    problem: parse("problem id", problem)?,
+    state: named("state", &state)?,
+    purpose: Some(named("purpose", &purpose)?),
+    reason,
 });
 
 pub(crate) struct WorkRow {
@@ -79,7 +79,7 @@ pub(crate) struct WorkRow {
     pub(crate) seconds: f64,
 }
 
-from_row!(WorkRow { position, fields, purpose, breadth, seconds });
+readable_row!(WorkRow { position, fields, purpose, breadth, seconds });
 
 impl WorkRow {
     pub(crate) const SELECT: &'static str = "SELECT position, fields, purpose, breadth, seconds FROM work";
@@ -214,7 +214,7 @@ impl Store {
             .push_bind(hardware.as_str())
             .push(" ORDER BY rank, position LIMIT ")
             .push_bind(i64::from(limit));
-        let rows: Vec<WorkRow> = db.fetch_all(select).await?;
+        let rows: Vec<WorkRow> = db.read_all(select).await?;
         Ok(rows.into_iter().map(WorkRow::work).collect::<Result<_, _>>()?)
     }
 }

@@ -18,7 +18,7 @@ use crate::store::Store;
 use crate::store::StoreResult;
 use crate::store::connection::Connection;
 use crate::store::fields::{from_json, parse, unsigned};
-use crate::store::from_row::from_row;
+use crate::store::from_row::readable_row;
 use crate::store::remembered::Remembered;
 use crate::store::statement::{ROWS_PER_STATEMENT, Statement};
 use crate::uploads::solutions::Damaged;
@@ -44,58 +44,31 @@ enum Part {
 /// make at most 2,048 problems.
 const WALK: i64 = 256;
 
-struct PointRow {
-    fields: String,
-    method: String,
-    tflops: f64,
-    roofline_share: Option<f64>,
-    best_us: f64,
-    triton_us: Option<f64>,
-    triton_roofline_share: Option<f64>,
-    library_us: Option<f64>,
-    library_roofline_share: Option<f64>,
-    triton_over_library: Option<f64>,
-    /// The whole entry of a problem in float32, whose config may round.
-    entry: Option<String>,
-}
-
-from_row!(PointRow {
-    fields,
-    method,
-    tflops,
-    roofline_share,
-    best_us,
-    triton_us,
-    triton_roofline_share,
-    library_us,
-    library_roofline_share,
-    triton_over_library,
-    entry
-});
-
-impl PointRow {
-    fn point(self) -> Result<ProblemPoint, Damaged> {
-        let problem = problem_of(&self.fields)?;
-        let entry = self.entry.as_deref().map(read_entry).transpose()?;
-        let triton = entry.and_then(|entry| entry.triton);
-        Ok(ProblemPoint {
-            problem_id: problem.id(),
-            method: parse("method", self.method)?,
-            dims: problem.dims(),
-            intensity: problem.flops() / problem.bytes(),
-            triton_rounds: triton.is_some_and(|triton| triton.config.rounds(&problem)),
-            problem,
-            tflops: self.tflops,
-            roofline_share: self.roofline_share,
-            best_us: self.best_us,
-            triton_us: self.triton_us,
-            triton_roofline_share: self.triton_roofline_share,
-            library_us: self.library_us,
-            library_roofline_share: self.library_roofline_share,
-            triton_over_library: self.triton_over_library,
-        })
+// `entry` is the whole entry of a problem in float32, whose config may round.
+readable_row!(ProblemPoint {
+    fields: String, method, tflops, roofline_share, best_us, triton_us, triton_roofline_share, library_us,
+    library_roofline_share, triton_over_library, entry: Option<String>
+} => {
+    let problem = problem_of(&fields)?;
+    let entry = entry.as_deref().map(read_entry).transpose()?;
+    let triton = entry.and_then(|entry| entry.triton);
+    ProblemPoint {
+        problem_id: problem.id(),
+        method: parse("method", method)?,
+        dims: problem.dims(),
+        intensity: problem.flops() / problem.bytes(),
+        triton_rounds: triton.is_some_and(|triton| triton.config.rounds(&problem)),
+        problem,
+        tflops,
+        roofline_share,
+        best_us,
+        triton_us,
+        triton_roofline_share,
+        library_us,
+        library_roofline_share,
+        triton_over_library,
     }
-}
+});
 
 /// The most problems that are read: enough, because problems of the same size and type differ only in op, bias
 /// and layouts.
@@ -264,8 +237,7 @@ impl Store {
             .push(" AND +e.tflops >= 0 ORDER BY problem LIMIT ")
             .push_bind(i64::from(cap))
             .push(") AS first)) e JOIN problems p ON p.id = e.problem WHERE e.place = 1 ORDER BY e.problem");
-        let rows: Vec<PointRow> = db.fetch_all(select).await?;
-        Ok(rows.into_iter().map(PointRow::point).collect::<Result<_, _>>()?)
+        db.read_all(select).await
     }
 
     /// The measured problems of a hardware that are most like `problem`, by one method, the nearest first. Includes

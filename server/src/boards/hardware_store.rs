@@ -11,7 +11,7 @@ use crate::store::Store;
 use crate::store::connection::Connection;
 use crate::store::connection::{Lockable, in_transaction};
 use crate::store::fields::{from_json, json, named, parse, unsigned};
-use crate::store::from_row::from_row;
+use crate::store::from_row::readable_row;
 use crate::store::statement::Statement;
 use crate::store::{Now, StoreResult};
 use crate::uploads::solutions::Damaged;
@@ -52,32 +52,17 @@ impl NotMerged {
     }
 }
 
-pub(crate) struct HardwareRow {
-    slug: String,
-    name: String,
-    vendor: String,
-    facts: Option<String>,
-}
+readable_row!(Hardware { slug, name, vendor: String, facts: Option<String> } => Hardware {
+    slug: parse("hardware slug", slug)?,
+    name,
+    vendor: named("vendor", &vendor)?,
+    facts: facts.map(|facts| from_json("hardware facts", &facts)).transpose()?,
+});
 
-from_row!(HardwareRow { slug, name, vendor, facts });
-
-impl HardwareRow {
-    pub(crate) fn hardware(self) -> Result<Hardware, Damaged> {
-        Ok(Hardware {
-            slug: parse("hardware slug", self.slug)?,
-            name: self.name,
-            vendor: named("vendor", &self.vendor)?,
-            facts: self.facts.map(|facts| from_json("hardware facts", &facts)).transpose()?,
-        })
-    }
-}
-
-struct KnownRow {
-    hardware: HardwareRow,
-    confirmed: i64,
-}
-
-from_row!(KnownRow { confirmed, ..hardware });
+readable_row!(KnownHardware { ..hardware: Hardware, confirmed: i64 } => KnownHardware {
+    hardware,
+    confirmed: confirmed != 0,
+});
 
 /// Moves the rows that refer to the first hardware to the other hardware.
 const MOVED: [&str; 5] = [
@@ -191,11 +176,7 @@ impl Store {
         let db = &mut self.reader().await?;
         let select =
             Statement::new("SELECT slug, name, vendor, facts, confirmed FROM hardware WHERE slug = ");
-        let row: Option<KnownRow> = db.fetch_optional(push_resolved(select, slug)).await?;
-        let known = |row: KnownRow| -> Result<_, Damaged> {
-            Ok(KnownHardware { hardware: row.hardware.hardware()?, confirmed: row.confirmed != 0 })
-        };
-        Ok(row.map(known).transpose()?)
+        db.read_optional(push_resolved(select, slug)).await
     }
 
     /// A text that changes when the timings of a hardware change. It is the same on another server with the same
@@ -214,8 +195,7 @@ impl Connection {
     /// A hardware, or the hardware that it was merged into; `None` if it is unknown.
     pub(crate) async fn find_hardware(&mut self, slug: &HardwareSlug) -> StoreResult<Option<Hardware>> {
         let select = Statement::new("SELECT slug, name, vendor, facts FROM hardware WHERE slug = ");
-        let row: Option<HardwareRow> = self.fetch_optional(push_resolved(select, slug)).await?;
-        Ok(row.map(HardwareRow::hardware).transpose()?)
+        self.read_optional(push_resolved(select, slug)).await
     }
 
     /// Confirms the facts of a hardware. If `facts` is `None`, confirms the stored facts. `false` if the hardware is
@@ -243,8 +223,7 @@ impl Connection {
         let select = Statement::new("SELECT slug, name, vendor, facts FROM hardware WHERE slug = $1")
             .bind(slug.as_str())
             .push(self.lock_row());
-        let row: Option<HardwareRow> = self.fetch_optional(select).await?;
-        Ok(row.map(HardwareRow::hardware).transpose()?)
+        self.read_optional(select).await
     }
 
     /// Locks several kinds of hardware, in an order that all transactions share. Otherwise two transactions could

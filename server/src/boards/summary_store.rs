@@ -3,32 +3,42 @@
 use std::collections::BTreeSet;
 
 use diode_api::HardwareSummary;
+use diode_core::hardware::Hardware;
 use diode_core::hardware::find;
 use diode_core::ids::HardwareSlug;
 use diode_core::stats::geometric_mean;
 use diode_core::stats::median;
 use diode_core::{Comparison, DType, Method, Op, Scaling};
 
-use crate::boards::hardware_store::{HardwareRow, push_resolved};
+use crate::boards::hardware_store::push_resolved;
 use crate::store::Store;
 use crate::store::StoreResult;
 use crate::store::connection::Connection;
 use crate::store::fields::{named, unsigned};
-use crate::store::from_row::from_row;
+use crate::store::from_row::readable_row;
 use crate::store::remembered::Remembered;
 use crate::store::statement::Statement;
 use crate::uploads::solutions::Damaged;
 
 struct HardwareListRow {
-    hardware: HardwareRow,
+    hardware: Hardware,
     updated_at: Option<String>,
     revision: i64,
-    models: i64,
-    confirmed: i64,
-    conflicts: i64,
+    models: u64,
+    confirmed: bool,
+    conflicts: u64,
 }
 
-from_row!(HardwareListRow { updated_at, revision, models, confirmed, conflicts, ..hardware });
+readable_row!(HardwareListRow {
+    ..hardware: Hardware, updated_at, revision, models, confirmed: i64, conflicts
+} => HardwareListRow {
+    hardware,
+    updated_at,
+    revision,
+    models: unsigned("model count", models)?,
+    confirmed: confirmed != 0,
+    conflicts: unsigned("upload count", conflicts)?,
+});
 
 /// The entries of one op, type and method together.
 struct GroupRow {
@@ -41,7 +51,7 @@ struct GroupRow {
     solutions: i64,
 }
 
-from_row!(GroupRow { op, a_dtype, scaling, method, tflops, timings, solutions });
+readable_row!(GroupRow { op, a_dtype, scaling, method, tflops, timings, solutions });
 
 /// Figures computed from the entries of one hardware.
 #[derive(Clone)]
@@ -93,12 +103,12 @@ impl Connection {
             " AND (EXISTS (SELECT 1 FROM models WHERE models.hardware = h.slug) \
              OR EXISTS (SELECT 1 FROM solutions s WHERE s.hardware = h.slug AND s.standing = 0))",
         );
-        let rows: Vec<HardwareListRow> = self.fetch_all(select.push(" ORDER BY h.slug")).await?;
+        let rows: Vec<HardwareListRow> = self.read_all(select.push(" ORDER BY h.slug")).await?;
         let mut summaries = Vec::with_capacity(rows.len());
         for row in rows {
-            let models = unsigned("model count", row.models)?;
-            let conflicting_uploads = unsigned("upload count", row.conflicts)?;
-            let hardware = row.hardware.hardware()?;
+            let models = row.models;
+            let conflicting_uploads = row.conflicts;
+            let hardware = row.hardware;
             let is_listed = find(hardware.slug.as_str()).is_some_and(|listed| listed.slug == hardware.slug);
             let figures = match memory.get(&hardware.slug, row.revision) {
                 Some(figures) => figures,
@@ -125,7 +135,7 @@ impl Connection {
                 comparison: figures.comparison,
                 updated_at: row.updated_at,
                 models,
-                confirmed: row.confirmed != 0 || is_listed,
+                confirmed: row.confirmed || is_listed,
                 // The facts of hardware in the catalogue are known, so conflicting statements do not matter.
                 conflicting_uploads: if is_listed { 0 } else { conflicting_uploads },
             });
@@ -139,7 +149,7 @@ impl Connection {
              CAST(SUM(timings) AS BIGINT) AS timings, CAST(SUM(solutions) AS BIGINT) AS solutions FROM entries WHERE hardware = $1 \
              GROUP BY op, a_dtype, scaling, method",
         );
-        let groups: Vec<GroupRow> = self.fetch_all(select.bind(slug.as_str())).await?;
+        let groups: Vec<GroupRow> = self.read_all(select.bind(slug.as_str())).await?;
         let select = Statement::new("SELECT COUNT(DISTINCT problem) FROM entries WHERE hardware = $1");
         let (problems,): (i64,) = self.fetch_one(select.bind(slug.as_str())).await?;
         let methods = distinct("method", &groups, |group| &group.method)?;

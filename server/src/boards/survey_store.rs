@@ -12,7 +12,7 @@ use crate::boards::size_map::SizedProblem;
 use crate::store::Store;
 use crate::store::StoreResult;
 use crate::store::fields::{from_json, optional, parse, unsigned};
-use crate::store::from_row::from_row;
+use crate::store::from_row::readable_row;
 use crate::store::statement::Statement;
 use crate::uploads::solutions::Damaged;
 use crate::uploads::standing_store::read_standing;
@@ -26,7 +26,7 @@ struct MeasuredRow {
     timings: i64,
 }
 
-from_row!(MeasuredRow { contributor, name, problems, solutions, timings });
+readable_row!(MeasuredRow { contributor, name, problems, solutions, timings });
 
 /// The uploads of one account that have a solution.
 struct SentRow {
@@ -37,7 +37,7 @@ struct SentRow {
     compared: i64,
 }
 
-from_row!(SentRow { account, uploads, newest_at, weighted, compared });
+readable_row!(SentRow { account, uploads, newest_at, weighted, compared });
 
 /// The account's solutions that count and are as fast as the board's best time, which is a median over
 /// contributors. They are found by way of the account's uploads, because uploads have an index by account.
@@ -48,37 +48,24 @@ const FASTEST: &str = " FROM solutions s JOIN entries e ON e.hardware = s.hardwa
                        AND s.id IN (SELECT t.solution FROM sent t JOIN uploads u ON u.id = t.upload WHERE \
                        u.account = $1)";
 
-struct RecordRow {
-    hardware: String,
-    fields: String,
-    best_us: f64,
-    entry: String,
-}
+readable_row!(Record { hardware, fields: String, best_us, entry: String } => Record {
+    hardware: parse("hardware slug", hardware)?,
+    problem: from_json("problem", &fields)?,
+    time: Micros(best_us),
+    contributors: read_entry(&entry)?.best_contributors,
+});
 
-from_row!(RecordRow { hardware, fields, best_us, entry });
-
-struct SizedRow {
-    m: i64,
-    n: i64,
-    k: i64,
-    entry: String,
-}
-
-from_row!(SizedRow { m, n, k, entry });
-
-impl SizedRow {
-    fn problem(self) -> Result<SizedProblem, Damaged> {
-        let entry = read_entry(&self.entry)?;
-        let tile = entry.triton.as_ref().and_then(|triton| triton.config.tile());
-        Ok(SizedProblem {
-            m: unsigned("M", self.m)?,
-            n: unsigned("N", self.n)?,
-            k: unsigned("K", self.k)?,
-            tile: tile.map(|tile| [tile.block_m, tile.block_n, tile.block_k]),
-            triton_over_library: entry.triton_over_library,
-        })
+readable_row!(SizedProblem { m, n, k, entry: String } => {
+    let entry = read_entry(&entry)?;
+    let tile = entry.triton.as_ref().and_then(|triton| triton.config.tile());
+    SizedProblem {
+        m: unsigned("M", m)?,
+        n: unsigned("N", n)?,
+        k: unsigned("K", k)?,
+        tile: tile.map(|tile| [tile.block_m, tile.block_n, tile.block_k]),
+        triton_over_library: entry.triton_over_library,
     }
-}
+});
 
 struct SourceRow {
     upload: String,
@@ -91,7 +78,7 @@ struct SourceRow {
     best_us: Option<f64>,
 }
 
-from_row!(SourceRow { upload, name, standing, received_at, hardware, timings, failures, best_us });
+readable_row!(SourceRow { upload, name, standing, received_at, hardware, timings, failures, best_us });
 
 impl SourceRow {
     fn read(self, view: &View) -> Result<SolutionSource, Damaged> {
@@ -152,8 +139,7 @@ impl Store {
         let select = Statement::new("SELECT e.m, e.n, e.k, e.entry FROM entries e");
         let select =
             push_filter(select, slug, &filter).push(" ORDER BY e.problem LIMIT ").push_bind(i64::from(cap));
-        let rows: Vec<SizedRow> = db.fetch_all(select).await?;
-        Ok(rows.into_iter().map(SizedRow::problem).collect::<Result<_, _>>()?)
+        db.read_all(select).await
     }
 
     /// The contributors of a hardware. Those with the most problems come first.
@@ -176,7 +162,7 @@ impl Store {
              LIMIT ",
         )
         .push_bind(i64::from(limit));
-        let measured: Vec<MeasuredRow> = db.fetch_all(select).await?;
+        let measured: Vec<MeasuredRow> = db.read_all(select).await?;
         let select = Statement::new(
             "SELECT u.account, COUNT(*) AS uploads, MAX(u.received_at) AS newest_at, \
              SUM(u.log_ratio * u.compared) AS weighted, \
@@ -185,7 +171,7 @@ impl Store {
              ON s.id = t.solution WHERE s.hardware = ",
         );
         let select = select.push_bind(slug.as_str()).push(") GROUP BY u.account");
-        let sent: Vec<SentRow> = db.fetch_all(select).await?;
+        let sent: Vec<SentRow> = db.read_all(select).await?;
         let mut sent: HashMap<_, _> = sent.into_iter().map(|row| (row.account.clone(), row)).collect();
         // If the account of an upload is deleted, its solutions count as sent without an account.
         let joined = measured.into_iter().filter_map(|row| {
@@ -219,7 +205,7 @@ impl Store {
         );
         let select =
             select.push(" ORDER BY u.received_at DESC, s.id DESC LIMIT ").push_bind(i64::from(limit));
-        let rows: Vec<SourceRow> = db.fetch_all(select).await?;
+        let rows: Vec<SourceRow> = db.read_all(select).await?;
         let items = rows.into_iter().map(|row| row.read(view)).collect::<Result<_, _>>()?;
         Ok(Sample { total: unsigned("solution count", total)?, items })
     }
@@ -233,16 +219,7 @@ impl Store {
         let select = Statement::new("SELECT s.hardware, p.fields, s.best_us, e.entry")
             .push(FASTEST)
             .push(" ORDER BY e.flops DESC, s.hardware, s.problem, s.method LIMIT $2");
-        let rows: Vec<RecordRow> = db.fetch_all(select.bind(account.as_str()).bind(i64::from(limit))).await?;
-        let record = |row: RecordRow| {
-            Ok(Record {
-                hardware: parse("hardware slug", row.hardware)?,
-                problem: from_json("problem", &row.fields)?,
-                time: Micros(row.best_us),
-                contributors: read_entry(&row.entry)?.best_contributors,
-            })
-        };
-        let items = rows.into_iter().map(record).collect::<Result<_, Damaged>>()?;
+        let items = db.read_all(select.bind(account.as_str()).bind(i64::from(limit))).await?;
         Ok(Sample { total: unsigned("record count", total)?, items })
     }
 }

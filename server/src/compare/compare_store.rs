@@ -11,29 +11,16 @@ use crate::store::Store;
 use crate::store::StoreResult;
 use crate::store::connection::Connection;
 use crate::store::fields::{parse, unsigned};
-use crate::store::from_row::from_row;
+use crate::store::from_row::readable_row;
 use crate::store::statement::Statement;
 use crate::uploads::solutions::Damaged;
 
-struct UseRow {
-    library: String,
-    uploads: i64,
-    problems: i64,
-    newest_at: String,
-}
-
-from_row!(UseRow { library, uploads, problems, newest_at });
-
-impl UseRow {
-    fn read(self) -> Result<LibraryUse, Damaged> {
-        Ok(LibraryUse {
-            name: parse("library", self.library)?,
-            uploads: unsigned("upload count", self.uploads)?,
-            problems: unsigned("problem count", self.problems)?,
-            newest_at: self.newest_at,
-        })
-    }
-}
+readable_row!(LibraryUse { library, uploads, problems, newest_at } => LibraryUse {
+    name: parse("library", library)?,
+    uploads: unsigned("upload count", uploads)?,
+    problems: unsigned("problem count", problems)?,
+    newest_at,
+});
 
 /// The problem, and the two entries.
 type PairRow = (String, String, String);
@@ -117,9 +104,9 @@ impl Store {
              MAX(received_at) AS newest_at FROM uploads WHERE standing = 0 AND library IS NOT NULL \
              GROUP BY library ORDER BY newest_at DESC, library LIMIT $1",
         );
-        let mut rows: Vec<UseRow> = db.fetch_all(select.bind(i64::from(newest))).await?;
-        rows.sort_by(|a, b| a.library.cmp(&b.library));
-        Ok(rows.into_iter().map(UseRow::read).collect::<Result<_, _>>()?)
+        let mut libraries: Vec<LibraryUse> = db.read_all(select.bind(i64::from(newest))).await?;
+        libraries.sort_by_cached_key(|library| library.name.to_string());
+        Ok(libraries)
     }
 
     /// The newest uploads of a library, the newest first.

@@ -9,74 +9,33 @@ use crate::store::Store;
 use crate::store::connection::Connection;
 use crate::store::connection::{Exclusive, in_transaction};
 use crate::store::fields::{from_json, json, named, optional, parse, unsigned};
-use crate::store::from_row::from_row;
+use crate::store::from_row::{Readable, readable_row};
 use crate::store::statement::Statement;
 use crate::store::upkeep::CheckedRows;
 use crate::store::{Now, StoreResult};
-use crate::uploads::solutions::Damaged;
 
-struct JobRow {
-    id: String,
-    request: String,
-    state: String,
-    created_at: String,
-    automatic: i64,
-    finished_at: Option<String>,
-    error: Option<String>,
-    model: Option<String>,
-    snapshot: Option<String>,
-}
+readable_row!(Job {
+    id, request: String, state: String, created_at, automatic: i64, finished_at, error, model, snapshot
+} => Job {
+    id: parse("job id", id)?,
+    request: from_json("job request", &request)?,
+    state: named("job state", &state)?,
+    created_at,
+    automatic: automatic != 0,
+    finished_at,
+    error,
+    model: optional("model id", model)?,
+    snapshot: optional("snapshot name", snapshot)?,
+});
 
-from_row!(JobRow { id, request, state, created_at, automatic, finished_at, error, model, snapshot });
+readable_row!(JobEvent { seq, state: String, progress, message } => JobEvent {
+    seq: unsigned("event number", seq)?,
+    state: named("job state", &state)?,
+    progress,
+    message,
+});
 
-impl JobRow {
-    fn job(self) -> Result<Job, Damaged> {
-        Ok(Job {
-            id: parse("job id", self.id)?,
-            request: from_json("job request", &self.request)?,
-            state: named("job state", &self.state)?,
-            created_at: self.created_at,
-            automatic: self.automatic != 0,
-            finished_at: self.finished_at,
-            error: self.error,
-            model: optional("model id", self.model)?,
-            snapshot: optional("snapshot name", self.snapshot)?,
-        })
-    }
-}
-
-struct EventRow {
-    seq: i64,
-    state: String,
-    progress: f64,
-    message: String,
-}
-
-from_row!(EventRow { seq, state, progress, message });
-
-impl EventRow {
-    fn event(self) -> Result<JobEvent, Damaged> {
-        Ok(JobEvent {
-            seq: unsigned("event number", self.seq)?,
-            state: named("job state", &self.state)?,
-            progress: self.progress,
-            message: self.message,
-        })
-    }
-}
-
-struct ClaimRow {
-    job: JobRow,
-    attempt: i64,
-}
-
-from_row!(ClaimRow { attempt, ..job });
-
-impl ClaimRow {
-    fn claim(self) -> Result<Claim, Damaged> {
-        Ok(Claim { job: self.job.job()?, attempt: unsigned("attempt", self.attempt)? })
-    }
-}
+readable_row!(Claim { ..job: Job, attempt } => Claim { job, attempt: unsigned("attempt", attempt)? });
 
 /// How long a claim of a job lasts unless its worker reports. It is longer than a write may wait for other
 /// writes.
@@ -147,12 +106,12 @@ impl Store {
                  WHERE id = $2 AND state IN ('queued', 'running') \
                  RETURNING id, request, state, created_at, automatic, finished_at, error, model, snapshot",
             );
-            let row: Option<JobRow> = db.fetch_optional(update.bind(now.rfc3339()).bind(id.as_str())).await?;
-            if row.is_some() {
+            let job: Option<Job> = db.read_optional(update.bind(now.rfc3339()).bind(id.as_str())).await?;
+            if job.is_some() {
                 db.add_job_event(id.as_str(), JobState::Cancelled, None, "cancelled").await?;
                 db.note_unjudged(id, "the job that judges it was cancelled").await?;
             }
-            Ok(row.map(JobRow::job).transpose()?)
+            Ok(job)
         })
     }
 
@@ -173,8 +132,7 @@ impl Store {
              jobs \
              ORDER BY position DESC LIMIT $1",
         );
-        let rows: Vec<JobRow> = db.fetch_all(select.bind(i64::from(limit))).await?;
-        Ok(rows.into_iter().map(JobRow::job).collect::<Result<_, _>>()?)
+        db.read_all(select.bind(i64::from(limit))).await
     }
 
     /// One job; `None` if there is none with this id.
@@ -188,8 +146,7 @@ impl Store {
         let select = Statement::new(
             "SELECT seq, state, progress, message FROM job_events WHERE job = $1 AND seq > $2 ORDER BY seq",
         );
-        let rows: Vec<EventRow> = db.fetch_all(select.bind(id.as_str()).bind(after)).await?;
-        Ok(rows.into_iter().map(EventRow::event).collect::<Result<_, _>>()?)
+        db.read_all(select.bind(id.as_str()).bind(after)).await
     }
 
     /// Gives the oldest queued job to the caller; `None` if the queue is empty. No other caller gets the same job as
@@ -206,9 +163,7 @@ impl Store {
     .push(
         ") RETURNING id, request, state, created_at, automatic, finished_at, error, model, snapshot, attempt",
     );
-            let row: Option<ClaimRow> = db.fetch_optional(update).await?;
-            let Some(row) = row else { return Ok(None) };
-            let claim = row.claim()?;
+            let Some(claim) = db.read_optional::<Claim>(update).await? else { return Ok(None) };
             db.add_job_event(claim.job.id.as_str(), JobState::Running, Some(0.0), "started").await?;
             Ok(Some(claim))
         })
@@ -366,19 +321,19 @@ impl Connection {
             "SELECT id, request, state, created_at, automatic, finished_at, error, model, snapshot FROM \
              jobs WHERE id = $1",
         );
-        let row: Option<JobRow> = self.fetch_optional(select.bind(id.as_str())).await?;
-        Ok(row.map(JobRow::job).transpose()?)
+        self.read_optional(select.bind(id.as_str())).await
     }
 
     /// Reads every job, and the states in its events.
     pub(crate) async fn check_jobs(&mut self, checked: &mut CheckedRows) -> StoreResult<()> {
+        let ids = Statement::new("SELECT id FROM jobs ORDER BY position");
+        let ids: Vec<(String,)> = self.fetch_all(ids).await?;
         let select = "SELECT id, request, state, created_at, automatic, finished_at, error, model, snapshot \
                       FROM jobs \
                       ORDER BY position";
-        let jobs: Vec<JobRow> = self.fetch_all(Statement::new(select)).await?;
-        for row in jobs {
-            let id = row.id.clone();
-            checked.note("job", &id, row.job().map(drop));
+        let jobs: Vec<Readable<Job>> = self.fetch_all(Statement::new(select)).await?;
+        for ((id,), Readable(job)) in ids.iter().zip(jobs) {
+            checked.note("job", id, job.map(drop));
         }
         let select = "SELECT DISTINCT job, state FROM job_events ORDER BY job, state";
         let events: Vec<(String, String)> = self.fetch_all(Statement::new(select)).await?;

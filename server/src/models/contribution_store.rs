@@ -10,16 +10,15 @@ use diode_core::ids::{AccountId, Digest, HardwareSlug, JobId, ModelId};
 
 use crate::blobs::{BlobKey, BlobKind};
 use crate::jobs::job_store::Queued;
-use crate::models::model_store::{ModelRow, model_columns};
+use crate::models::model_store::model_columns;
 use crate::store::Store;
 use crate::store::connection::Connection;
 use crate::store::connection::{Exclusive, Lockable, in_transaction};
 use crate::store::fields::{from_json, json, named, optional, parse};
-use crate::store::from_row::from_row;
+use crate::store::from_row::{Readable, readable_row};
 use crate::store::statement::Statement;
 use crate::store::upkeep::CheckedRows;
 use crate::store::{Now, StoreResult};
-use crate::uploads::solutions::Damaged;
 
 /// How many models of one account may wait for an administrator. There is a limit because each takes an
 /// administrator's time.
@@ -131,47 +130,24 @@ impl ReviewRefused {
 pub(crate) const CONTRIBUTION_COLUMNS: &str = "c.state AS contributed, a.name AS by_name, c.sent_at, c.description, c.licence, \
     c.without_kept, c.figures, c.reason AS said, c.job";
 
-pub(crate) struct ContributionRow {
-    contributed: Option<String>,
-    by_name: Option<String>,
-    sent_at: Option<String>,
-    description: Option<String>,
-    licence: Option<String>,
-    without_kept: Option<i64>,
-    figures: Option<String>,
-    said: Option<String>,
-    job: Option<String>,
-}
-
-from_row!(ContributionRow {
-    contributed,
-    by_name,
-    sent_at,
-    description,
-    licence,
-    without_kept,
-    figures,
-    said,
-    job
+readable_row!(Option<Contribution> {
+    contributed: Option<String>, by_name, sent_at: Option<String>, description: Option<String>,
+    licence: Option<String>, without_kept: Option<i64>, figures: Option<String>, said: Option<String>,
+    job: Option<String>
+} => match contributed {
+    None => None,
+    Some(state) => Some(Contribution {
+        state: named("state of a contributed model", &state)?,
+        by: optional("account name", by_name)?,
+        sent_at: sent_at.unwrap_or_default(),
+        description: parse("description", description.unwrap_or_default())?,
+        licence: parse("licence", licence.unwrap_or_default())?,
+        without_kept: without_kept == Some(1),
+        figures: figures.map(|figures| from_json("figures", &figures)).transpose()?,
+        reason: said.unwrap_or_default(),
+        job: parse("job id", job.unwrap_or_default())?,
+    }),
 });
-
-impl ContributionRow {
-    /// `None` if nobody has contributed the model.
-    pub(crate) fn contribution(self) -> Result<Option<Contribution>, Damaged> {
-        let Some(state) = self.contributed else { return Ok(None) };
-        Ok(Some(Contribution {
-            state: named("state of a contributed model", &state)?,
-            by: optional("account name", self.by_name)?,
-            sent_at: self.sent_at.unwrap_or_default(),
-            description: parse("description", self.description.unwrap_or_default())?,
-            licence: parse("licence", self.licence.unwrap_or_default())?,
-            without_kept: self.without_kept == Some(1),
-            figures: self.figures.map(|figures| from_json("figures", &figures)).transpose()?,
-            reason: self.said.unwrap_or_default(),
-            job: parse("job id", self.job.unwrap_or_default())?,
-        }))
-    }
-}
 
 impl Store {
     /// Adds a model that waits to be judged, and queues the job that judges it: both or neither. The same
@@ -316,8 +292,7 @@ impl Connection {
     }
 
     async fn one_contribution(&mut self, select: Statement) -> StoreResult<Option<ModelSummary>> {
-        let row: Option<ModelRow> = self.fetch_optional(select).await?;
-        Ok(row.map(ModelRow::model).transpose()?)
+        self.read_optional(select).await
     }
 
     pub(crate) async fn list_contributions(
@@ -333,17 +308,17 @@ impl Connection {
             select = select.push(" AND c.state = ").push_bind(state.as_str());
         }
         let select = select.push(" ORDER BY c.position DESC LIMIT ").push_bind(i64::from(limit));
-        let rows: Vec<ModelRow> = self.fetch_all(select).await?;
-        Ok(rows.into_iter().map(ModelRow::model).collect::<Result<_, _>>()?)
+        self.read_all(select).await
     }
 
     /// Reads every contributed model.
     pub(crate) async fn check_contributions(&mut self, checked: &mut CheckedRows) -> StoreResult<()> {
         let ids: Vec<(String,)> =
             self.fetch_all(Statement::new("SELECT id FROM contributed_models ORDER BY position")).await?;
-        let rows: Vec<ModelRow> = self.fetch_all(select_contributions().push(" ORDER BY c.position")).await?;
-        for ((id,), row) in ids.iter().zip(rows) {
-            checked.note("contributed model", id, row.model().map(drop));
+        let rows: Vec<Readable<ModelSummary>> =
+            self.fetch_all(select_contributions().push(" ORDER BY c.position")).await?;
+        for ((id,), Readable(model)) in ids.iter().zip(rows) {
+            checked.note("contributed model", id, model.map(drop));
         }
         Ok(())
     }

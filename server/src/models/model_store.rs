@@ -1,20 +1,19 @@
 //! The server's models, the models of their cross-validation, and when a training is due.
 
-use diode_api::{Job, JobRequest, ModelSource, ModelSummary, ModelType};
+use diode_api::{Contribution, Job, JobRequest, ModelSource, ModelSummary, ModelType};
 use diode_core::Heuristic;
 use diode_core::hardware::Hardware;
 use diode_core::ids::{HardwareSlug, ModelId, UploadId};
 
 use crate::jobs::job_store::Queued;
-use crate::models::contribution_store::{CONTRIBUTION_COLUMNS, ContributionRow};
+use crate::models::contribution_store::CONTRIBUTION_COLUMNS;
 use crate::store::Store;
 use crate::store::connection::Connection;
 use crate::store::connection::{Exclusive, in_transaction};
 use crate::store::fields::{from_json, json, named, parse, unsigned};
-use crate::store::from_row::from_row;
+use crate::store::from_row::readable_row;
 use crate::store::statement::{ROWS_PER_STATEMENT, Statement};
 use crate::store::{Now, StoreResult};
-use crate::uploads::solutions::Damaged;
 
 /// When a training is due. All three conditions must hold.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -47,36 +46,23 @@ const MODEL_COLUMNS: &str = "SELECT COALESCE(m.summary, c.summary) AS summary, \
                              WHERE n.model = m.id AND (u.id IS NULL OR u.standing > 0)) AS withdrawn, \
                              (SELECT COUNT(*) FROM unseen_models v WHERE v.model = m.id) AS unseen_models, ";
 
-pub(crate) struct ModelRow {
-    summary: String,
-    state: String,
-    reason: String,
-    pinned: i64,
-    withdrawn: i64,
-    unseen_models: i64,
-    contribution: ContributionRow,
-}
-
-from_row!(ModelRow { summary, state, reason, pinned, withdrawn, unseen_models, ..contribution });
-
-impl ModelRow {
-    pub(crate) fn model(self) -> Result<ModelSummary, Damaged> {
-        let summary: ModelSummary = from_json("model summary", &self.summary)?;
-        let contribution = self.contribution.contribution()?;
-        let judged =
-            contribution.as_ref().and_then(|contribution| contribution.figures.as_ref()?.kept.clone());
-        Ok(ModelSummary {
-            withdrawn_uploads: unsigned("upload count", self.withdrawn)?,
-            unseen_models: self.unseen_models > 0,
-            state: named("model state", &self.state)?,
-            reason: self.reason,
-            pinned: self.pinned != 0,
-            kept: judged.or(summary.kept),
-            contribution,
-            ..summary
-        })
+readable_row!(ModelSummary {
+    ..contribution: Option<Contribution>, summary: String, state: String, reason, pinned: i64, withdrawn,
+    unseen_models: i64
+} => {
+    let summary: ModelSummary = from_json("model summary", &summary)?;
+    let judged = contribution.as_ref().and_then(|contribution| contribution.figures.as_ref()?.kept.clone());
+    ModelSummary {
+        withdrawn_uploads: unsigned("upload count", withdrawn)?,
+        unseen_models: unseen_models > 0,
+        state: named("model state", &state)?,
+        reason,
+        pinned: pinned != 0,
+        kept: judged.or(summary.kept),
+        contribution,
+        ..summary
     }
-}
+});
 
 /// How many of the newest models are read to see what they have learnt.
 const LOOKED_AT: u32 = 100;
@@ -209,14 +195,12 @@ impl Connection {
             .push(" ORDER BY newest.position DESC LIMIT ")
             .push_bind(i64::from(newest))
             .push("))");
-        let rows: Vec<ModelRow> = self.fetch_all(select.push(" ORDER BY m.position DESC")).await?;
-        Ok(rows.into_iter().map(ModelRow::model).collect::<Result<_, _>>()?)
+        self.read_all(select.push(" ORDER BY m.position DESC")).await
     }
 
     pub(crate) async fn find_model(&mut self, id: &ModelId) -> StoreResult<Option<ModelSummary>> {
         let select = select_models().push(" WHERE m.id = ").push_bind(id.as_str());
-        let row: Option<ModelRow> = self.fetch_optional(select).await?;
-        Ok(row.map(ModelRow::model).transpose()?)
+        self.read_optional(select).await
     }
 
     pub(crate) async fn published_model(
@@ -229,8 +213,7 @@ impl Connection {
             .push_bind(hardware.as_str())
             .push(" AND m.heuristic = ")
             .push_bind(heuristic.as_str());
-        let row: Option<ModelRow> = self.fetch_optional(select).await?;
-        Ok(row.map(ModelRow::model).transpose()?)
+        self.read_optional(select).await
     }
 
     pub(crate) async fn queue_training(&mut self, job: &Job, due: &Due, now: Now) -> StoreResult<bool> {
@@ -321,7 +304,7 @@ fn select_models() -> Statement {
     )
 }
 
-/// The columns of a [`ModelRow`]: from `models m`, `contributed_models c` and `accounts a`.
+/// The columns of a [`ModelSummary`]: from `models m`, `contributed_models c` and `accounts a`.
 pub(crate) fn model_columns() -> Statement {
     Statement::new(MODEL_COLUMNS).push(CONTRIBUTION_COLUMNS)
 }

@@ -8,10 +8,9 @@ use crate::store::Store;
 use crate::store::connection::Connection;
 use crate::store::connection::in_transaction;
 use crate::store::fields::{named, parse};
-use crate::store::from_row::from_row;
+use crate::store::from_row::readable_row;
 use crate::store::statement::Statement;
 use crate::store::{Now, StoreResult};
-use crate::uploads::solutions::Damaged;
 
 /// How a new model compares with the published model.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,17 +77,15 @@ struct Step<'a> {
     why: String,
 }
 
-struct PublicationRow {
-    at: String,
-    hardware: String,
-    heuristic: String,
-    model: String,
-    action: String,
-    who: String,
-    why: String,
-}
-
-from_row!(PublicationRow { at, hardware, heuristic, model, action, who, why });
+readable_row!(Publication { at, hardware, heuristic: String, model, action: String, who, why } => Publication {
+    at,
+    hardware: parse("hardware slug", hardware)?,
+    heuristic: named("heuristic", &heuristic)?,
+    model: parse("model id", model)?,
+    action: named("action", &action)?,
+    who,
+    why,
+});
 
 impl Store {
     /// Adds a model that was trained on these uploads. Publishes it if it was judged to be no worse than the
@@ -152,20 +149,7 @@ impl Store {
             "SELECT at, hardware, heuristic, model, action, who, why FROM publications WHERE hardware = $1 \
              ORDER BY position DESC LIMIT $2",
         );
-        let rows: Vec<PublicationRow> =
-            db.fetch_all(select.bind(slug.as_str()).bind(i64::from(limit))).await?;
-        let publication = |row: PublicationRow| {
-            Ok(Publication {
-                at: row.at,
-                hardware: parse("hardware slug", row.hardware)?,
-                heuristic: named("heuristic", &row.heuristic)?,
-                model: parse("model id", row.model)?,
-                action: named("action", &row.action)?,
-                who: row.who,
-                why: row.why,
-            })
-        };
-        Ok(rows.into_iter().map(publication).collect::<Result<_, Damaged>>()?)
+        db.read_all(select.bind(slug.as_str()).bind(i64::from(limit))).await
     }
 
     /// Adds a model that is released with Diode. Publishes it unless the published model was trained on this server

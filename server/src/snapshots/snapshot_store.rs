@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use diode_api::{
     Job, NewSnapshot, Reason, SnapshotFile, SnapshotName, SnapshotState, SnapshotSummary, SnapshotUpload,
+    UploadLicence,
 };
 use diode_core::hardware::Hardware;
 use diode_core::ids::{AccountId, Digest, HardwareSlug, ModelId, UploadId};
@@ -14,13 +15,12 @@ use crate::store::Store;
 use crate::store::connection::Connection;
 use crate::store::connection::{Exclusive, in_transaction};
 use crate::store::fields::{from_json, json, parse, unsigned};
-use crate::store::from_row::from_row;
+use crate::store::from_row::readable_row;
 use crate::store::remembered::Remembered;
 use crate::store::statement::{ROWS_PER_STATEMENT, Statement};
 use crate::store::{Now, StoreResult};
 use crate::uploads::solution_store::Selection;
 use crate::uploads::solutions::{Damaged, StoredSolutions};
-use crate::uploads::upload_store::LicenceRow;
 
 /// How many snapshots the server keeps at most, and how large they may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,56 +91,38 @@ const SELECT_SNAPSHOTS: &str = "SELECT s.position, s.summary, s.removed, h.losse
 
 struct SnapshotRow {
     position: i64,
-    summary: String,
-    removed: Option<String>,
     losses: i64,
+    summary: SnapshotSummary,
 }
 
-from_row!(SnapshotRow { position, summary, removed, losses });
+readable_row!(SnapshotRow { position, losses, summary: String, removed: Option<String> } => {
+    let state = if removed.is_some() { SnapshotState::Removed } else { SnapshotState::Whole };
+    let reason = removed.unwrap_or_default();
+    let summary = SnapshotSummary { state, reason, ..from_json("snapshot", &summary)? };
+    SnapshotRow { position, losses, summary }
+});
 
 impl SnapshotRow {
-    fn summary(self, withdrawn: &Withdrawn) -> Result<SnapshotSummary, Damaged> {
-        let state = if self.removed.is_some() { SnapshotState::Removed } else { SnapshotState::Whole };
-        Ok(SnapshotSummary {
-            state,
-            reason: self.removed.unwrap_or_default(),
-            withdrawn_uploads: withdrawn.get(&self.position).copied().unwrap_or_default(),
-            ..from_json("snapshot", &self.summary)?
-        })
+    fn summary(self, withdrawn: &Withdrawn) -> SnapshotSummary {
+        let withdrawn_uploads = withdrawn.get(&self.position).copied().unwrap_or_default();
+        SnapshotSummary { withdrawn_uploads, ..self.summary }
     }
 }
 
 /// For each snapshot, how many of its uploads no longer count.
 type Withdrawn = BTreeMap<i64, u64>;
 
-struct FileRow {
-    name: String,
-    format: String,
-    bytes: i64,
-    sha256: String,
-}
+readable_row!(SnapshotFile { name, format, bytes, sha256 } => SnapshotFile {
+    name,
+    format,
+    bytes: unsigned("file size", bytes)?,
+    sha256: parse("file digest", sha256)?,
+});
 
-from_row!(FileRow { name, format, bytes, sha256 });
-
-impl FileRow {
-    fn file(self) -> Result<SnapshotFile, Damaged> {
-        Ok(SnapshotFile {
-            name: self.name,
-            format: self.format,
-            bytes: unsigned("file size", self.bytes)?,
-            sha256: parse("file digest", self.sha256)?,
-        })
-    }
-}
-
-struct UploadRow {
-    id: String,
-    digest: String,
-    received_at: String,
-    licence: LicenceRow,
-}
-
-from_row!(UploadRow { id, digest, received_at, ..licence });
+readable_row!((UploadId, SnapshotUpload) { ..licence: UploadLicence, id, digest, received_at } => {
+    let digest = parse("upload digest", digest)?;
+    (parse("upload id", id)?, SnapshotUpload { digest, received_at, licence })
+});
 
 impl Store {
     /// Queues a job that an administrator asks for, and writes it to the log.
@@ -272,9 +254,9 @@ impl Store {
             select = select.push(" WHERE s.hardware = ").push_bind(slug.as_str());
         }
         let select = select.push(" ORDER BY s.position DESC LIMIT ").push_bind(i64::from(limit));
-        let rows: Vec<SnapshotRow> = db.fetch_all(select).await?;
+        let rows: Vec<SnapshotRow> = db.read_all(select).await?;
         let withdrawn = db.withdrawn_uploads(memory, &rows).await?;
-        Ok(rows.into_iter().map(|row| row.summary(&withdrawn)).collect::<Result<_, _>>()?)
+        Ok(rows.into_iter().map(|row| row.summary(&withdrawn)).collect())
     }
 
     /// One snapshot; `None` if there is none with this name.
@@ -286,17 +268,16 @@ impl Store {
             .push_bind(name.hardware.as_str())
             .push(" AND s.version = ")
             .push_bind(i64::from(name.version));
-        let Some(row) = db.fetch_optional::<SnapshotRow>(select).await? else { return Ok(None) };
+        let Some(row) = db.read_optional::<SnapshotRow>(select).await? else { return Ok(None) };
         let select = Statement::new(
             "SELECT name, format, bytes, sha256 FROM snapshot_files WHERE snapshot = $1 ORDER BY \
              place",
         );
-        let files: Vec<FileRow> = db.fetch_all(select.bind(row.position)).await?;
-        let files = files.into_iter().map(FileRow::file).collect::<Result<_, _>>()?;
+        let files = db.read_all(select.bind(row.position)).await?;
         let rows = [row];
         let withdrawn = db.withdrawn_uploads(memory, &rows).await?;
         let [row] = rows;
-        Ok(Some(StoredSnapshot { summary: row.summary(&withdrawn)?, files }))
+        Ok(Some(StoredSnapshot { summary: row.summary(&withdrawn), files }))
     }
 
     /// The models that were trained on exactly the uploads of a snapshot.
@@ -374,7 +355,7 @@ impl Connection {
         rows: &[SnapshotRow],
     ) -> StoreResult<Withdrawn> {
         let (mut known, mut unknown) = (Withdrawn::new(), Vec::new());
-        for row in rows.iter().filter(|row| row.removed.is_none()) {
+        for row in rows.iter().filter(|row| row.summary.state == SnapshotState::Whole) {
             match memory.get(&row.position, row.losses) {
                 Some(number) => {
                     known.insert(row.position, number);
@@ -419,14 +400,7 @@ impl Connection {
              $1) \
              ORDER BY received_at, id",
         );
-        let rows: Vec<UploadRow> = self.fetch_all(select.bind(slug.as_str())).await?;
-        let upload = |row: UploadRow| {
-            let digest = parse("upload digest", row.digest)?;
-            let upload =
-                SnapshotUpload { digest, received_at: row.received_at, licence: row.licence.licence()? };
-            Ok((parse("upload id", row.id)?, upload))
-        };
-        Ok(rows.into_iter().map(upload).collect::<Result<_, Damaged>>()?)
+        self.read_all(select.bind(slug.as_str())).await
     }
 
     /// Removes the snapshots that have a deleted upload.

@@ -174,7 +174,12 @@ impl Connection {
         Ok(self.fetch_all(statement).await?.pop())
     }
 
-    /// Reads rows in their own form. Fails at a value that this program never writes.
+    /// For statements that return exactly one row.
+    pub(crate) async fn fetch_one<T: Row>(&mut self, statement: Statement) -> StoreResult<T> {
+        Ok(self.fetch_optional(statement).await?.ok_or(sqlx::Error::RowNotFound)?)
+    }
+
+    /// The rows as values of a type. Fails if one of them is damaged.
     pub(crate) async fn read_all<T>(&mut self, statement: Statement) -> StoreResult<Vec<T>>
     where
         Readable<T>: Row,
@@ -183,9 +188,12 @@ impl Connection {
         Ok(rows.into_iter().map(|Readable(row)| row).collect::<Result<_, _>>()?)
     }
 
-    /// For statements that return exactly one row.
-    pub(crate) async fn fetch_one<T: Row>(&mut self, statement: Statement) -> StoreResult<T> {
-        Ok(self.fetch_optional(statement).await?.ok_or(sqlx::Error::RowNotFound)?)
+    /// Like [`Self::read_all`], for statements that return one row at most.
+    pub(crate) async fn read_optional<T>(&mut self, statement: Statement) -> StoreResult<Option<T>>
+    where
+        Readable<T>: Row,
+    {
+        Ok(self.read_all(statement).await?.pop())
     }
 
     /// Makes what a transaction has written durable.

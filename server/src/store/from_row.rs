@@ -1,47 +1,39 @@
-//! Reads a row into a struct by the names of its columns.
+//! Reads a row into a type by the names of its columns.
 //!
-//! sqlx's own derive does the same. But with it, cargo compiles sqlx and SQLite a second time for the compiler.
+//! sqlx's own derive does the same. But with it, cargo compiles sqlx and SQLite a second time for the compiler, and it
+//! knows nothing of values that this program never writes.
 
 use crate::uploads::solutions::Damaged;
 
-/// Implements `sqlx::FromRow` for the rows of both databases. Each field is the column with its name. A field after
-/// `..` is a struct that is read from the same row.
-macro_rules! from_row {
-    ($name:ident { $($column:ident),* $(, ..$part:ident)? }) => {
-        $crate::store::from_row::from_row!(sqlx::sqlite::SqliteRow, $name { $($column),* $(, ..$part)? });
-        $crate::store::from_row::from_row!(sqlx::postgres::PgRow, $name { $($column),* $(, ..$part)? });
-    };
-    ($row:ty, $name:ident { $($column:ident),* $(, ..$part:ident)? }) => {
-        impl sqlx::FromRow<'_, $row> for $name {
-            fn from_row(row: &$row) -> sqlx::Result<Self> {
-                Ok(Self {
-                    $($part: sqlx::FromRow::from_row(row)?,)?
-                    $($column: sqlx::Row::try_get(row, stringify!($column))?,)*
-                })
-            }
-        }
-    };
-}
+/// A row, or what is wrong with it. A value that this program never writes costs only its own row.
+pub(crate) struct Readable<T>(pub(crate) Result<T, Damaged>);
 
-/// Implements `sqlx::FromRow` for [`Readable`] rows: each field is the column with its name and type, in the form that a
-/// function makes of it. A value that this program never writes costs only its own row.
+/// Implements `sqlx::FromRow` for the [`Readable`] rows of both databases. Each name is the column with this name; after
+/// `..` it is another type that is read from the same row. The expression makes a value of them, and may fail with
+/// `Damaged`. Without an expression, the names are the fields.
 macro_rules! readable_row {
-    ($name:ident { $($column:ident: $type:ty => $read:expr),* $(,)? }) => {
-        $crate::store::from_row::readable_row!(sqlx::sqlite::SqliteRow, $name { $($column: $type => $read),* });
-        $crate::store::from_row::readable_row!(sqlx::postgres::PgRow, $name { $($column: $type => $read),* });
-    };
-    ($row:ty, $name:ident { $($column:ident: $type:ty => $read:expr),* }) => {
+    (@ $row:ty, $name:ty { $(..$part:ident: $of:ty,)* $($column:ident $(: $type:ty)?),* } => $read:expr) => {
         impl sqlx::FromRow<'_, $row> for $crate::store::from_row::Readable<$name> {
             fn from_row(row: &$row) -> sqlx::Result<Self> {
-                $(let $column: $type = sqlx::Row::try_get(row, stringify!($column))?;)*
-                let read = || Ok($name { $($column: $read($column)?,)* });
+                $(let $column $(: $type)? = sqlx::Row::try_get(row, stringify!($column))?;)*
+                $(let $part: $crate::store::from_row::Readable<$of> = sqlx::FromRow::from_row(row)?;)*
+                let read = || {
+                    $(let $part = $part.0?;)*
+                    Ok($read)
+                };
                 Ok(Self(read()))
             }
         }
     };
+    ($name:ident { $($column:ident),* $(,)? }) => {
+        $crate::store::from_row::readable_row!($name { $($column),* } => $name { $($column),* });
+    };
+    ($name:ty { $(..$part:ident: $of:ty,)* $($column:ident $(: $type:ty)?),* $(,)? } => $read:expr) => {
+        $crate::store::from_row::readable_row!(
+            @ sqlx::sqlite::SqliteRow, $name { $(..$part: $of,)* $($column $(: $type)?),* } => $read);
+        $crate::store::from_row::readable_row!(
+            @ sqlx::postgres::PgRow, $name { $(..$part: $of,)* $($column $(: $type)?),* } => $read);
+    };
 }
 
-pub(crate) use {from_row, readable_row};
-
-/// A row, or what is wrong with it.
-pub(crate) struct Readable<T>(pub(crate) Result<T, Damaged>);
+pub(crate) use readable_row;

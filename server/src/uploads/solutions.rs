@@ -61,18 +61,20 @@ impl StoredSolution {
 }
 
 readable_row!(StoredSolution {
-    number: i64 => Ok,
-    digest: String => |text| parse("solution digest", text),
-    hardware: String => |text| parse("hardware slug", text),
-    problem: String => |text| parse("problem id", text),
-    method: String => |text| parse("method", text),
-    contributor: Option<String> => |text| optional("account id", text),
-    standing: i64 => read_standing,
-    config_list: String => |text| parse("config list digest", text),
-    columns: Vec<u8> => Ok,
-    timings: i64 => |count| unsigned("timing count", count),
-    failures: i64 => |count| unsigned("failure count", count),
-    best_us: Option<f64> => Ok,
+    number, digest, hardware, problem, method, contributor, standing, config_list, columns, timings, failures, best_us
+} => StoredSolution {
+    number,
+    digest: parse("solution digest", digest)?,
+    hardware: parse("hardware slug", hardware)?,
+    problem: parse("problem id", problem)?,
+    method: parse("method", method)?,
+    contributor: optional("account id", contributor)?,
+    standing: read_standing(standing)?,
+    config_list: parse("config list digest", config_list)?,
+    columns,
+    timings: unsigned("timing count", timings)?,
+    failures: unsigned("failure count", failures)?,
+    best_us,
 });
 
 /// Some solutions with everything that they refer to.

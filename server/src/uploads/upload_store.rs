@@ -11,35 +11,23 @@ use crate::admin::moderation_store::UploadFilter;
 use crate::blobs::BlobKind;
 use crate::boards::consensus::fence_reason;
 use crate::boards::entry_store::View;
-use crate::boards::hardware_store::{HardwareRow, facts_json};
+use crate::boards::hardware_store::facts_json;
 use crate::store::Store;
 use crate::store::connection::Connection;
 use crate::store::connection::{Lockable, in_transaction};
 use crate::store::fields::{from_json, json, named, optional, parse, terms_version, unsigned};
-use crate::store::from_row::from_row;
+use crate::store::from_row::readable_row;
 use crate::store::statement::{ROWS_PER_STATEMENT, Statement};
 use crate::store::{StoreError, StoreResult};
 use crate::uploads::solutions::{Damaged, StoredSolution, StoredSolutions};
 use crate::uploads::standing_store::{read_standing, standing_number};
 
-/// These columns are in `uploads` and in `senders`.
-pub(crate) struct LicenceRow {
-    licence: String,
-    licence_basis: String,
-    terms: Option<i64>,
-}
-
-from_row!(LicenceRow { licence, licence_basis, terms });
-
-impl LicenceRow {
-    pub(crate) fn licence(self) -> Result<UploadLicence, Damaged> {
-        Ok(UploadLicence {
-            spdx: self.licence,
-            basis: named("basis of the licence", &self.licence_basis)?,
-            terms: self.terms.map(terms_version).transpose()?,
-        })
-    }
-}
+// These columns are in `uploads` and in `senders`.
+readable_row!(UploadLicence { licence, licence_basis: String, terms: Option<i64> } => UploadLicence {
+    spdx: licence,
+    basis: named("basis of the licence", &licence_basis)?,
+    terms: terms.map(terms_version).transpose()?,
+});
 
 /// An upload recomputes entries with as many timings as it brings, plus this number. So small uploads show at once,
 /// and the cost of an upload does not grow with what is stored.
@@ -52,72 +40,36 @@ const SELECT_UPLOADS: &str = "SELECT u.id, u.digest, u.bytes, u.format, u.receiv
                               u.licence, u.licence_basis, u.terms \
                               FROM uploads u LEFT JOIN accounts a ON a.id = u.account";
 
-struct UploadRow {
-    id: String,
-    digest: String,
-    bytes: i64,
-    format: String,
-    received_at: String,
-    hardware: String,
-    new_solutions: i64,
-    duplicate_solutions: i64,
-    contributor: Option<String>,
-    standing: i64,
-    reason: Option<String>,
-    log_ratio: Option<f64>,
-    compared: i64,
-    licence: LicenceRow,
-}
-
-from_row!(UploadRow {
-    id,
-    digest,
-    bytes,
-    format,
-    received_at,
-    hardware,
-    new_solutions,
-    duplicate_solutions,
-    contributor,
-    standing,
-    reason,
-    log_ratio,
-    compared,
-    ..licence
+readable_row!(Receipt {
+    ..licence: UploadLicence, id, digest, bytes, format, received_at, hardware: String, new_solutions,
+    duplicate_solutions, contributor, standing, reason: Option<String>, log_ratio: Option<f64>, compared
+} => {
+    let compared = unsigned("problem count", compared)?;
+    let standing = read_standing(standing)?;
+    let fenced = log_ratio.filter(|_| standing == Standing::Fenced);
+    Receipt {
+        id: parse("upload id", id)?,
+        digest: parse("upload digest", digest)?,
+        bytes: unsigned("upload size", bytes)?,
+        format,
+        received_at,
+        hardware: from_json("upload's hardware", &hardware)?,
+        new_solutions: unsigned("solution count", new_solutions)?,
+        duplicate_solutions: unsigned("solution count", duplicate_solutions)?,
+        already_stored: true,
+        contributor: optional("account name", contributor)?,
+        standing,
+        reason: reason.or(fenced.map(|log_ratio| fence_reason(log_ratio, compared))),
+        log_ratio,
+        compared_problems: compared,
+        licence,
+    }
 });
 
-impl UploadRow {
-    /// The receipt of a stored upload.
-    fn receipt(self) -> Result<Receipt, Damaged> {
-        let compared = unsigned("problem count", self.compared)?;
-        let standing = read_standing(self.standing)?;
-        let fenced = self.log_ratio.filter(|_| standing == Standing::Fenced);
-        Ok(Receipt {
-            id: parse("upload id", self.id)?,
-            digest: parse("upload digest", self.digest)?,
-            bytes: unsigned("upload size", self.bytes)?,
-            format: self.format,
-            received_at: self.received_at,
-            hardware: from_json("upload's hardware", &self.hardware)?,
-            new_solutions: unsigned("solution count", self.new_solutions)?,
-            duplicate_solutions: unsigned("solution count", self.duplicate_solutions)?,
-            already_stored: true,
-            contributor: optional("account name", self.contributor)?,
-            standing,
-            reason: self.reason.or(fenced.map(|log_ratio| fence_reason(log_ratio, compared))),
-            log_ratio: self.log_ratio,
-            compared_problems: compared,
-            licence: self.licence.licence()?,
-        })
-    }
-}
+/// A hardware, and the slug of the hardware that it was merged into.
+type Kept = (Hardware, Option<String>);
 
-struct KeptRow {
-    hardware: HardwareRow,
-    merged_into: Option<String>,
-}
-
-from_row!(KeptRow { merged_into, ..hardware });
+readable_row!(Kept { ..hardware: Hardware, merged_into } => (hardware, merged_into));
 
 /// The data for a training.
 #[derive(Debug, Default)]
@@ -176,8 +128,7 @@ impl Store {
         }
         let select =
             select.push(" ORDER BY u.received_at DESC, u.id DESC LIMIT ").push_bind(i64::from(limit));
-        let rows: Vec<UploadRow> = db.fetch_all(select).await?;
-        Ok(rows.into_iter().map(UploadRow::receipt).collect::<Result<_, _>>()?)
+        db.read_all(select).await
     }
 
     /// The receipt of a stored upload; `None` if there is none.
@@ -349,8 +300,7 @@ impl Connection {
 
     pub(crate) async fn receipt(&mut self, upload: &UploadId) -> StoreResult<Option<Receipt>> {
         let select = Statement::new(SELECT_UPLOADS).push(" WHERE u.id = ").push_bind(upload.as_str());
-        let row: Option<UploadRow> = self.fetch_optional(select).await?;
-        Ok(row.map(UploadRow::receipt).transpose()?)
+        self.read_optional(select).await
     }
 
     /// For an upload that was fenced: computes the entries again, without the upload, before anybody sees them.
@@ -391,16 +341,15 @@ impl Connection {
                 Statement::new("SELECT slug, name, vendor, facts, merged_into FROM hardware WHERE slug = ");
             select.push_bind(given.slug.as_str()).push(keep_row)
         };
-        let mut row: Option<KeptRow> = self.fetch_optional(select()).await?;
+        let mut row: Option<Kept> = self.read_optional(select()).await?;
         if row.is_none() {
             self.insert_hardware(given).await?;
-            row = self.fetch_optional(select()).await?;
+            row = self.read_optional(select()).await?;
         }
-        let row = row.ok_or(sqlx::Error::RowNotFound)?;
-        if row.merged_into.is_some() {
+        let (stored, merged_into) = row.ok_or(sqlx::Error::RowNotFound)?;
+        if merged_into.is_some() {
             return Err(StoreError::Merged(given.slug.clone()));
         }
-        let stored = row.hardware.hardware()?;
         Ok(Hardware { facts: stored.facts.or(given.facts), ..stored })
     }
 
