@@ -65,6 +65,7 @@ commands! {
     Convert(commands::convert::Convert),
     #[command(hide = true)]
     ConvertJsonToMsgpack(commands::predecessor::ConvertJsonToMsgpack),
+    Import(commands::import::Import),
     Stats(commands::stats::Stats),
     Status(commands::status::Status),
     Table(commands::table::Table),
@@ -91,8 +92,19 @@ const GROUPS: [(&str, &[&str]); 4] = [
 ];
 
 /// The commands that `diode --help` only names.
-const MORE: [&str; 10] =
-    ["detect", "kernels", "shapes", "stats", "want", "login", "logout", "completions", COMPAT, "help"];
+const MORE: [&str; 11] = [
+    "detect",
+    "kernels",
+    "shapes",
+    "stats",
+    "import",
+    "want",
+    "login",
+    "logout",
+    "completions",
+    COMPAT,
+    "help",
+];
 
 /// The command that groups the commands of torch-diode. They also run without it.
 const COMPAT: &str = "compat";

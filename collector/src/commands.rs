@@ -7,6 +7,7 @@ pub(crate) mod convert;
 pub(crate) mod datasets;
 pub(crate) mod detect;
 pub(crate) mod evaluate;
+pub(crate) mod import;
 pub(crate) mod kernels;
 pub(crate) mod login;
 pub(crate) mod models;

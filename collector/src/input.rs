@@ -6,4 +6,5 @@ pub(crate) mod datasets;
 pub(crate) mod generator;
 pub(crate) mod models;
 pub(crate) mod problems;
+pub(crate) mod published;
 pub(crate) mod tables;

@@ -15,8 +15,8 @@ use diode_model::{Answer, LayerAnswer, Model, ModelError, Question, Ranker, Unsu
 use crate::commands::prediction::{Format, Prediction};
 use crate::failure::Usage;
 use crate::input::arguments::{at_least_one, probability, space};
-use crate::input::models;
 use crate::input::problems::AskedArgs;
+use crate::input::{models, published};
 use crate::output;
 use crate::output::log::Progress;
 
@@ -107,9 +107,11 @@ impl Predict {
         }
         say_caveats(&answers);
         let layers = self.layers(&model, &answers)?;
+        let rivals = rivals(&model, &hardware, &answers)?;
         let prediction = Prediction {
             answers,
             layers,
+            rivals,
             hardware: &hardware,
             id: models::file_id(self.model.as_deref(), &model)?,
             model: name,
@@ -263,6 +265,25 @@ impl Predict {
             (false, _) => Err(Usage::new(why)),
         }
     }
+}
+
+/// The configs of published files for each problem that has some, by its place.
+fn rivals(
+    model: &AnyModel,
+    hardware: &Hardware,
+    answers: &[Option<Answer>],
+) -> anyhow::Result<BTreeMap<usize, Vec<published::Rival>>> {
+    let problems = answers.iter().enumerate().filter_map(|(place, answer)| {
+        let problem = &answer.as_ref()?.problem;
+        (!problem.op.is_plain()).then_some((place, problem))
+    });
+    let mut problems = problems.peekable();
+    let (Some(model), Some(_)) = (model.as_ranking(), problems.peek()) else { return Ok(BTreeMap::new()) };
+    let releases = published::all()?;
+    let found =
+        problems.map(|(place, problem)| Ok((place, published::rivals(&releases, model, hardware, problem)?)));
+    let found = found.collect::<anyhow::Result<Vec<_>>>()?;
+    Ok(found.into_iter().filter(|(_, rivals)| !rivals.is_empty()).collect())
 }
 
 /// Prints each note once, with the number of problems that it is about.

@@ -12,6 +12,7 @@ use diode_model::epilogue::{Verdict, Weighed};
 use diode_model::{Answer, LayerAnswer};
 use serde::Serialize;
 
+use crate::input::published::Rival;
 use crate::output;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -29,6 +30,8 @@ pub(crate) struct Prediction<'a> {
     pub(crate) answers: Vec<Option<Answer>>,
     /// One config for both launches of a layer of experts, by the place of the answer to its first launch.
     pub(crate) layers: BTreeMap<usize, LayerAnswer>,
+    /// What published files hold for a problem, by the place of its answer.
+    pub(crate) rivals: BTreeMap<usize, Vec<Rival>>,
     pub(crate) hardware: &'a Hardware,
     /// The model's name or file.
     pub(crate) model: String,
@@ -42,19 +45,21 @@ const ORDER: &str = "ranks count more than the predicted time: near-copies of an
 impl Prediction<'_> {
     pub(crate) fn print(&self, format: Format) -> anyhow::Result<()> {
         match (format, &self.answers[..]) {
-            (Format::Json, [Some(answer)]) => output::json(&self.document(answer)),
+            (Format::Json, [Some(answer)]) => output::json(&self.document(0, answer)),
             (Format::Json, several) => {
                 let documents = several.iter().enumerate().map(|(place, answer)| {
                     let both_launches = self.layer_of(place).map(BothLaunches::from);
-                    answer.as_ref().map(|answer| Document { both_launches, ..self.document(answer) })
+                    answer.as_ref().map(|answer| Document { both_launches, ..self.document(place, answer) })
                 });
                 output::json(&documents.collect::<Vec<_>>())
             }
             (Format::Csv, _) => output::text_out(&self.csv()),
             (Format::Triton, _) => output::text_out(&self.triton()),
             (Format::Inductor, _) => output::json(&self.inductor()?),
-            (Format::Table, [Some(answer)]) => output::text_out(&self.in_words(answer)),
-            (Format::Table, _) => output::text_out(&self.in_a_table()),
+            (Format::Table, [Some(answer)]) => {
+                output::text_out(&(self.in_words(answer) + &self.rivals_in_words()))
+            }
+            (Format::Table, _) => output::text_out(&(self.in_a_table() + &self.rivals_in_words())),
         }
     }
 
@@ -76,7 +81,7 @@ impl Prediction<'_> {
         }
     }
 
-    fn document<'b>(&'b self, answer: &'b Answer) -> Document<'b> {
+    fn document<'b>(&'b self, place: usize, answer: &'b Answer) -> Document<'b> {
         let shares = answer.confidence.iter().flat_map(|known| &known.within_5_percent);
         let candidate = |pick: &Weighed| Candidate {
             config: pick.config.into(),
@@ -97,7 +102,28 @@ impl Prediction<'_> {
             order: (!is_in_order(answer)).then_some(ORDER),
             epilogue: answer.verdict,
             both_launches: None,
+            published: self.rivals.get(&place).map_or(&[], Vec::as_slice),
         }
+    }
+
+    /// A table of what published files hold, with the defaults that they replace.
+    fn rivals_in_words(&self) -> String {
+        let mut rows = Vec::new();
+        for (place, rivals) in &self.rivals {
+            let Some(Some(answer)) = self.answers.get(*place) else { continue };
+            for rival in rivals {
+                let time = output::duration(rival.predicted_us);
+                let from = rival.from.clone().unwrap_or_default();
+                rows.push(vec![named(&answer.problem), rival.name.clone(), rival.config.clone(), from, time]);
+            }
+        }
+        if rows.is_empty() {
+            return String::new();
+        }
+        format!(
+            "\nPublished files:\n{}",
+            output::table(&["problem", "by", "config", "from", "predicted"], &rows, 4)
+        )
     }
 
     fn in_words(&self, answer: &Answer) -> String {
@@ -313,6 +339,9 @@ struct Document<'a> {
     order: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     epilogue: Option<Verdict>,
+    /// What imported files of vLLM and SGLang hold, with their defaults.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    published: &'a [Rival],
     /// The same for both launches of a layer of experts, if this is one of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     both_launches: Option<BothLaunches>,

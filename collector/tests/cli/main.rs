@@ -10,6 +10,8 @@ mod datasets;
 #[cfg(test)]
 mod hostile;
 #[cfg(test)]
+mod importing;
+#[cfg(test)]
 mod kernels;
 #[cfg(test)]
 mod learning;

@@ -28,6 +28,7 @@ impl Sandbox {
         command.env("XDG_CONFIG_HOME", self.path("config"));
         // Keeps away the developer's kernel packs, too.
         command.env("XDG_CACHE_HOME", self.path("cache"));
+        command.env("XDG_DATA_HOME", self.path("data"));
         command
     }
 

@@ -1,5 +1,7 @@
 //! Lines in which vLLM and SGLang name the files that they looked for.
 
+use std::collections::HashSet;
+
 use diode_core::named_enum;
 use serde::Serialize;
 
@@ -54,14 +56,18 @@ pub struct Log {
     pub not_understood: Vec<NotUnderstood>,
 }
 
-/// The most bytes of a line that is shown.
+/// By what a mention counts once.
+type Seen = (Consumer, Outcome, FileName, Option<String>);
+
+/// The most characters of a line that are shown.
 const SHOWN: usize = 300;
 
 impl Log {
     pub fn read(text: &str) -> Self {
         let mut log = Self::default();
+        let mut seen = HashSet::new();
         for (at, line) in text.lines().enumerate() {
-            log.line(at + 1, line);
+            log.line(at + 1, line, &mut seen);
         }
         log
     }
@@ -80,7 +86,7 @@ impl Log {
         self.is_deterministic || (!self.backends.is_empty() && !self.backends.iter().any(reads))
     }
 
-    fn line(&mut self, number: usize, line: &str) {
+    fn line(&mut self, number: usize, line: &str, seen: &mut HashSet<Seen>) {
         if let Some(rest) = after(line, "Using ")
             && let Some((backend, _)) = rest.split_once(" MoE backend")
         {
@@ -96,21 +102,16 @@ impl Log {
         }
         if let Some(form) = FORMS.iter().find(|form| line.contains(form.begins)) {
             match form.read(number, line) {
-                Ok(mention) => self.add(mention),
+                Ok(mention) => {
+                    let Mention { consumer, outcome, name, triton, .. } = &mention;
+                    if seen.insert((*consumer, *outcome, name.clone(), triton.clone())) {
+                        self.mentions.push(mention);
+                    }
+                }
                 Err(why) => self.doubt(number, line, why),
             }
         } else if is_about_configs(line) {
             self.doubt(number, line, "no release that we know prints such a line".to_owned());
-        }
-    }
-
-    fn add(&mut self, mention: Mention) {
-        let same = |known: &Mention| {
-            (known.consumer, known.outcome, &known.name, &known.triton)
-                == (mention.consumer, mention.outcome, &mention.name, &mention.triton)
-        };
-        if !self.mentions.iter().any(same) {
-            self.mentions.push(mention);
         }
     }
 
