@@ -5,6 +5,7 @@ use diode_core::hardware::Hardware;
 use diode_core::named_enum;
 use serde::Serialize;
 
+use crate::collisions::collision;
 use crate::entry_check::Entries;
 use crate::file_body::{BATCH_SIZES, Body};
 use crate::file_names::{Consumer, DtypeWord, FileName, device_name, triton_of};
@@ -42,6 +43,7 @@ named_enum! {
         Alias = "alias",
         Pair = "pair",
         Collision = "collision",
+        Default = "default",
     }
 }
 
@@ -186,6 +188,18 @@ impl Found<'_> {
         if let Some(what) = misfit_block(parsed, consumer) {
             self.add(Severity::Unread, Rule::Block, what, NEVER, "remove the file");
         }
+        if let FileName::Experts(key) = parsed
+            && let Some(what) = collision(key, consumer)
+        {
+            let why = "the name says neither hidden size nor experts of a token";
+            self.add(
+                Severity::Note,
+                Rule::Collision,
+                what,
+                why,
+                "judge the configs by the model that you serve",
+            );
+        }
         let device = parsed.device().unwrap_or_default();
         let wanted = hardware.map(|hardware| device_name(hardware, consumer, is_dense));
         let folds = consumer == Consumer::Vllm && matches!(parsed, FileName::Experts(_));
@@ -267,7 +281,8 @@ impl Found<'_> {
 
 /// Whether a batch size takes the config of one that is less than half or more than twice as large.
 pub fn is_far(body: &Body, batch: u64) -> bool {
-    body.nearest(batch).is_none_or(|(nearest, _)| nearest > 2 * batch || 2 * nearest < batch)
+    body.nearest(batch)
+        .is_none_or(|(nearest, _)| nearest > batch.saturating_mul(2) || nearest.saturating_mul(2) < batch)
 }
 
 /// Why no server asks for a name with this word.

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod catalogue;
+pub mod collisions;
 mod entry_check;
 pub mod file_body;
 pub mod file_check;
@@ -11,4 +12,5 @@ pub mod layers;
 pub mod model_config;
 pub mod published;
 pub mod server_log;
+pub mod slower;
 pub mod tuning;

@@ -4,12 +4,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use diode_core::hardware::find;
+use diode_core::hardware::{Hardware, find};
+use diode_model::Model;
 use diode_workloads::file_check::{Finding, Judged, Reader as For, Severity, check_folder, consumer_of};
-use diode_workloads::file_names::Consumer;
+use diode_workloads::file_names::{Consumer, FileName, hardware_of};
+use diode_workloads::slower::slower_than_default;
 
 use crate::commands::tune::{Format, Reader};
 use crate::failure::Usage;
+use crate::input::models::shipped_for;
 use crate::output;
 
 /// Both projects together ship 1,246 files, of at most 20 kB.
@@ -56,7 +59,11 @@ pub(super) fn run(
         }
         None => consumer_of(judged.iter().map(|file| file.path)).unwrap_or(Consumer::Vllm),
     };
-    let findings = check_folder(&judged, For { consumer, hardware: hardware.as_ref() });
+    let mut findings = check_folder(&judged, For { consumer, hardware: hardware.as_ref() });
+    for model in models_of(&judged) {
+        findings.extend(slower_than_default(&judged, consumer, &model)?);
+    }
+    findings.sort_by(|a, b| (&a.file, a.severity, a.rule).cmp(&(&b.file, b.severity, b.rule)));
     match format {
         Format::Json => output::json(&findings)?,
         Format::Table => output::text_out(&in_words(&findings, consumer, judged.len()))?,
@@ -71,6 +78,25 @@ pub(super) fn run(
             consumer.title()
         ),
     }
+}
+
+/// The models that come with the program and have learnt experts, for the devices of the files.
+fn models_of(files: &[Judged<'_>]) -> Vec<Model> {
+    let mut found: Vec<Hardware> = Vec::new();
+    for file in files {
+        let name = FileName::parse(file.path.rsplit('/').next().unwrap_or_default());
+        let hardware = name.ok().and_then(|name| hardware_of(name.device()?));
+        if let Some(hardware) =
+            hardware.filter(|hardware| found.iter().all(|known| known.slug != hardware.slug))
+        {
+            found.push(hardware);
+        }
+    }
+    let knows_experts = |model: &Model| {
+        model.metadata().stands_in_from.is_none()
+            && model.serving().is_some_and(|serving| serving.about.stands_in_from.is_none())
+    };
+    found.iter().filter_map(|hardware| shipped_for(hardware).ok()).filter(knows_experts).collect()
 }
 
 fn in_words(findings: &[Finding], consumer: Consumer, files: usize) -> String {
