@@ -3,7 +3,6 @@
 //! Each device has a [`Worker`], a loop that measures in the same way as collections. A result is on disk in the
 //! [`Outbox`] before it is sent. It leaves the outbox once the server has acknowledged it.
 
-mod ability;
 mod kernels;
 mod lease;
 mod limits;
@@ -19,17 +18,15 @@ use diode_core::Provenance;
 use diode_core::hardware::Hardware;
 use serde::Serialize;
 
-use crate::agent::ability::ConfigChooser;
-use crate::agent::lease::{Outbox, Registered, patiently};
+use crate::agent::lease::{ConfigChooser, Outbox, Registered, patiently};
 use crate::devices::Meter;
 use crate::failure::one_line;
 use crate::interrupt::Interrupt;
 use crate::output::log;
 use crate::server::{Client, Trouble};
 
-pub(crate) use crate::agent::ability::{Allowed, ability, ability_with, gpu_bytes};
 pub(crate) use crate::agent::kernels::Kernels;
-pub(crate) use crate::agent::limits::Limits;
+pub(crate) use crate::agent::limits::{Allowed, Limits, ability, ability_with, gpu_bytes};
 
 /// One device that measures what the server asks for.
 pub(crate) struct Worker<'a> {

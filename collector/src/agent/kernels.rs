@@ -12,8 +12,8 @@ use diode_core::KernelVariant;
 use diode_formats::pack::Pack;
 
 use crate::agent::Worker;
-use crate::agent::ability::{Allowed, ConfigChooser, ability_with};
-use crate::agent::lease::patiently;
+use crate::agent::lease::{ConfigChooser, patiently};
+use crate::agent::limits::{Allowed, ability_with};
 use crate::failure::Interrupted;
 use crate::interrupt::Interrupt;
 use crate::kernels::variant::Variant;

@@ -1,6 +1,6 @@
 //! One lease: the agent asks for it, measures its problems while it renews the lease and sends results, and ends it.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,12 +11,16 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use diode_api::{
-    AGENT_KEY, Agent, GivenBack, Lease, LeaseAnswer, LeaseRequest, LeaseSummary, LeasedProblem, Reach,
-    Receipt, RefusedWork, Registration, Renewal,
+    AGENT_KEY, Agent, Breadth, GivenBack, Lease, LeaseAnswer, LeaseRequest, LeaseSummary, LeasedProblem,
+    Reach, Receipt, RefusedWork, Registration, Renewal,
 };
-use diode_core::Dataset;
+use diode_core::baselines::Baseline;
+use diode_core::hardware::{Hardware, Vendor};
 use diode_core::ids::{AgentId, Digest, LeaseId};
+use diode_core::space::{Space, SpaceName};
+use diode_core::{Config, Dataset, Invalid, Problem};
 use diode_formats::Format;
+use diode_model::{Model, Ranker};
 use serde::de::DeserializeOwned;
 use ureq::RequestBuilder;
 use ureq::typestate::WithBody;
@@ -24,6 +28,7 @@ use ureq::typestate::WithBody;
 use crate::agent::Worker;
 use crate::collect::journal::Journal;
 use crate::devices::{Outcome, add_libraries};
+use crate::input::models::shipped_for;
 use crate::interrupt::Interrupt;
 use crate::output::{count, log};
 use crate::server::{Answer, Answered, Client, Trouble, document, successful, wait_for};
@@ -363,3 +368,67 @@ impl Outbox {
         Ok(())
     }
 }
+
+/// A sample holds this many of the configs that the model predicts to be the fastest.
+const EXPECTED: usize = 200;
+/// A sample holds this many further configs, drawn from the full space. It also holds the default configs.
+const DRAWN: usize = 100;
+
+/// Chooses the configs to time on a problem, apart from the library kernel. Every node with the same version
+/// of this program takes the same sample of a problem. So a confirmation times what the first contributor
+/// timed.
+pub(super) struct ConfigChooser {
+    hardware: Hardware,
+    /// The model that comes with this program, for a GPU with known facts.
+    model: Option<Ranker<Box<Model>>>,
+}
+
+impl ConfigChooser {
+    pub(super) fn new(hardware: Hardware) -> Self {
+        let is_gpu = hardware.vendor != Vendor::Cpu;
+        let model = is_gpu.then(|| shipped_for(&hardware).ok()).flatten();
+        Self { hardware, model: model.map(|model| Ranker::new(Box::new(model))) }
+    }
+
+    pub(super) fn choose(&mut self, work: &LeasedProblem) -> Result<Vec<Config>, Invalid> {
+        let space = |name| Space::Named(name).configs(&self.hardware, &work.problem);
+        let full = space(SpaceName::Full)?;
+        if work.breadth == Breadth::Full {
+            return Ok(full);
+        }
+        let mut configs = match work.problem.op.is_plain() {
+            true => space(SpaceName::Default)?,
+            // Every space is the full one here.
+            false => self.baselines(&work.problem),
+        };
+        // Some tiles of the default list, made for small problems, are in no pack.
+        let in_packs: HashSet<&Config> = full.iter().collect();
+        configs.retain(|config| in_packs.contains(config));
+        let mut known: HashSet<Config> = configs.iter().copied().collect();
+        // If the model cannot rank the problem, the sample is the default configs and the drawn ones.
+        let ranked = self
+            .model
+            .as_mut()
+            .and_then(|model| model.rank(&work.problem, &Space::Named(SpaceName::Full)).ok());
+        let best = ranked.iter().flat_map(|ranked| &ranked.configs).take(EXPECTED).map(|(config, _)| *config);
+        configs.extend(best.filter(|config| known.insert(*config)));
+        let id = work.problem.id();
+        // The order must be the same in every build of this program. A digest is; a hash of std may differ.
+        let place = |config: &Config| Digest::of(format!("{id} {}", config.canonical()).as_bytes());
+        let mut others: Vec<Config> = full.into_iter().filter(|config| !known.contains(config)).collect();
+        others.sort_by_cached_key(place);
+        configs.extend(others.into_iter().take(DRAWN));
+        Ok(configs)
+    }
+
+    /// What vLLM and SGLang run if nobody has tuned anything.
+    fn baselines(&self, problem: &Problem) -> Vec<Config> {
+        let mut configs: Vec<Config> =
+            Baseline::ALL.iter().filter_map(|baseline| baseline.config(&self.hardware, problem)).collect();
+        configs.dedup();
+        configs
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,15 +1,116 @@
-//! When an agent leaves a device to others: hours, heat, other processes, and its share of the time.
+//! What an agent measures, and when: the operators and types that its devices can measure, hours, heat, other processes,
+//! and its share of the time.
 
 use std::fmt::{self, Display};
 use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
+use diode_api::Ability;
+use diode_core::hardware::{Hardware, Vendor};
+use diode_core::space::{Space, SpaceName};
+use diode_core::{Alignment, Bias, DType, KernelVariant, Layout, Op, Scaling};
 use jiff::civil::Time;
 
 use crate::agent::Worker;
+use crate::devices::gpu::most_operand_bytes;
 use crate::devices::{NotReady, Surroundings};
 use crate::failure::{Usage, one_line};
+use crate::input::arguments::dtype;
+use crate::kernels::{Held, Plan, hardware_of};
+use crate::node::available_memory;
+
+/// The most memory that a problem's operands may take on any GPU. Larger problems take too long.
+const GPU_BYTES: u64 = 8 << 30;
+
+/// The share of a CPU's free memory that operands may take. Other programs use the node, too.
+const CPU_SHARE: f64 = 0.25;
+
+/// What the server is told that a device can measure that needs no packs, as far as `--ops` and `--dtypes` allow it.
+pub(crate) fn ability(hardware: &Hardware, allowed: &Allowed) -> Ability {
+    let memory_bytes = match hardware.vendor {
+        Vendor::Cpu => available_memory().map_or(1 << 30, |bytes| (bytes as f64 * CPU_SHARE) as u64),
+        Vendor::Nvidia | Vendor::Amd => GPU_BYTES,
+    };
+    let mut ability = Ability::of(hardware, memory_bytes);
+    if !allowed.ops.is_empty() {
+        ability.ops.clone_from(&allowed.ops);
+    }
+    if !allowed.dtypes.is_empty() {
+        ability.dtypes.clone_from(&allowed.dtypes);
+    }
+    ability
+}
+
+/// How many bytes operands may take on a GPU with this much memory.
+pub(crate) fn gpu_bytes(memory_bytes: u64) -> u64 {
+    most_operand_bytes(memory_bytes).min(GPU_BYTES)
+}
+
+/// What a GPU can measure with kernels for these variants, if operands may take `memory_bytes`.
+pub(crate) fn ability_with(variants: Vec<KernelVariant>, memory_bytes: u64) -> Ability {
+    Ability {
+        ops: distinct(variants.iter().map(|variant| variant.op())),
+        dtypes: distinct(variants.iter().map(|variant| variant.dtype)),
+        layouts: distinct(variants.iter().map(|variant| variant.b_layout)),
+        unaligned: variants.iter().any(|variant| !variant.is_aligned()),
+        memory_bytes,
+        variants: Some(variants),
+    }
+}
+
+fn distinct<T: Ord>(values: impl Iterator<Item = T>) -> Vec<T> {
+    let mut values: Vec<T> = values.collect();
+    values.sort_unstable();
+    values.dedup();
+    values
+}
+
+/// What `--ops` and `--dtypes` let an agent measure. An empty list allows all.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Allowed {
+    /// Operators to measure, separated by commas [default: all that there are kernels for]
+    #[arg(long, value_name = "OPS", value_delimiter = ',')]
+    pub(crate) ops: Vec<Op>,
+
+    /// Types to measure, separated by commas [default: all that there are kernels for]
+    #[arg(long, value_name = "DTYPES", value_delimiter = ',', value_parser = dtype)]
+    pub(crate) dtypes: Vec<DType>,
+}
+
+impl Allowed {
+    /// The variants of a pack that these lists allow.
+    pub(super) fn keep(&self, held: Vec<Held>) -> Vec<Held> {
+        let admits = |Held { variant, .. }: &Held| {
+            (self.ops.is_empty() || self.ops.contains(&variant.op()))
+                && (self.dtypes.is_empty() || self.dtypes.contains(&variant.dtype))
+        };
+        held.into_iter().filter(admits).collect()
+    }
+
+    /// The kernels to build if there is no pack. Without limits by the user, these are only the most usual ones,
+    /// because building takes minutes: mm and what models are served with, in bfloat16 and in fp8 or, on GPUs without
+    /// fp8, in int8.
+    pub(super) fn plan(&self, arch: &str) -> Plan {
+        let usual = [Op::Mm, Op::ScaledMm, Op::GroupedMm, Op::ScaledGroupedMm, Op::FusedMoe];
+        let scaled = |hardware: &Hardware| {
+            let fp8_first = [DType::Float8E4M3, DType::Float8E4M3Fnuz, DType::Int8];
+            fp8_first.into_iter().find(|dtype| hardware.scales(*dtype))
+        };
+        // Of an unknown architecture, building says which are known.
+        let scaled = hardware_of(arch).ok().as_ref().and_then(scaled);
+        let dtypes = || std::iter::once(DType::BFloat16).chain(scaled).collect();
+        Plan {
+            ops: if self.ops.is_empty() { usual.to_vec() } else { self.ops.clone() },
+            dtypes: if self.dtypes.is_empty() { dtypes() } else { self.dtypes.clone() },
+            layouts: vec![(Layout::Row, Layout::Row), (Layout::Row, Layout::Column)],
+            alignments: vec![Alignment::Bytes16],
+            biases: Bias::ALL.to_vec(),
+            scalings: Scaling::ALL.to_vec(),
+            ..Plan::of_space(arch, Space::Named(SpaceName::Full))
+        }
+    }
+}
 
 /// A GPU that was too hot must cool down by this many degrees, or it would be too hot again at once.
 const COOLER_BY: u32 = 10;
@@ -270,78 +371,4 @@ impl Worker<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use jiff::civil::time;
-
-    use super::*;
-
-    const QUIET: Surroundings = Surroundings { others: Some(0), celsius: Some(60), slowed: false };
-
-    fn hindrance(limits: &Limits, around: Surroundings) -> Option<Hindrance> {
-        limits.hindrance(around, time(12, 0, 0, 0), false)
-    }
-
-    #[test]
-    fn others_matter_only_where_that_was_asked() {
-        let busy = Surroundings { others: Some(2), ..QUIET };
-        let considerate = Limits { idle_only: true, ..Limits::default() };
-        assert_eq!(hindrance(&considerate, busy), Some(Hindrance::Others(2)));
-        assert_eq!(hindrance(&considerate, QUIET), None);
-        assert_eq!(hindrance(&Limits::default(), busy), None);
-        assert!(considerate.check(Surroundings::default()).is_err());
-        assert!(considerate.check(busy).is_ok());
-        assert!(Limits::default().check(Surroundings::default()).is_ok());
-    }
-
-    #[test]
-    fn heat_is_waited_for_until_it_is_well_gone() {
-        let limits = Limits { max_celsius: Some(80), ..Limits::default() };
-        let at = |celsius| Surroundings { celsius: Some(celsius), ..QUIET };
-        assert_eq!(hindrance(&limits, at(80)), None);
-        assert_eq!(hindrance(&limits, at(81)), Some(Hindrance::Hot(81)));
-        let cooling = |celsius| limits.hindrance(at(celsius), time(12, 0, 0, 0), true);
-        assert_eq!((cooling(71), cooling(70)), (Some(Hindrance::Hot(71)), None));
-        // If the user sets no limit of temperature, the driver's limit counts.
-        let slowed = Surroundings { slowed: true, ..at(95) };
-        assert_eq!(hindrance(&Limits::default(), slowed), Some(Hindrance::Slowed));
-        assert_eq!(hindrance(&Limits::default(), at(95)), None);
-        assert!(limits.check(Surroundings::default()).is_err());
-    }
-
-    #[test]
-    fn hours_and_shares_are_kept() {
-        let hours: Hours = "22:00-06:00".parse().unwrap();
-        let limits = Limits { hours: Some(hours), share: Some(0.25), ..Limits::default() };
-        assert_eq!(hindrance(&limits, QUIET), Some(Hindrance::Hours(hours)));
-        assert_eq!(limits.hindrance(QUIET, time(23, 0, 0, 0), false), None);
-        assert_eq!(limits.rest_after(Duration::from_secs(2)), Duration::from_secs(6));
-        assert_eq!(Limits::default().rest_after(Duration::from_secs(2)), Duration::ZERO);
-        assert_eq!((limits.work_within(120.0), limits.work_within(2.0)), (30.0, 1.0));
-        assert!(share("0").is_err() && share("1.5").is_err() && share("1").is_ok());
-    }
-
-    #[test]
-    fn hours_may_go_on_past_midnight() {
-        let night: Hours = "22:00-06:30".parse().unwrap();
-        for (hour, minute, holds) in
-            [(21, 59, false), (22, 0, true), (0, 0, true), (6, 29, true), (6, 30, false), (12, 0, false)]
-        {
-            assert_eq!(night.hold(time(hour, minute, 0, 0)), holds, "{hour}:{minute}");
-        }
-        let day: Hours = "9-17".parse().unwrap();
-        assert!(day.hold(time(9, 0, 0, 0)) && !day.hold(time(17, 0, 0, 0)));
-        assert_eq!(
-            (night.to_string(), day.to_string()),
-            ("22:00-06:30".to_owned(), "09:00-17:00".to_owned())
-        );
-        let evening: Hours = "18:00-24:00".parse().unwrap();
-        assert!(evening.hold(time(23, 59, 59, 0)) && !evening.hold(time(0, 0, 0, 0)));
-    }
-
-    #[test]
-    fn what_is_no_range_of_times_is_refused() {
-        for bad in ["", "22:00", "22:00-", "22:00-22:00", "25-3", "1:60-2", "a-b", "1-2-3"] {
-            assert!(bad.parse::<Hours>().unwrap_err().contains("22:00-06:00"), "{bad}");
-        }
-    }
-}
+mod tests;
