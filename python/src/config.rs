@@ -83,6 +83,7 @@ impl PyConfig {
     }
 
     /// The arguments with which `Config` makes it, without those that have their usual value.
+    #[allow(clippy::wrong_self_convention, reason = "methods of Python's objects borrow them")]
     fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let given = PyDict::new(py);
         given.set_item("template", self.template())?;
