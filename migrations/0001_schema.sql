@@ -126,6 +126,7 @@ CREATE TABLE uploads (
     duplicate_solutions INTEGER NOT NULL,
     account             TEXT REFERENCES accounts (id) ON DELETE SET NULL,
     standing            INTEGER NOT NULL DEFAULT 0, -- 0 counts, 1 fenced, 2 quarantined
+    vouched             INTEGER NOT NULL DEFAULT 0, -- whether the operator vouches for it
     reason              TEXT, -- why an administrator has quarantined it
     log_ratio           REAL, -- median distance of its times from those of others; NULL without others
     compared            INTEGER NOT NULL DEFAULT 0, -- how many problems this is the median over
@@ -181,6 +182,7 @@ CREATE TABLE solutions (
     problem     TEXT NOT NULL REFERENCES problems (id),
     method      TEXT NOT NULL,
     contributor TEXT, -- the first of the senders with the best standing; NULL for the one without an account
+    vouched     INTEGER NOT NULL DEFAULT 0, -- whether the operator vouches for one of its uploads that counts
     standing    INTEGER NOT NULL DEFAULT 0, -- the best standing of its uploads
     config_list TEXT NOT NULL REFERENCES config_lists (digest),
     columns     BLOB NOT NULL,
@@ -322,6 +324,7 @@ CREATE TABLE models (
     summary   TEXT NOT NULL, -- JSON
     state     TEXT NOT NULL DEFAULT 'earlier', -- published, earlier (it was published before) or unpublished
     reason    TEXT NOT NULL DEFAULT '', -- why it is unpublished
+    changes   TEXT, -- JSON: the first picks that it would change; NULL unless an administrator must see them
     pinned    INTEGER NOT NULL DEFAULT 0 -- whether only an administrator puts another in its place
 ) STRICT;
 CREATE INDEX models_by_hardware ON models (hardware, position);

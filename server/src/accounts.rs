@@ -28,7 +28,7 @@ pub(crate) use callers::{
 };
 pub use openid::Provider;
 pub(crate) use password::Passwords;
-pub use policy::{Anonymous, Policy, SignUps};
+pub use policy::{Anonymous, Lead, Policy, SignUps};
 pub use secrets::{Link, first_account_link, invitation_link, password_link};
 pub(crate) use secrets::{TOKEN_PREFIX, issue, new_account_id, new_lease_id};
 pub(crate) use sessions::{

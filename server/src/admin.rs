@@ -9,6 +9,7 @@ pub(crate) mod moderation_store;
 pub(crate) mod pages;
 mod seed;
 mod sweep;
+pub(crate) mod touched;
 mod verify;
 
 use std::io::Write as _;

@@ -51,9 +51,9 @@ pub use crate::models::contribution_store::{
     ContributionFilter, MAX_WAITING_MODELS, NewContribution, Review, ReviewAction, ReviewRefused, TakenModel,
 };
 pub use crate::models::model_store::Due;
-pub use crate::models::publication_store::{ComparedWithPublished, NewPublication, Refused};
+pub use crate::models::publication_store::{ComparedWithPublished, NewPublication, PickChange, Refused};
 pub use crate::snapshots::snapshot_store::{Added, Freezable, Frozen, SnapshotLimits, StoredSnapshot};
-pub use crate::uploads::upload_store::{ForLease, NewUpload, TrainingData};
+pub use crate::uploads::upload_store::{ForLease, NewUpload};
 pub use upkeep::{CheckedUploads, Connections, Figures, NamedBlob, NamedBlobs};
 
 /// The database. Every method is one transaction.

@@ -1,4 +1,5 @@
 use clap::ValueEnum;
+use diode_api::Account;
 use serde::Deserialize;
 
 use crate::limits::Limits;
@@ -27,6 +28,16 @@ pub enum Anonymous {
     All,
 }
 
+/// Whose data lead boards and teach models.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Lead {
+    /// All that arrives, as if it were the operator's
+    Unconfirmed,
+    /// The operator's and the first there was, and what others confirm
+    Confirmed,
+}
+
 /// The name of a choice, as the user writes it in the settings.
 fn name(choice: &impl ValueEnum) -> String {
     choice.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
@@ -44,11 +55,18 @@ impl std::fmt::Display for Anonymous {
     }
 }
 
+impl std::fmt::Display for Lead {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&name(self))
+    }
+}
+
 /// What this server requires of requests.
 #[derive(Debug, Clone)]
 pub struct Policy {
     pub sign_ups: SignUps,
     pub anonymous: Anonymous,
+    pub lead: Lead,
     /// Where browsers find the server, such as `https://diode.example.org`, without a slash at the end.
     pub public_url: String,
     /// Whether a proxy in front of the server states the client's address.
@@ -69,6 +87,11 @@ impl Policy {
     /// without an account: there, the contributors run the server themselves.
     pub(crate) fn asks_for_terms(&self) -> bool {
         self.anonymous != Anonymous::All
+    }
+
+    /// Whether the operator vouches for what this account uploads.
+    pub(crate) fn vouches_for(&self, account: Option<&Account>) -> bool {
+        self.lead == Lead::Unconfirmed || account.is_some_and(|account| account.admin)
     }
 
     /// Whether browsers come over TLS. If so, cookies are sent over TLS alone.
@@ -92,8 +115,9 @@ mod tests {
     fn browsers_are_held_to_tls_only_where_it_is_spoken() {
         let is_strict = |public_url: &str, tls, behind_proxy| {
             let (sign_ups, anonymous, limits) = (SignUps::Open, Anonymous::All, Limits::default());
+            let lead = Lead::Confirmed;
             let public_url = public_url.to_owned();
-            Policy { sign_ups, anonymous, public_url, behind_proxy, tls, limits }.is_strict()
+            Policy { sign_ups, anonymous, lead, public_url, behind_proxy, tls, limits }.is_strict()
         };
         assert!(is_strict("https://diode.example.org", false, true));
         assert!(is_strict("https://diode.example.org:8443", true, false));

@@ -65,6 +65,8 @@ pub enum Act {
     Quarantine(Uploads),
     /// Let quarantined uploads count again
     Restore(Uploads),
+    /// Let uploads count as the operator's: they lead boards and teach models before others confirm them
+    Vouch(Uploads),
     /// Delete uploads for good, with what nobody else has sent
     Remove(Uploads),
     /// Vouch for the facts of a hardware that is in no catalogue: times are judged by them from then on
@@ -246,6 +248,7 @@ impl Act {
         match self {
             Self::Quarantine(uploads) => moderated(ModerationAction::Quarantine, uploads).await,
             Self::Restore(uploads) => moderated(ModerationAction::Restore, uploads).await,
+            Self::Vouch(uploads) => moderated(ModerationAction::Vouch, uploads).await,
             Self::Remove(uploads) => moderated(ModerationAction::Delete, uploads).await,
             Self::ConfirmHardware { slug, upload, reason } => {
                 let facts = match upload {

@@ -213,6 +213,7 @@ impl Connection {
                     self.set_upload_reason(&upload, None).await?;
                     self.set_standing(&upload, Standing::Counts).await?;
                 }
+                ModerationAction::Vouch => drop(self.vouch_for(&upload).await?),
                 ModerationAction::Delete => done.files.extend(self.delete_upload(&upload).await?),
             }
             done.uploads.push(upload);
@@ -220,6 +221,11 @@ impl Connection {
         self.make_entries_anew(&touched).await?;
         match moderation.action {
             ModerationAction::Restore => self.fence_again(&done.uploads).await?,
+            ModerationAction::Vouch => {
+                for upload in &done.uploads {
+                    self.note_upload_change(upload, "vouched for").await?;
+                }
+            }
             ModerationAction::Quarantine | ModerationAction::Delete => {
                 self.take_back_models_of(&done.uploads, now).await?;
             }
@@ -235,7 +241,7 @@ impl Connection {
         uploads: &[UploadId],
         touched: &mut BTreeSet<View>,
     ) -> StoreResult<Vec<UploadId>> {
-        let is_taken = moderation.action != ModerationAction::Restore;
+        let is_taken = matches!(moderation.action, ModerationAction::Quarantine | ModerationAction::Delete);
         let is_meant =
             matches!(moderation.subject, ModerationSubject::Upload(_) | ModerationSubject::Agent(_));
         if !is_taken || is_meant {
@@ -360,6 +366,6 @@ fn is_so_already(action: ModerationAction, standing: Standing) -> bool {
     match action {
         ModerationAction::Quarantine => standing == Standing::Quarantined,
         ModerationAction::Restore => standing != Standing::Quarantined,
-        ModerationAction::Delete => false,
+        ModerationAction::Delete | ModerationAction::Vouch => false,
     }
 }

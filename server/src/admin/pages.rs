@@ -11,6 +11,7 @@ use maud::{Markup, html};
 use serde::Deserialize;
 
 use super::acts::{Act, Actor};
+use super::touched::{model_page, upload_page};
 use crate::accounts::own::{measured, standing};
 use crate::accounts::{Link, SignedIn, invitation_link, password_link};
 use crate::app::App;
@@ -26,7 +27,7 @@ const MAX_PACKS: u32 = 200;
 
 const UPLOADS: &str = "/admin/uploads";
 const HARDWARE: &str = "/admin/hardware";
-const TRAININGS: &str = "/admin/trainings";
+pub(crate) const TRAININGS: &str = "/admin/trainings";
 const PACKS: &str = "/admin/packs";
 const ACCOUNTS: &str = "/admin/accounts";
 
@@ -67,6 +68,8 @@ impl Page {
 pub(crate) fn routes() -> Router<App> {
     let mut router = Router::new()
         .route("/admin", get(show).layer(Extension(Page::Overview)))
+        .route("/admin/uploads/{id}", get(upload_page))
+        .route("/admin/models/{id}", get(model_page))
         .route("/admin/accounts/invite", post(invite))
         .route("/admin/accounts/reset", post(reset));
     for page in [Page::Uploads, Page::Hardware, Page::Trainings, Page::Packs, Page::Accounts] {
@@ -150,7 +153,7 @@ async fn reset(
 }
 
 /// The account of whoever sends a form. Fails unless it is an administrator's.
-fn administrator(caller: SignedIn) -> ApiResult<Account> {
+pub(crate) fn administrator(caller: SignedIn) -> ApiResult<Account> {
     if caller.account.admin { Ok(caller.account) } else { Err(only_administrators()) }
 }
 
@@ -278,7 +281,7 @@ fn uploads_content(reports: &[Report], all: &[Receipt], filter: &UploadFilter) -
                     strong { code { (upload.id) } } " · "
                     @match &upload.contributor { Some(name) => (name), None => "without an account" }
                     " · " (minute(&upload.received_at)) br;
-                    (standing(upload)) br;
+                    (standing(upload)) " · " a href=(format!("{UPLOADS}/{}", upload.id)) { "What it touched" } br;
                     (measured(upload))
                 }
                 (forms(&upload.id))
@@ -288,10 +291,10 @@ fn uploads_content(reports: &[Report], all: &[Receipt], filter: &UploadFilter) -
 }
 
 /// The forms of an upload. They are folded away, because a page has many uploads.
-fn forms(upload: &UploadId) -> Markup {
+pub(crate) fn forms(upload: &UploadId) -> Markup {
     html! {
         details {
-            summary { "Quarantine, restore or delete" }
+            summary { "Quarantine, restore, vouch or delete" }
             form method="post" action=(UPLOADS) {
                 input type="hidden" name="upload" value=(upload);
                 (input("Reason", "reason", "text", "off", ""))
@@ -306,6 +309,7 @@ fn actions() -> Markup {
         div class="row" {
             button class="button" name="act" value="quarantine" { "Quarantine" }
             button class="button" name="act" value="restore" { "Restore" }
+            button class="button" name="act" value="vouch" { "Vouch for it" }
             button class="button danger" name="act" value="remove" { "Delete for good" }
         }
     }
@@ -382,7 +386,7 @@ fn job_card(job: &Job) -> Markup {
     }
 }
 
-fn model_card(model: &ModelSummary) -> Markup {
+pub(crate) fn model_card(model: &ModelSummary) -> Markup {
     let is_published = model.state == ModelState::Published;
     html! {
         form class="card" method="post" action=(TRAININGS) {
@@ -390,6 +394,7 @@ fn model_card(model: &ModelSummary) -> Markup {
                 strong { a href=(format!("/models/{}", model.id)) { (model.hardware) " " code { (model.id) } } } br;
                 (model.model_type) ", " (model.state) @if model.pinned { ", pinned" } " · " (day(&model.created_at))
                 @if !model.reason.is_empty() { br; (model.reason) }
+                br; a href=(format!("/admin/models/{}", model.id)) { "Which first picks change" }
             }
             details {
                 summary { @if is_published { "Roll back or pin" } @else { "Publish" } }

@@ -358,7 +358,8 @@ pub(crate) async fn results(
     let lease = ForLease { lease, agent: agent.id.clone(), contributor: agent.contributor().to_owned() };
     // Any version of the terms is accepted, so that nothing is lost that was measured under older terms.
     let licence = licence_of(&app, &headers, account.as_ref(), Needed::Any).await?;
-    let sender = Sender { account: agent.account.clone(), licence };
+    let vouched = app.policy().vouches_for(account.as_ref());
+    let sender = Sender { account: agent.account.clone(), vouched, licence };
     let taken = take_in(&app, &client, &headers, body, sender, Some(lease)).await?;
     if let Err(error @ (IngestError::Refused(_) | IngestError::Format(_))) = &taken {
         note_refused_result(&app.backend, &agent.id, &error.to_string()).await?;

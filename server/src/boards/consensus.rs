@@ -1,25 +1,28 @@
 //! The consensus of a view: the time of every config over all its contributors.
 //!
-//! First, the solutions of each contributor are combined by their median. The time of a config is then the
-//! median over the contributors that timed it, so nobody counts for more by sending more. Solutions of fenced
-//! or quarantined uploads do not count.
+//! First, the solutions of each contributor are combined by their median. The time of a config is then what the parties
+//! agree on (see [`parties`]), so nobody counts for more by sending more. Solutions of fenced or quarantined uploads do
+//! not count.
 
 mod entry;
 mod gathered;
+mod parties;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use diode_core::hardware::Hardware;
-use diode_core::ids::ProblemId;
+use diode_core::ids::{AccountId, ProblemId};
 use diode_core::stats::median;
 use diode_core::{Config, FailureReason, Nanos, Problem};
 
 use crate::boards::consensus::gathered::{Combined, Gathered, Numbers};
+use crate::boards::consensus::parties::{Agreed, Parties};
 use crate::uploads::solutions::{ConfigLists, Damaged, DecodedSolution, StoredSolutions};
 
 pub(crate) use crate::boards::consensus::entry::{BoardEntry, ENTRY_VERSION};
 pub(crate) use crate::boards::consensus::gathered::{Deviation, fence_reason, is_off};
+pub(crate) use crate::boards::consensus::parties::{CONFIRMS, TOGETHER};
 
 /// What is computed from the solutions of one view.
 pub(crate) struct Computed {
@@ -72,8 +75,12 @@ pub(crate) struct AgreedTime {
     pub(crate) time: Nanos,
     /// How many timings the time comes from.
     pub(crate) timings: u32,
-    /// How many contributors' times the time is the median of.
+    /// How many contributors timed it.
     pub(crate) contributors: u32,
+    /// How many of them confirm the time.
+    pub(crate) confirmed_by: u32,
+    /// Whether it may be the best of a board or a table.
+    pub(crate) leads: bool,
 }
 
 /// The fastest config of a group.
@@ -102,6 +109,11 @@ pub(crate) struct Consensus {
 }
 
 impl Consensus {
+    /// The configs that may be the best, the fastest first.
+    pub(crate) fn leading(&self) -> impl Iterator<Item = &AgreedTime> {
+        self.configs.iter().filter(|agreed| agreed.leads)
+    }
+
     pub(crate) fn of_stored(stored: &StoredSolutions, learnt: &mut ConfigCache) -> Self {
         let measured = readable(stored, &mut learnt.lists);
         Self::new(&Gathered::of(&measured, &mut learnt.numbers), &measured)
@@ -135,15 +147,15 @@ impl Consensus {
 
     fn new(gathered: &Gathered<'_>, measured: &[DecodedSolution]) -> Self {
         let mut configs = Vec::new();
-        let (mut combined, mut of_contributors, mut timings) = (Combined::default(), Vec::new(), 0);
+        let parties = Parties::of(gathered, true, |_| false);
+        let (mut combined, mut by_party, mut timings) = (Combined::default(), Vec::new(), 0);
         for (config, samples) in gathered.times() {
             combined.set(gathered, samples, |source| source.counts);
-            of_contributors.clear();
-            of_contributors.extend(combined.times.iter().map(|(_, time)| *time));
-            let contributors = of_contributors.len() as u32;
-            if let Some(time) = median(&mut of_contributors) {
+            if let Some(Agreed { time, confirmed_by, leads }) = parties.agree(&combined.times, &mut by_party)
+            {
+                let contributors = combined.times.len() as u32;
                 let (time, behind) = (Nanos(time), combined.timings);
-                configs.push(AgreedTime { config, time, timings: behind, contributors });
+                configs.push(AgreedTime { config, time, timings: behind, contributors, confirmed_by, leads });
                 timings += u64::from(behind);
             }
         }
@@ -157,7 +169,7 @@ impl Consensus {
             failures.retain(|config, _| !timed.contains(config));
         }
         let fastest = |is_meant: &dyn Fn(&Config) -> bool| {
-            let agreed = *configs.iter().find(|agreed| is_meant(&agreed.config))?;
+            let agreed = *configs.iter().find(|agreed| agreed.leads && is_meant(&agreed.config))?;
             let spreads = counted().filter_map(|measured| measured.spread(&agreed.config));
             Some(Fastest { agreed, spread: median(&mut spreads.collect::<Vec<_>>()) })
         };
@@ -176,6 +188,55 @@ impl Consensus {
             timings,
         }
     }
+}
+
+/// The time of a config, for a training.
+pub(crate) struct Heard {
+    pub(crate) config: Config,
+    /// In nanoseconds.
+    pub(crate) time: f64,
+    /// One who timed it: the first party's contributor, if it did.
+    pub(crate) by: Option<AccountId>,
+}
+
+/// What the contributors of a view say, for a training.
+pub(crate) struct Learnable {
+    /// The times of the first party, and those that several confirm.
+    pub(crate) leading: Vec<Heard>,
+    /// What one party alone has seen.
+    pub(crate) alone: Vec<Heard>,
+    /// Whether parties confirm each other.
+    pub(crate) confirmed: bool,
+    /// Whether the operator vouches for the first party, and its account.
+    pub(crate) first: (bool, Option<AccountId>),
+}
+
+/// `joins` says whether accounts are one party that appeared together with a first contributor whose account is of this
+/// time. Takes long, so it must not run on an async thread.
+pub(crate) fn learnable(measured: &[DecodedSolution], joins: impl Fn(Option<i64>) -> bool) -> Learnable {
+    let mut numbers = Numbers::default();
+    let gathered = Gathered::of(measured, &mut numbers);
+    let parties = Parties::of(&gathered, true, |first| joins(first.since));
+    let contributor = |number: u32| &gathered.contributors[number as usize];
+    let first = gathered.contributors.iter().filter(|one| one.first.is_some());
+    let first = first.min_by_key(|one| (!one.vouched, one.first));
+    let mut learnable = Learnable {
+        leading: Vec::new(),
+        alone: Vec::new(),
+        confirmed: false,
+        first: first.map_or((false, None), |first| (first.vouched, first.account.clone())),
+    };
+    let (mut combined, mut by_party) = (Combined::default(), Vec::new());
+    for (config, samples) in gathered.times() {
+        combined.set(&gathered, samples, |source| source.counts);
+        let Some(agreed) = parties.agree(&combined.times, &mut by_party) else { continue };
+        let one = combined.times.iter().map(|(number, _)| *number).min_by_key(|one| parties.party(*one));
+        let by = one.and_then(|number| contributor(number).account.clone());
+        learnable.confirmed |= agreed.confirmed_by > 1;
+        let into = if agreed.leads { &mut learnable.leading } else { &mut learnable.alone };
+        into.push(Heard { config, time: agreed.time, by });
+    }
+    learnable
 }
 
 /// A cache with more configs than this is not kept. So many configs take some megabytes, however many lists they are
@@ -258,7 +319,7 @@ fn repeats(measured: &[DecodedSolution]) -> HashMap<Config, Repeats> {
 #[cfg(test)]
 mod tests {
     use diode_api::Standing;
-    use diode_core::ids::{AccountId, Digest};
+    use diode_core::ids::Digest;
     use diode_core::{ConfigDictionary, DType, Method, Op, ProblemFields, Solution, Tile, TimeColumn};
 
     use super::*;
@@ -299,6 +360,8 @@ mod tests {
             problem: solution.problem.id(),
             method: solution.method,
             contributor: None,
+            vouched: false,
+            since: None,
             standing: Standing::Counts,
             config_list: lists[0].0.clone(),
             columns,

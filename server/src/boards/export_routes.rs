@@ -142,7 +142,7 @@ async fn make_table(app: &App, hardware: Hardware, query: &TableQuery, form: For
         let make = move || -> Result<_, Invalid> {
             let ByProblem { consensuses, left_out } = Consensus::by_problem(&stored);
             for (problem, consensus) in consensuses {
-                let times = consensus.configs.iter().map(|agreed| (agreed.config, agreed.time.micros()));
+                let times = consensus.leading().map(|agreed| (agreed.config, agreed.time.micros()));
                 few.insert_best(problem, times, Some(top))?;
             }
             Ok((few, left_out))

@@ -123,7 +123,7 @@ fn pick(
     let consensus = Consensus::of_stored(stored, learnt);
     // A config that rounds is faster because it computes something else, so it is no measure for one that does not.
     let is_alike = |other: &Config| other.rounds_to_tf32() == config.rounds_to_tf32();
-    let best = consensus.configs.iter().find(|agreed| is_alike(&agreed.config)).map(|agreed| agreed.time);
+    let best = consensus.leading().find(|agreed| is_alike(&agreed.config)).map(|agreed| agreed.time);
     let measured = consensus.configs.iter().find(|agreed| agreed.config == config).map(|agreed| agreed.time);
     Some(Pick {
         problem_id: view.problem.clone(),

@@ -272,7 +272,7 @@ async fn make(
         let add = move || {
             let ByProblem { consensuses, left_out } = Consensus::by_problem(&stored);
             for (_, consensus) in consensuses {
-                let triton = consensus.configs.iter().filter(|agreed| !agreed.config.is_library());
+                let triton = consensus.leading().filter(|agreed| !agreed.config.is_library());
                 cover.add(triton.map(|agreed| (agreed.config, agreed.time.0)));
             }
             (cover, left_out)

@@ -1,9 +1,11 @@
 //! Works on the jobs in the queue, one at a time, until it is told to stop.
 
+mod admitted;
 mod evaluate;
 mod served;
 mod train;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -18,10 +20,11 @@ use tracing::Instrument as _;
 
 use crate::backend::Backend;
 use crate::blobs::{BlobError, BlobKind};
+use crate::jobs::worker::admitted::admit;
 use crate::jobs::worker::train::{Failure, OnKept, Trained};
 use crate::snapshots::NotFrozen;
-use crate::store::{Claim, ComparedWithPublished, Made, Now, Queued, StoreError, TrainingData};
-use crate::uploads::solutions::{Damaged, Rebuilt, rebuild};
+use crate::store::{Claim, ComparedWithPublished, Made, Now, Queued, StoreError};
+use crate::uploads::solutions::Damaged;
 use crate::{agents, snapshots};
 
 pub(crate) use crate::jobs::worker::train::summarise;
@@ -124,7 +127,7 @@ async fn train_model(
     let slug = &claim.job.request.hardware;
     let known = backend.store.hardware(slug).await?;
     let hardware = known.ok_or_else(|| Failure::Failed(format!("no hardware `{slug}`")))?;
-    let TrainingData { solutions, uploads } = backend.store.training_data(slug).await?;
+    let solutions = backend.store.training_data(slug).await?;
     let published = backend.store.published(slug, claim.job.request.heuristic).await?;
     let file = file_of(backend, published.as_ref()).await.map_err(|error| Failure::Backend(error.into()))?;
     let job = claim.job.clone();
@@ -132,12 +135,17 @@ async fn train_model(
     let (tell, progress) = watch::channel::<Progress>((0.0, "reading the data".to_owned()));
     let training = tokio::task::spawn_blocking({
         let stop = Arc::clone(&stop);
-        move || -> Result<Trained, Failure> {
-            let Rebuilt { dataset, .. } = rebuild(hardware, solutions);
+        move || -> Result<(Trained, BTreeSet<i64>), Failure> {
             let in_force = file.and_then(|file| Model::from_bytes(&file).ok());
-            train::train(dataset, in_force.as_ref(), &job, &stop, &mut |share, message| {
+            let admitted = admit(hardware, solutions, in_force.as_ref());
+            if admitted.refused > 0 {
+                tracing::info!(job = %job.id, "{} timings teach nothing until others confirm them", admitted.refused);
+            }
+            let learnt = admitted.solutions.clone();
+            let trained = train::train(admitted, in_force.as_ref(), &job, &stop, &mut |share, message| {
                 tell.send_replace((share, message));
-            })
+            })?;
+            Ok((trained, learnt))
         }
     });
     let claimed = follow(backend, claim, stopping, &training, progress, &stop).await;
@@ -146,7 +154,9 @@ async fn train_model(
         Failure::Failed(format!("the training ended abruptly: {error}"))
     })?;
     claimed?;
-    keep(backend, claim, trained?, &uploads, stopping).await
+    let (trained, learnt) = trained?;
+    let uploads = backend.store.uploads_of_solutions(&learnt).await?;
+    keep(backend, claim, trained, &uploads, stopping).await
 }
 
 /// Waits after a failure of the database or the blobs, which may pass: a full disk must not lose hours of
@@ -270,6 +280,7 @@ async fn add(
                 beside,
                 publish: false,
                 why: format!("it could not be compared: {error}"),
+                changes: Vec::new(),
             }
         });
     Ok(store.add_judged_model(summary, hardware, uploads, unseen_models, &judged, Now::read()).await?)

@@ -10,7 +10,7 @@ use crate::models::contribution_store::CONTRIBUTION_COLUMNS;
 use crate::store::Store;
 use crate::store::connection::Connection;
 use crate::store::connection::{Exclusive, in_transaction};
-use crate::store::fields::{from_json, json, named, parse, unsigned};
+use crate::store::fields::{from_json, json, named, unsigned};
 use crate::store::from_row::readable_row;
 use crate::store::statement::{ROWS_PER_STATEMENT, Statement};
 use crate::store::{Now, StoreResult};
@@ -167,16 +167,6 @@ impl Connection {
         let delete = Statement::new("DELETE FROM models WHERE id = $1").bind(id.as_str());
         self.execute(delete).await?;
         Ok(())
-    }
-
-    /// The uploads that count and have solutions of a hardware.
-    pub(crate) async fn uploads_behind(&mut self, slug: &HardwareSlug) -> StoreResult<Vec<UploadId>> {
-        let select = Statement::new(
-            "SELECT DISTINCT n.upload FROM solutions s JOIN sent n ON n.solution = s.id \
-             JOIN uploads u ON u.id = n.upload WHERE s.hardware = $1 AND u.standing = 0",
-        );
-        let rows: Vec<(String,)> = self.fetch_all(select.bind(slug.as_str())).await?;
-        Ok(rows.into_iter().map(|(id,)| parse("upload id", id)).collect::<Result<_, _>>()?)
     }
 
     /// The newest models, and all published models.

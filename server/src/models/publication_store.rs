@@ -3,23 +3,38 @@
 use diode_api::{ModelSource, ModelState, ModelSummary, ModelType, Publication, PublicationAction, Reason};
 use diode_core::hardware::Hardware;
 use diode_core::ids::{HardwareSlug, ModelId, UploadId};
+use diode_core::{Config, Method, Problem};
+use serde::{Deserialize, Serialize};
 
 use crate::store::Store;
 use crate::store::connection::Connection;
 use crate::store::connection::in_transaction;
-use crate::store::fields::{named, parse};
+use crate::store::fields::{from_json, json, named, parse};
 use crate::store::from_row::readable_row;
 use crate::store::statement::Statement;
 use crate::store::{Now, StoreResult};
 
 /// How a new model compares with the published model.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ComparedWithPublished {
     /// The published model that the new model was compared with.
     pub beside: Option<ModelId>,
     /// Whether the new model is no worse.
     pub publish: bool,
     pub why: String,
+    /// The first picks that would change, if an administrator must see them.
+    pub changes: Vec<PickChange>,
+}
+
+/// A problem for which another config would be picked first. The times are measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PickChange {
+    pub problem: Problem,
+    pub method: Method,
+    pub before: Config,
+    pub before_us: f64,
+    pub after: Config,
+    pub after_us: f64,
 }
 
 /// What an administrator asks to happen to a model. It is written down with the reason.
@@ -113,12 +128,21 @@ impl Store {
     if published.as_ref().map(|published| &published.id) != judged.beside.as_ref() {
         return Ok(None);
     }
+    db.set_pick_changes(&model.id, &judged.changes).await?;
     let state = db.publish_or_refuse(model, published, judged, now).await?;
     if let Some(file) = unseen_models {
         db.add_unseen_models(model, file).await?;
     }
     Ok(Some(state))
 }, if Some(_))
+    }
+
+    /// The first picks that a model would change.
+    pub async fn pick_changes(&self, model: &ModelId) -> StoreResult<Vec<PickChange>> {
+        let select = Statement::new("SELECT changes FROM models WHERE id = $1").bind(model.as_str());
+        let row: Option<(Option<String>,)> = self.reader().await?.fetch_optional(select).await?;
+        let changes = row.and_then(|(changes,)| changes).map(|text| from_json("changes of picks", &text));
+        Ok(changes.transpose()?.unwrap_or_default())
     }
 
     /// Carries out an administrator's request, and writes it to the log. Returns the model that is then published.
@@ -213,18 +237,38 @@ impl Connection {
         now: Now,
     ) -> StoreResult<ModelState> {
         let pinned = published.filter(|published| published.pinned);
-        if judged.publish && pinned.is_none() {
+        // An upload may have been removed while the model was trained on it.
+        let removed = self.removed_upload_of(&model.id).await?;
+        if judged.publish && pinned.is_none() && removed.is_none() {
             self.set_published(model).await?;
             let step = Step { action: PublicationAction::Publish, who: SERVER, why: judged.why.clone() };
             self.note_publication(model, step, now).await?;
             return Ok(ModelState::Published);
         }
         let pinned = pinned.map_or(String::new(), |pinned| format!("; {} is pinned", pinned.id));
-        let why = format!("{}{pinned}", judged.why);
+        let removed = removed.map_or(String::new(), |upload| format!("; upload {upload} was removed"));
+        let why = format!("{}{pinned}{removed}", judged.why);
         self.set_model_reason(&model.id, &why).await?;
         self.note_publication(model, Step { action: PublicationAction::Refuse, who: SERVER, why }, now)
             .await?;
         Ok(ModelState::Unpublished)
+    }
+
+    async fn set_pick_changes(&mut self, model: &ModelId, changes: &[PickChange]) -> StoreResult<()> {
+        let changes = if changes.is_empty() { None } else { Some(json("changes of picks", &changes)?) };
+        let update = Statement::new("UPDATE models SET changes = $1 WHERE id = $2");
+        self.execute(update.bind(changes).bind(model.as_str())).await?;
+        Ok(())
+    }
+
+    /// An upload that a model has learnt from and that is deleted or quarantined.
+    async fn removed_upload_of(&mut self, model: &ModelId) -> StoreResult<Option<String>> {
+        let select = Statement::new(
+            "SELECT n.upload FROM model_uploads n LEFT JOIN uploads u ON u.id = n.upload \
+             WHERE n.model = $1 AND (u.id IS NULL OR u.standing = 2) ORDER BY n.upload LIMIT 1",
+        );
+        let row: Option<(String,)> = self.fetch_optional(select.bind(model.as_str())).await?;
+        Ok(row.map(|(upload,)| upload))
     }
 
     async fn take_publication_step(
@@ -259,8 +303,9 @@ impl Connection {
         Ok(published.ok_or(Refused::Unknown))
     }
 
-    /// Takes back the published models that have learnt from uploads that were removed. The newest model that was
-    /// published before, and that has learnt from no such upload, is published again. Their hardware must be locked.
+    /// Takes back the models that are or were published and have learnt from uploads that were removed. In place of the
+    /// published one, the newest that was published before and has learnt from no such upload is published again. Their
+    /// hardware must be locked.
     ///
     /// A fence takes no model back: contributors who agree with each other could otherwise do it without an
     /// administrator.
@@ -268,7 +313,7 @@ impl Connection {
         for upload in uploads {
             let select = Statement::new(
                 "SELECT m.id FROM models m JOIN model_uploads u ON u.model = m.id \
-                 WHERE u.upload = $1 AND m.state = 'published' ORDER BY m.id",
+                 WHERE u.upload = $1 AND m.state IN ('published', 'earlier') ORDER BY m.id",
             );
             let rows: Vec<(String,)> = self.fetch_all(select.bind(upload.as_str())).await?;
             for (id,) in rows {
@@ -276,7 +321,8 @@ impl Connection {
                 let why = format!("it has learnt from upload {upload}, which was removed");
                 let step = Step { action: PublicationAction::RollBack, who: SERVER, why: why.clone() };
                 self.note_publication(&model, step, now).await?;
-                let mut before = self.model_before(&model).await?;
+                let is_published = model.state == ModelState::Published;
+                let mut before = if is_published { self.model_before(&model).await? } else { None };
                 while let Some(tainted) = before.take_if(|before| before.withdrawn_uploads > 0) {
                     before = self.model_before(&tainted).await?;
                 }

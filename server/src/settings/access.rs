@@ -7,7 +7,7 @@ use anyhow::bail;
 use clap::Args;
 
 use super::is_loopback;
-use crate::accounts::{Anonymous, Policy, SignUps};
+use crate::accounts::{Anonymous, Lead, Policy, SignUps};
 use crate::limits::Limits;
 use crate::tls::TlsFiles;
 
@@ -44,6 +44,10 @@ pub struct Access {
     /// What may be done without an account [default: all on loopback, else none]
     #[arg(id = "access.anonymous", long, env = "DIODE_ANONYMOUS", value_name = "WHAT")]
     pub anonymous: Option<Anonymous>,
+
+    /// Whose new data lead boards and teach models [default: unconfirmed if all is free without an account, else confirmed]
+    #[arg(id = "access.lead", long = "lead", env = "DIODE_LEAD", value_name = "WHOSE")]
+    pub lead: Option<Lead>,
 
     #[command(flatten)]
     pub limits: LimitSettings,
@@ -144,9 +148,13 @@ impl Access {
         let anonymous = if is_local { Anonymous::All } else { Anonymous::None };
         let has_tls = self.tls().is_some();
         let scheme = if has_tls { "https" } else { "http" };
+        let anonymous = self.anonymous.unwrap_or(anonymous);
+        // Where everything may be done without an account, the contributors run the server themselves.
+        let lead = if anonymous == Anonymous::All { Lead::Unconfirmed } else { Lead::Confirmed };
         Policy {
             sign_ups: self.sign_ups.unwrap_or(sign_ups),
-            anonymous: self.anonymous.unwrap_or(anonymous),
+            anonymous,
+            lead: self.lead.unwrap_or(lead),
             public_url: self.public_url.clone().unwrap_or_else(|| format!("{scheme}://{bound}")),
             behind_proxy: self.behind_proxy,
             tls: has_tls,
@@ -207,6 +215,9 @@ mod tests {
     fn beyond_loopback_there_is_a_proxy_and_nothing_is_free() {
         let local = resolve("127.0.0.1:8080", &[]).unwrap();
         assert_eq!((local.sign_ups, local.anonymous), (SignUps::Open, Anonymous::All));
+        assert_eq!(local.lead, Lead::Unconfirmed);
+        let with_accounts = resolve("127.0.0.1:8080", &["--anonymous=none"]).unwrap();
+        assert_eq!(with_accounts.lead, Lead::Confirmed);
         assert_eq!(local.public_url, "http://127.0.0.1:8080");
         assert!(resolve("[::1]:8080", &[]).is_ok());
 

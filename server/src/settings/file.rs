@@ -183,7 +183,7 @@ pub fn explain(matches: &ArgMatches, file: &SettingsFile) -> anyhow::Result<Vec<
 
 /// The values in force that depend on other settings, or of which not all may be shown.
 fn found_out(read: &Settings) -> Vec<(&'static str, String)> {
-    let Policy { sign_ups, anonymous, public_url, limits, .. } =
+    let Policy { sign_ups, anonymous, lead, public_url, limits, .. } =
         read.serving.access.policy(read.serving.listen);
     let number = |limit: Option<u64>| limit.map_or_else(|| "any number".to_owned(), |it| it.to_string());
     let mut found = vec![
@@ -191,6 +191,7 @@ fn found_out(read: &Settings) -> Vec<(&'static str, String)> {
         ("access.public_url", public_url),
         ("access.sign_ups", sign_ups.to_string()),
         ("access.anonymous", anonymous.to_string()),
+        ("access.lead", lead.to_string()),
         ("limits.uploads_per_minute", number(limits.uploads)),
         ("limits.changes_per_minute", number(limits.changes)),
         ("limits.exports_per_minute", number(limits.exports)),

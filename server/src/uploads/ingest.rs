@@ -95,14 +95,14 @@ pub enum IngestError {
 
 /// Stores an upload. Once this returns a receipt, everything is durable.
 ///
-/// The upload belongs to `account`, if there is one, and has the licence that Diode states. Sending the same bytes
-/// again changes nothing and gives the same receipt.
+/// The upload belongs to `account`, and has the licence that Diode states. Without an account it is the operator's own.
+/// Sending the same bytes again gives the same receipt.
 pub async fn ingest(
     backend: &Backend,
     bytes: Bytes,
     account: Option<AccountId>,
 ) -> Result<Receipt, IngestError> {
-    let sender = Sender { account, licence: UploadLicence::stated() };
+    let sender = Sender { vouched: account.is_none(), account, licence: UploadLicence::stated() };
     let mut turn = backend.storing.turn().await;
     loop {
         match ingest_for(backend, &turn, bytes.clone(), sender.clone(), None).await? {
@@ -117,6 +117,8 @@ pub async fn ingest(
 pub struct Sender {
     /// `None` without an account.
     pub account: Option<AccountId>,
+    /// Whether the operator vouches for it: it is their own, or a release's.
+    pub vouched: bool,
     /// The licence under which the upload is given.
     pub licence: UploadLicence,
 }
@@ -133,7 +135,7 @@ pub async fn ingest_for(
     sender: Sender,
     lease: Option<ForLease>,
 ) -> Result<Option<Receipt>, IngestError> {
-    let Sender { account, licence } = sender;
+    let Sender { account, vouched, licence } = sender;
     let received_at = Now::read().rfc3339();
     let (bytes, digest, id) = tokio::task::spawn_blocking(move || {
         let digest = Digest::of(&bytes);
@@ -142,6 +144,9 @@ pub async fn ingest_for(
     })
     .await?;
     if let Some(receipt) = backend.store.receipt(&id).await? {
+        if vouched {
+            backend.store.vouch_for_stored(&id).await?;
+        }
         if account.is_none() && licence.terms.is_none() {
             return Ok(Some(receipt));
         }
@@ -163,7 +168,8 @@ pub async fn ingest_for(
         }
     }
     let size = bytes.len() as u64;
-    let source = UploadFacts { id, digest: digest.clone(), bytes: size, received_at, account, licence };
+    let source =
+        UploadFacts { id, digest: digest.clone(), bytes: size, received_at, account, vouched, licence };
     let mut upload = tokio::task::spawn_blocking(move || prepare(source, decoded, &known))
         .await?
         .map_err(IngestError::Refused)?;
@@ -205,6 +211,7 @@ pub struct UploadFacts {
     pub received_at: String,
     /// The sender; `None` if the upload was sent without an account.
     pub account: Option<AccountId>,
+    pub vouched: bool,
     pub licence: UploadLicence,
 }
 
@@ -215,7 +222,7 @@ pub fn prepare(
     decoded: Decoded,
     known: &BTreeMap<HardwareSlug, KnownHardware>,
 ) -> Result<NewUpload, Invalid> {
-    let UploadFacts { id, digest, bytes, received_at, account, licence } = source;
+    let UploadFacts { id, digest, bytes, received_at, account, vouched, licence } = source;
     let format = decoded.format.to_string();
     let mut datasets = decoded.datasets;
     let mut hardware: BTreeMap<HardwareSlug, Hardware> = BTreeMap::new();
@@ -226,6 +233,7 @@ pub fn prepare(
         format,
         received_at,
         account,
+        vouched,
         licence,
         lease: None,
         receipts: Vec::new(),
@@ -364,6 +372,8 @@ impl Rows<'_> {
             problem: problem.clone(),
             method: solution.method,
             contributor: None,
+            vouched: false,
+            since: None,
             standing: Standing::Counts,
             config_list: list.clone(),
             columns,

@@ -15,7 +15,6 @@ use crate::store::fields::{parse, unsigned};
 use crate::store::from_row::Readable;
 use crate::store::statement::{ROWS_PER_STATEMENT, Statement};
 use crate::uploads::solutions::{Damaged, StoredSolution, StoredSolutions};
-use crate::uploads::upload_store::TrainingData;
 
 /// The conditions for solutions that count, and for solutions that count or are fenced.
 const COUNTS: &str = " AND standing = 0";
@@ -70,7 +69,8 @@ impl Selection<'_> {
 }
 
 /// The columns of a stored solution `s`.
-const COLUMNS: &str = "s.id AS number, s.digest, s.hardware, s.problem, s.method, s.contributor, s.standing, \
+const COLUMNS: &str = "s.id AS number, s.digest, s.hardware, s.problem, s.method, s.contributor, s.vouched, \
+                       (SELECT a.created_at FROM accounts a WHERE a.id = s.contributor) AS since, s.standing, \
                        s.config_list, s.columns, s.timings, s.failures, s.best_us";
 
 /// Joins the views in `wanted` with their solutions `s`.
@@ -90,10 +90,24 @@ impl Store {
     }
 
     /// Every solution of a hardware that counts. Empty if there are none.
-    pub async fn training_data(&self, slug: &HardwareSlug) -> StoreResult<TrainingData> {
-        let mut tx = self.read_transaction().await?;
-        let solutions = tx.load_solutions(Selection::Hardware(slug)).await?;
-        Ok(TrainingData { solutions, uploads: tx.uploads_behind(slug).await? })
+    pub async fn training_data(&self, slug: &HardwareSlug) -> StoreResult<StoredSolutions> {
+        self.read_transaction().await?.load_solutions(Selection::Hardware(slug)).await
+    }
+
+    /// The uploads that count and have sent some solutions.
+    pub async fn uploads_of_solutions(&self, solutions: &BTreeSet<i64>) -> StoreResult<Vec<UploadId>> {
+        let db = &mut self.read_transaction().await?;
+        let (numbers, mut uploads) = (solutions.iter().copied().collect::<Vec<_>>(), BTreeSet::new());
+        for chunk in numbers.chunks(ROWS_PER_STATEMENT) {
+            let select = Statement::new(
+                "SELECT DISTINCT n.upload FROM sent n JOIN uploads u ON u.id = n.upload \
+                 WHERE u.standing = 0 AND n.solution IN (",
+            );
+            let rows: Vec<(String,)> =
+                db.fetch_all(select.push_list(chunk.iter().copied()).push(")")).await?;
+            uploads.extend(rows.into_iter().map(|(id,)| id));
+        }
+        Ok(uploads.into_iter().map(|id| parse("upload id", id)).collect::<Result<_, Damaged>>()?)
     }
 
     /// How many timings and failures each solution of a hardware has. Each solution is given by its number, in the

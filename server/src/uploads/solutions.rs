@@ -44,6 +44,10 @@ pub struct StoredSolution {
     pub method: Method,
     /// `None` stands for all that was sent without an account. A new solution is its upload's.
     pub contributor: Option<AccountId>,
+    /// Whether the operator vouches for an upload that sent it and counts.
+    pub vouched: bool,
+    /// When the contributor's account was made, in milliseconds since 1970.
+    pub since: Option<i64>,
     pub standing: Standing,
     pub config_list: Digest,
     pub columns: Vec<u8>,
@@ -61,7 +65,20 @@ impl StoredSolution {
 }
 
 readable_row!(StoredSolution {
-    number, digest, hardware, problem, method, contributor, standing, config_list, columns, timings, failures, best_us
+    number,
+    digest,
+    hardware,
+    problem,
+    method,
+    contributor,
+    vouched: i64,
+    since: Option<String>,
+    standing,
+    config_list,
+    columns,
+    timings,
+    failures,
+    best_us,
 } => StoredSolution {
     number,
     digest: parse("solution digest", digest)?,
@@ -69,6 +86,8 @@ readable_row!(StoredSolution {
     problem: parse("problem id", problem)?,
     method: parse("method", method)?,
     contributor: optional("account id", contributor)?,
+    vouched: vouched != 0,
+    since: read_since(since)?,
     standing: read_standing(standing)?,
     config_list: parse("config list digest", config_list)?,
     columns,
@@ -76,6 +95,14 @@ readable_row!(StoredSolution {
     failures: unsigned("failure count", failures)?,
     best_us,
 });
+
+fn read_since(text: Option<String>) -> Result<Option<i64>, Damaged> {
+    let parse = |text: String| {
+        let at: Result<jiff::Timestamp, _> = text.parse();
+        at.map(jiff::Timestamp::as_millisecond).map_err(|error| Damaged::new("time of an account", error))
+    };
+    text.map(parse).transpose()
+}
 
 /// Some solutions with everything that they refer to.
 #[derive(Debug, Default)]
@@ -194,6 +221,10 @@ pub struct DecodedSolution {
     pub method: Method,
     /// `None` stands for all that was sent without an account.
     pub contributor: Option<AccountId>,
+    /// Whether the operator vouches for it.
+    pub vouched: bool,
+    /// When the contributor's account was made, in milliseconds since 1970.
+    pub since: Option<i64>,
     /// `false` if no upload that sent the solution counts.
     pub counts: bool,
     configs: Arc<[Config]>,
@@ -216,6 +247,8 @@ impl DecodedSolution {
             problem: stored.problem.clone(),
             method: stored.method,
             contributor: stored.contributor.clone(),
+            vouched: stored.vouched,
+            since: stored.since,
             counts: stored.standing == Standing::Counts,
             configs,
             columns,

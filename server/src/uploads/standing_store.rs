@@ -40,6 +40,10 @@ pub(crate) const FIRST_SENDER: &str = "(SELECT u.account FROM sent s JOIN upload
                                        WHERE s.solution = solutions.id ORDER BY u.standing, u.received_at, \
                                        u.id LIMIT 1)";
 
+/// Whether the operator vouches for an upload that sent a solution and counts.
+pub(crate) const VOUCHED: &str = "(SELECT COALESCE(MAX(u.vouched), 0) FROM sent s JOIN uploads u ON u.id = s.upload \
+                                  WHERE s.solution = solutions.id AND u.standing = 0)";
+
 impl Store {
     /// The stored deviations of a view, by the number of the solution.
     pub async fn deviations(&self, view: &View) -> StoreResult<BTreeMap<i64, f64>> {
@@ -98,6 +102,8 @@ impl Connection {
             .push(BEST_STANDING)
             .push(" OR contributor IS DISTINCT FROM ")
             .push(FIRST_SENDER)
+            .push(" OR vouched IS DISTINCT FROM ")
+            .push(VOUCHED)
             .push(" ORDER BY id");
         let rows: Vec<(i64,)> = self.fetch_all(select).await?;
         let words = |(number,): (i64,)| format!("solution {number}: counts otherwise than its uploads say");
@@ -332,6 +338,8 @@ impl Connection {
             .push(BEST_STANDING)
             .push(", contributor = ")
             .push(FIRST_SENDER)
+            .push(", vouched = ")
+            .push(VOUCHED)
             .push(" WHERE id IN (SELECT solution FROM sent WHERE upload = $1)");
         self.execute(update.bind(upload.as_str())).await?;
         Ok(())

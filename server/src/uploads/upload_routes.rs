@@ -65,7 +65,8 @@ pub(crate) async fn create(
     body: Body,
 ) -> ApiResult<(StatusCode, Json<Receipt>)> {
     let licence = licence_of(&app, &headers, account.as_ref(), Needed::Current).await?;
-    let sender = Sender { account: account.map(|account| account.id), licence };
+    let vouched = app.policy().vouches_for(account.as_ref());
+    let sender = Sender { account: account.map(|account| account.id), vouched, licence };
     let receipt = take_in(&app, &client, &headers, body, sender, None).await??;
     let status = if receipt.already_stored { StatusCode::OK } else { StatusCode::CREATED };
     Ok((status, Json(receipt)))

@@ -19,7 +19,7 @@ use crate::store::fields::{from_json, json, named, optional, parse, terms_versio
 use crate::store::from_row::readable_row;
 use crate::store::statement::{ROWS_PER_STATEMENT, Statement};
 use crate::store::{StoreError, StoreResult};
-use crate::uploads::solutions::{Damaged, StoredSolution, StoredSolutions};
+use crate::uploads::solutions::{Damaged, StoredSolution};
 use crate::uploads::standing_store::{read_standing, standing_number};
 
 // These columns are in `uploads` and in `senders`.
@@ -71,14 +71,6 @@ type Kept = (Hardware, Option<String>);
 
 readable_row!(Kept { ..hardware: Hardware, merged_into } => (hardware, merged_into));
 
-/// The data for a training.
-#[derive(Debug, Default)]
-pub struct TrainingData {
-    pub solutions: StoredSolutions,
-    /// The uploads that the solutions came from.
-    pub uploads: Vec<UploadId>,
-}
-
 /// A new upload, checked and encoded.
 #[derive(Debug, Clone)]
 pub struct NewUpload {
@@ -88,6 +80,8 @@ pub struct NewUpload {
     pub format: String,
     pub received_at: String,
     pub account: Option<AccountId>,
+    /// Whether the operator vouches for it.
+    pub vouched: bool,
     pub licence: UploadLicence,
     /// The lease that the upload is the result of; `None` if it is no agent's.
     pub lease: Option<ForLease>,
@@ -173,7 +167,7 @@ impl Store {
             db.lock_problems(upload.problems.keys()).await?;
             let mut new = BTreeSet::new();
             for chunk in upload.solutions.chunks(ROWS_PER_STATEMENT) {
-                let insert = insert_solutions(upload.account.as_ref(), chunk);
+                let insert = insert_solutions(upload, chunk);
                 let digests: Vec<(String,)> = db.fetch_all(insert).await?;
                 new.extend(digests.into_iter().map(|(digest,)| digest));
                 db.execute(insert_sent(&upload.id, chunk)).await?;
@@ -182,6 +176,9 @@ impl Store {
             let is_quarantined = db.inherit_quarantine(&upload.id).await?;
             if !is_quarantined {
                 touched.extend(db.revive_solutions(&upload.id).await?);
+                if upload.vouched {
+                    touched.extend(db.vouch_for(&upload.id).await?);
+                }
             }
             let own: u64 = upload.solutions.iter().map(|solution| solution.timings).sum();
             let left = db.refresh_entries(&known, &touched, own + FREE_TIMINGS).await?;
@@ -215,6 +212,21 @@ impl Store {
         let mut tx = self.writer().await?;
         tx.claim(Lockable::File(kind, digest)).await?;
         Ok(Box::new(tx))
+    }
+
+    /// The operator vouches for a stored upload from now on. Changes nothing if they do already.
+    pub async fn vouch_for_stored(&self, upload: &UploadId) -> StoreResult<()> {
+        let select = Statement::new("SELECT vouched FROM uploads WHERE id = $1").bind(upload.as_str());
+        let row: Option<(i64,)> = self.reader().await?.fetch_optional(select).await?;
+        if row.is_none_or(|(vouched,)| vouched != 0) {
+            return Ok(());
+        }
+        in_transaction!(self, async |db| {
+            db.lock_hardware_of(std::slice::from_ref(upload)).await?;
+            let views = db.vouch_for(upload).await?;
+            db.note_upload_change(upload, "vouched for").await?;
+            db.make_entries_anew(&views.into_iter().collect()).await
+        })
     }
 
     /// Stores that the bytes of a stored upload were sent again. Another account becomes a second sender, so that
@@ -317,6 +329,22 @@ impl Connection {
         self.mark_stale(&left.into_iter().collect::<Vec<_>>()).await
     }
 
+    /// The operator vouches for what an upload has sent. Returns the views of solutions that others had sent before.
+    /// Their entries must be computed anew.
+    pub(crate) async fn vouch_for(&mut self, upload: &UploadId) -> StoreResult<Vec<View>> {
+        let update = Statement::new("UPDATE uploads SET vouched = 1 WHERE id = $1");
+        self.execute(update.bind(upload.as_str())).await?;
+        let select = Statement::new(
+            "SELECT DISTINCT hardware, problem, method FROM solutions \
+             WHERE vouched = 0 AND id IN (SELECT solution FROM sent WHERE upload = $1)",
+        );
+        let views = self.fetch_views(select.bind(upload.as_str())).await?;
+        if !views.is_empty() {
+            self.restate_solutions(upload).await?;
+        }
+        Ok(views)
+    }
+
     /// Computes anew whether solutions of this upload count that did not count before. Returns their views.
     async fn revive_solutions(&mut self, upload: &UploadId) -> StoreResult<Vec<View>> {
         let select = Statement::new(
@@ -395,8 +423,8 @@ impl Connection {
         let insert = Statement::new(
             "INSERT INTO uploads (id, digest, bytes, format, received_at, hardware, new_solutions, \
              duplicate_solutions, account, judged, licence, licence_basis, terms, library, \
-             library_problems) \
-             VALUES ($1, $2, $3, $4, $5, $6, 0, 0, $7, 0, $8, $9, $10, $11, $12) \
+             library_problems, vouched) \
+             VALUES ($1, $2, $3, $4, $5, $6, 0, 0, $7, 0, $8, $9, $10, $11, $12, $13) \
              ON CONFLICT DO NOTHING",
         )
         .bind(upload.id.as_str())
@@ -410,7 +438,8 @@ impl Connection {
         .bind(upload.licence.basis.as_str())
         .bind(upload.licence.terms.map(i64::from))
         .bind(library.as_ref().map(|(library, _)| library.to_string()))
-        .bind(library.as_ref().map(|(_, problems)| problems.cast_signed()));
+        .bind(library.as_ref().map(|(_, problems)| problems.cast_signed()))
+        .bind(i64::from(upload.vouched));
         Ok(self.execute(insert).await? == 1)
     }
 }
@@ -444,14 +473,16 @@ fn insert_problems(problems: &[(&ProblemId, &Problem)]) -> Result<Statement, Dam
 }
 
 /// Returns the digests of the solutions that were new.
-fn insert_solutions(contributor: Option<&AccountId>, solutions: &[StoredSolution]) -> Statement {
+fn insert_solutions(upload: &NewUpload, solutions: &[StoredSolution]) -> Statement {
+    let contributor = upload.account.as_ref().map(AccountId::as_str);
     let rows = solutions.iter().map(|solution| {
         [
             solution.digest.as_str().into(),
             solution.hardware.as_str().into(),
             solution.problem.as_str().into(),
             solution.method.to_string().into(),
-            contributor.map(AccountId::as_str).into(),
+            contributor.into(),
+            i64::from(upload.vouched).into(),
             solution.config_list.as_str().into(),
             solution.columns.clone().into(),
             solution.timings.into(),
@@ -460,7 +491,7 @@ fn insert_solutions(contributor: Option<&AccountId>, solutions: &[StoredSolution
         ]
     });
     Statement::new(
-        "INSERT INTO solutions (digest, hardware, problem, method, contributor, config_list, columns, \
+        "INSERT INTO solutions (digest, hardware, problem, method, contributor, vouched, config_list, columns, \
          timings, failures, best_us)",
     )
     .push_rows(rows)

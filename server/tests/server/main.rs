@@ -73,6 +73,8 @@ mod packs;
 #[cfg(test)]
 mod picks;
 #[cfg(test)]
+mod poison;
+#[cfg(test)]
 mod postgres;
 #[cfg(test)]
 mod problems;

@@ -37,7 +37,9 @@ async fn quarantine_cleans_every_view_and_restoring_brings_all_back() {
         settle(store).await;
         let with = seen(&app).await;
         assert!(with.iter().zip(&without).all(|(with, without)| with != without));
-        let used = store.training_data(&h200().slug).await.unwrap().uploads;
+        let learnt = store.training_data(&h200().slug).await.unwrap().solutions;
+        let learnt = learnt.iter().map(|solution| solution.number).collect();
+        let used = store.uploads_of_solutions(&learnt).await.unwrap();
         assert_eq!(used.len(), 3);
         let model = summary(b"trained");
         store.add_shipped_model(&model, &h200(), &used, None, Now::read()).await.unwrap();

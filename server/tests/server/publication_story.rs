@@ -29,6 +29,7 @@ fn judged(beside: Option<&ModelSummary>, publish: bool) -> ComparedWithPublished
         beside: beside.map(|model| model.id.clone()),
         publish,
         why: "so they say".to_owned(),
+        changes: Vec::new(),
     }
 }
 

@@ -83,7 +83,7 @@ async fn a_model_of_worse_data_is_not_published_and_one_of_the_same_data_is() {
 async fn add(store: &Store, name: &str, beside: Option<&ModelSummary>) -> ModelSummary {
     let model = summary(name.as_bytes());
     let beside = beside.map(|model| model.id.clone());
-    let judged = ComparedWithPublished { beside, publish: true, why: "tested".to_owned() };
+    let judged = ComparedWithPublished { beside, publish: true, why: "tested".to_owned(), changes: vec![] };
     store.add_judged_model(&model, &h200(), &[], None, &judged, Now::read()).await.unwrap().unwrap();
     model
 }

@@ -37,8 +37,12 @@ async fn models_go_with_the_uploads_that_they_have_learnt_from() {
             ("worse", vec![lie.clone()]),
         ] {
             let model = summary(name.as_bytes());
-            let judged =
-                ComparedWithPublished { beside: Some(beside), publish: true, why: "better".to_owned() };
+            let judged = ComparedWithPublished {
+                beside: Some(beside),
+                publish: true,
+                why: "better".to_owned(),
+                changes: vec![],
+            };
             let added =
                 store.add_judged_model(&model, &h200(), &uploads, None, &judged, Now::read()).await.unwrap();
             assert_eq!(added, Some(ModelState::Published));

@@ -72,6 +72,7 @@ pub(crate) fn upload(dataset: &Dataset, given: &[Hardware]) -> NewUpload {
         bytes: bytes.len() as u64,
         received_at: "2026-11-20T10:00:00Z".to_owned(),
         account: None,
+        vouched: true,
         licence: UploadLicence::stated(),
     };
     let known = |hardware: &Hardware| {
@@ -108,7 +109,7 @@ async fn nothing_is_there(store: &Store) {
     assert_eq!(store.problem(&ProblemId::of(b"x")).await.unwrap(), None);
     assert_eq!(store.problem_views(&ProblemId::of(b"x")).await.unwrap(), []);
     assert_eq!(store.problem_points(&h200().slug, &ProblemFilter::default(), 10).await.unwrap(), []);
-    assert!(store.training_data(&h200().slug).await.unwrap().solutions.solutions.is_empty());
+    assert!(store.training_data(&h200().slug).await.unwrap().solutions.is_empty());
     let ranking =
         Ranking { kernels: Kernels::Triton, sort: LeaderboardSort::Time, order: SortOrder::Ascending };
     let empty = store.leaderboard(&h200().slug, &board(ranking, None)).await.unwrap();
@@ -193,7 +194,7 @@ async fn problems_are_looked_at(store: &Store) {
     let stored = store.view_solutions(&view).await.unwrap();
     assert_eq!((stored.solutions.len(), stored.problems.len(), stored.config_lists.len()), (2, 1, 1));
     assert_eq!(stored.decode().solutions.len(), 2);
-    assert_eq!(store.training_data(&slug).await.unwrap().solutions.decode().solutions.len(), 10);
+    assert_eq!(store.training_data(&slug).await.unwrap().decode().solutions.len(), 10);
     assert_eq!(store.board_entry(&view).await.unwrap().unwrap().solutions, 2);
     let absent = View { method: Method::MEDIAN_WARM_WALL, ..view };
     assert_eq!(store.board_entry(&absent).await.unwrap(), None);

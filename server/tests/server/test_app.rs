@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, HeaderValue, Request, StatusCode, header};
 use diode_api::{ApiError, Job, Receipt};
-use diode_server::accounts::{Anonymous, Policy, Provider, SignUps};
+use diode_server::accounts::{Anonymous, Lead, Policy, Provider, SignUps};
 use diode_server::app::App;
 use diode_server::backend::Backend;
 use diode_server::blobs::Keys;
@@ -77,6 +77,7 @@ fn local() -> Policy {
     Policy {
         sign_ups: SignUps::Open,
         anonymous: Anonymous::All,
+        lead: Lead::Unconfirmed,
         public_url: "http://127.0.0.1:8080".to_owned(),
         behind_proxy: false,
         tls: false,
@@ -140,6 +141,8 @@ impl TestApp {
         let policy = Policy {
             sign_ups,
             anonymous: Anonymous::None,
+            // Tests of other things are about what counts, not about what leads.
+            lead: Lead::Unconfirmed,
             public_url: PUBLIC_URL.to_owned(),
             behind_proxy: true,
             tls: false,
@@ -164,6 +167,17 @@ impl TestApp {
         let sqlite = Self::public(SignUps::Open).await;
         let policy = sqlite.policy.clone();
         [sqlite, Self::start(Some(postgres::create(name).await), u64::MAX, policy).await]
+    }
+
+    /// Two servers behind a proxy, one for each database, where only what is confirmed leads.
+    pub(crate) async fn confirming(name: &str) -> [Self; 2] {
+        let public = Self::public(SignUps::Open).await;
+        let policy = Policy { lead: Lead::Confirmed, limits: Limits::default(), ..public.policy.clone() };
+        let postgres = postgres::create(name).await;
+        [
+            Self::start(None, u64::MAX, policy.clone()).await,
+            Self::start(Some(postgres), u64::MAX, policy).await,
+        ]
     }
 
     /// Two servers behind a proxy without limits, for tests that ask very often.

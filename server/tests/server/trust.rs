@@ -43,7 +43,7 @@ pub(crate) async fn seen(app: &TestApp) -> Vec<String> {
     let problem = format!("/api/v1/problems/{}", problems()[0].id());
     seen.push(String::from_utf8(app.get(&problem).await.body).unwrap());
     // The data for a training.
-    let stored = app.backend.store.training_data(&h200().slug).await.unwrap().solutions;
+    let stored = app.backend.store.training_data(&h200().slug).await.unwrap();
     let columns: Vec<_> = stored.solutions.iter().map(|solution| &solution.columns).collect();
     seen.push(format!("{columns:?}"));
     seen

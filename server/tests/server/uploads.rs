@@ -139,6 +139,7 @@ fn nothing_of_the_shipped_data_is_set_apart() {
             bytes: bytes.len() as u64,
             received_at: "2026-11-20T10:00:00Z".to_owned(),
             account: None,
+            vouched: true,
             licence: UploadLicence::stated(),
         };
         let upload = prepare(source, diode_formats::decode(&bytes).unwrap(), &BTreeMap::new()).unwrap();

@@ -12,6 +12,8 @@ named_enum! {
         Quarantine = "quarantine",
         /// They count again, unless they are fenced.
         Restore = "restore",
+        /// They count as the operator's own: they lead boards and teach models before others confirm them.
+        Vouch = "vouch",
         /// They are deleted for good, with everything that nobody else has sent.
         Delete = "delete",
     }

@@ -136,6 +136,25 @@ impl TrainingSet {
         }
     }
 
+    /// The problems that are wanted, to judge a model by.
+    pub fn only(&self, wanted: impl Fn(&Problem) -> bool) -> Self {
+        let problems = self.problems.iter().filter(|problem| wanted(&problem.problem)).cloned().collect();
+        Self { problems, others: Vec::new(), ..self.clone() }
+    }
+
+    /// At most so many of the problems, evenly spread.
+    pub fn sample(&self, most: usize) -> Self {
+        let step = self.problems.len().div_ceil(most.max(1)).max(1);
+        Self { problems: self.problems.iter().step_by(step).cloned().collect(), ..self.clone() }
+    }
+
+    /// The problems of this set and of another one that was split from the same.
+    pub fn joined(&self, other: &Self) -> Self {
+        let mut problems = [self.problems.as_slice(), &other.problems].concat();
+        problems.sort_by(|a, b| a.problem.cmp(&b.problem));
+        Self { problems, ..self.clone() }
+    }
+
     /// The method with most timings among [`Self::others`].
     pub fn second_method(&self) -> Option<Method> {
         let mut counts: BTreeMap<Method, usize> = BTreeMap::new();

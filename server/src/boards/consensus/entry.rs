@@ -36,7 +36,7 @@ pub struct BoardEntry {
     pub solutions: u64,
     /// Contributors that measured the problem.
     pub contributors: u64,
-    /// Contributors that timed the best config.
+    /// Contributors that confirm the time of the best config.
     pub best_contributors: u64,
 }
 
@@ -67,7 +67,7 @@ impl BoardEntry {
 impl Consensus {
     /// `None` if no config has a time.
     pub(crate) fn board_entry(&self, problem: &Problem, hardware: &Hardware) -> Option<BoardEntry> {
-        let best = self.configs.first()?;
+        let best = self.leading().next()?;
         let default = self.best_default(problem, hardware);
         let judge = |agreed: &AgreedTime, spread| judged(agreed, spread, default, problem, hardware);
         let kernel = |fastest: Fastest| judge(&fastest.agreed, fastest.spread);
@@ -86,7 +86,7 @@ impl Consensus {
             timings: self.timings,
             solutions: self.solutions,
             contributors: self.contributors,
-            best_contributors: u64::from(best.contributors),
+            best_contributors: u64::from(best.confirmed_by),
         })
     }
 
@@ -100,13 +100,13 @@ impl Consensus {
     fn triton_ties(&self) -> u64 {
         let Some(best) = self.triton else { return 0 };
         let reach = best.agreed.time.0 * (1.0 + TIE);
-        let near = self.configs.iter().take_while(|agreed| agreed.time.0 <= reach);
+        let near = self.leading().take_while(|agreed| agreed.time.0 <= reach);
         near.filter(|agreed| !agreed.config.is_library()).count() as u64 - 1
     }
 
     /// The roofline time in nanoseconds, for the arithmetic that the best config may use.
     pub(crate) fn roofline(&self, problem: &Problem, hardware: &Hardware) -> Option<f64> {
-        roof(&self.configs.first()?.config, problem, hardware)
+        roof(&self.leading().next()?.config, problem, hardware)
     }
 
     /// The best time among Inductor's default configs for the problem. `None` if no default config was timed,
@@ -114,7 +114,7 @@ impl Consensus {
     fn best_default(&self, problem: &Problem, hardware: &Hardware) -> Option<Nanos> {
         let defaults = Space::Named(SpaceName::Default).configs(hardware, problem).ok()?;
         // The list is sorted by time, so the first match is the best.
-        let hit = self.configs.iter().find(|agreed| match agreed.config {
+        let hit = self.leading().find(|agreed| match agreed.config {
             Config::Mm(tile) | Config::Bmm(tile) => {
                 defaults.iter().filter_map(Config::tile).any(|default| is_the_default(&tile, default))
             }

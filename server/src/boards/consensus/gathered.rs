@@ -7,6 +7,7 @@ use diode_core::Config;
 use diode_core::ids::AccountId;
 use diode_core::stats::median;
 
+use crate::boards::consensus::parties::{Contributor, Parties};
 use crate::uploads::solutions::DecodedSolution;
 
 /// With fewer other contributors, the server cannot tell who is mistaken.
@@ -64,6 +65,12 @@ pub(super) struct Source {
     pub(super) counts: bool,
 }
 
+/// Whose a solution is. What the operator vouches for is another contributor's than what an account sends beside it:
+/// without an account, anybody may have sent that.
+fn whose(solution: &DecodedSolution) -> (&Option<AccountId>, bool) {
+    (&solution.contributor, solution.vouched)
+}
+
 /// The times of every config. The samples of one config stand together.
 pub(super) struct Gathered<'n> {
     configs: &'n [Config],
@@ -71,7 +78,7 @@ pub(super) struct Gathered<'n> {
     ends: Vec<usize>,
     samples: Vec<Sample>,
     pub(super) sources: Vec<Source>,
-    pub(super) contributors: u32,
+    pub(super) contributors: Vec<Contributor>,
 }
 
 impl<'n> Gathered<'n> {
@@ -81,15 +88,29 @@ impl<'n> Gathered<'n> {
             numbers.add(one.list());
         }
         let mut order: Vec<&DecodedSolution> = measured.iter().collect();
-        order.sort_by(|a, b| a.contributor.cmp(&b.contributor));
-        let (mut sources, mut contributors) = (Vec::with_capacity(order.len()), 0);
-        let mut before: Option<&Option<AccountId>> = None;
+        order.sort_by(|a, b| whose(a).cmp(&whose(b)));
+        let (mut sources, mut contributors) = (Vec::with_capacity(order.len()), Vec::new());
+        let mut before = None;
         let mut samples = Vec::with_capacity(order.iter().map(|one| one.timed().len()).sum());
         for one in order {
-            contributors += u32::from(before != Some(&one.contributor));
-            before = Some(&one.contributor);
+            if before != Some(whose(one)) {
+                let since = one.since.filter(|_| !one.vouched);
+                let (vouched, account) = (one.vouched, one.contributor.clone());
+                contributors.push(Contributor { vouched, since, account, first: None, first_of_all: None });
+            }
+            before = Some(whose(one));
             add(numbers, one, sources.len() as u32, &mut samples);
-            sources.push(Source { number: one.number, contributor: contributors - 1, counts: one.counts });
+            let contributor = contributors.len() as u32 - 1;
+            if let Some(own) = contributors.last_mut()
+                && one.timed().len() > 0
+            {
+                let earlier = |first: Option<i64>| Some(first.map_or(one.number, |it| it.min(one.number)));
+                own.first_of_all = earlier(own.first_of_all);
+                if one.counts {
+                    own.first = earlier(own.first);
+                }
+            }
+            sources.push(Source { number: one.number, contributor, counts: one.counts });
         }
         let (ends, samples) = by_config(&samples, numbers.configs().len());
         Self { configs: numbers.configs(), ends, samples, sources, contributors }
@@ -106,20 +127,33 @@ impl<'n> Gathered<'n> {
         self.sources[sample.source as usize]
     }
 
-    /// The deviations of the solutions that enough others measured. Each contributor counts once among the others,
-    /// even if it is fenced. So deviations depend only on what was measured, and not on the order in which it was
+    /// The deviations of the solutions that enough others measured. Each party counts once among the others, even if it is
+    /// fenced, and nothing that the operator vouches for has a deviation; where they vouch for all, each contributor counts. So deviations depend only on what was measured, and not on the order in which it was
     /// sent.
     pub(super) fn deviations(&self) -> Vec<Deviation> {
-        if (self.contributors as usize) <= MIN_OTHERS {
+        if self.contributors.len() <= MIN_OTHERS {
             return Vec::new();
         }
+        let parties =
+            self.contributors.iter().any(|one| !one.vouched).then(|| Parties::of(self, false, |_| false));
+        let mut by_party = Vec::new();
         let mut logs: Vec<Vec<f64>> = vec![Vec::new(); self.sources.len()];
-        let (mut combined, mut medians) = (Combined::default(), vec![None; self.contributors as usize]);
+        let (mut combined, mut medians) = (Combined::default(), vec![None; self.contributors.len()]);
         for (_, samples) in self.times() {
             combined.set(self, samples, |_| true);
-            if combined.times.len() > MIN_OTHERS {
+            if let Some(parties) = &parties {
+                let (times, _) = parties.times(&combined.times, &mut by_party);
+                if times.len() > MIN_OTHERS {
+                    medians_of_others(&times, &mut medians);
+                    let others = |contributor: u32| {
+                        let is_judged = !self.contributors[contributor as usize].vouched;
+                        medians[parties.party(contributor) as usize].filter(|_| is_judged)
+                    };
+                    add_logs(self, samples, others, &mut logs);
+                }
+            } else if combined.times.len() > MIN_OTHERS {
                 medians_of_others(&combined.times, &mut medians);
-                add_logs(self, samples, &medians, &mut logs);
+                add_logs(self, samples, |contributor| medians[contributor as usize], &mut logs);
             }
         }
         let deviation = |(source, mut logs): (&Source, Vec<f64>)| {
@@ -266,9 +300,14 @@ fn address(list: &Arc<[Config]>) -> usize {
     list.as_ptr() as usize
 }
 
-fn add_logs(gathered: &Gathered<'_>, samples: &[Sample], medians: &[Option<f64>], logs: &mut [Vec<f64>]) {
+fn add_logs(
+    gathered: &Gathered<'_>,
+    samples: &[Sample],
+    others: impl Fn(u32) -> Option<f64>,
+    logs: &mut [Vec<f64>],
+) {
     for sample in samples {
-        if let Some(others) = medians[gathered.source(sample).contributor as usize] {
+        if let Some(others) = others(gathered.source(sample).contributor) {
             logs[sample.source as usize].push((sample.time / others).ln());
         }
     }

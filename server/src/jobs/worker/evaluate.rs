@@ -5,18 +5,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::body::Bytes;
 use diode_api::{ModelFigures, ModelSummary};
-use diode_core::Dataset;
+use diode_core::hardware::Hardware;
+use diode_model::Model;
 use diode_model::contribution::examine;
 use diode_train::{FirstPicks, TrainingSet};
 use tokio::sync::watch;
 
+use super::admitted::{Admitted, admit};
 use super::train::Failure;
 use super::{Progress, file_of, follow};
 use crate::backend::Backend;
 use crate::blobs::BlobKind;
 use crate::jobs::worker::train::OnKept;
-use crate::store::{Claim, Now, TrainingData};
-use crate::uploads::solutions::{Rebuilt, rebuild};
+use crate::store::{Claim, Now};
+use crate::uploads::solutions::StoredSolutions;
 
 /// Judges the model that waits for a job, and stores its figures.
 pub(super) async fn evaluate(
@@ -32,17 +34,16 @@ pub(super) async fn evaluate(
     let bytes = backend.blobs.get(BlobKind::Model, &model.digest).await.map_err(passing)?;
     let published = store.published(slug, model.heuristic).await?;
     let file = file_of(backend, published.as_ref()).await.map_err(passing)?;
-    let TrainingData { solutions, .. } = store.training_data(slug).await?;
+    let solutions = store.training_data(slug).await?;
     let stop = Arc::new(AtomicBool::new(false));
     let (_tell, progress) =
         watch::channel::<Progress>((0.0, "comparing it with what was measured".to_owned()));
     let judging = tokio::task::spawn_blocking({
         let stop = Arc::clone(&stop);
         move || {
-            let Rebuilt { dataset, .. } = rebuild(hardware, solutions);
             // Turns false when nobody wants the figures any more.
             let goes_on = || !stop.load(Ordering::Relaxed);
-            let figures = figures(dataset, &bytes, published.as_ref(), file, &goes_on);
+            let figures = figures((hardware, solutions), &bytes, published.as_ref(), file, &goes_on);
             goes_on().then_some(figures)
         }
     });
@@ -60,14 +61,15 @@ fn passing(error: impl Into<anyhow::Error>) -> Failure {
 
 /// The result has no meaning once `goes_on` returns false.
 fn figures(
-    dataset: Dataset,
+    data: (Hardware, StoredSolutions),
     bytes: &[u8],
     published: Option<&ModelSummary>,
     file: Option<Bytes>,
     goes_on: &dyn Fn() -> bool,
 ) -> ModelFigures {
     let beside = published.map(|published| published.id.clone());
-    let found = match on_kept(dataset, bytes, goes_on) {
+    let in_force = file.as_ref().and_then(|file| Model::from_bytes(file).ok());
+    let found = match on_kept(data, in_force.as_ref(), bytes, goes_on) {
         Ok(found) => found,
         Err(why) => {
             return ModelFigures {
@@ -93,11 +95,18 @@ fn figures(
     }
 }
 
-/// The problems that are kept for judging, and the model's first picks for them.
-fn on_kept(dataset: Dataset, bytes: &[u8], goes_on: &dyn Fn() -> bool) -> Result<OnKept, String> {
+/// The problems that are kept for judging and known, and the model's first picks for them.
+fn on_kept(
+    (hardware, stored): (Hardware, StoredSolutions),
+    in_force: Option<&Model>,
+    bytes: &[u8],
+    goes_on: &dyn Fn() -> bool,
+) -> Result<OnKept, String> {
     let model = examine(bytes).map_err(|error| error.to_string())?;
+    let Admitted { dataset, judged, .. } = admit(hardware, stored, in_force);
     let set = TrainingSet::from_datasets(&[dataset], None).map_err(|error| error.to_string())?;
     let (_, problems) = set.split_kept().map_err(|error| error.to_string())?;
+    let problems = problems.only(|problem| judged.contains(problem));
     let picks = FirstPicks::of_while(&model, &problems, goes_on).map_err(|error| error.to_string())?;
-    Ok(OnKept { problems, picks })
+    Ok(OnKept { problems, picks, sample: None })
 }

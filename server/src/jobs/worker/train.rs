@@ -1,5 +1,6 @@
 //! One training, from a dataset to a model file. It takes long, so it has a thread of its own.
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -11,15 +12,17 @@ use diode_compat::{
 };
 use diode_core::hardware::Hardware;
 use diode_core::ids::{Digest, JobId, ModelId};
-use diode_core::{DType, Dataset, Heuristic, Op, Problem};
+use diode_core::stats::TIE;
+use diode_core::{Config, DType, Heuristic, Op, Problem};
 use diode_model::{Metadata, Model, ModelError, Predictor, Training};
 use diode_train::{
-    Checkpoint, FirstPicks, Fitted, FoldModel, Plan, Progress, Share, TrainError, TrainOptions, TrainingSet,
-    fit,
+    Checkpoint, FirstPicks, Fitted, FoldModel, Judge, Plan, Progress, Share, TrainError, TrainOptions,
+    TrainingSet, fit,
 };
 
+use super::admitted::Admitted;
 use crate::jobs::worker::served;
-use crate::store::{ComparedWithPublished, Now};
+use crate::store::{ComparedWithPublished, Now, PickChange};
 
 /// A model, its file and its results.
 pub(super) struct Trained {
@@ -57,19 +60,21 @@ impl From<TrainError> for Failure {
     }
 }
 
-/// Trains a model on all problems of the dataset, except those that are kept for judging. The model's file
-/// states how good such models are on problems that they have not seen. The kept problems then judge the model.
+/// Trains a model on all problems that may be learnt, except those that are kept for judging. The model's file states how
+/// good such models are on problems that they have not seen. The kept problems that are known then judge the model.
 /// `diode train --without-kept` does the same and gives the same bytes, but for the part for what models are served with:
 /// it is learnt, too, or taken from the published model.
 pub(super) fn train(
-    dataset: Dataset,
+    admitted: Admitted,
     in_force: Option<&Model>,
     job: &Job,
     stop: &AtomicBool,
     tell: &mut dyn FnMut(f64, String),
 ) -> Result<Trained, Failure> {
+    let Admitted { dataset, judged, alone, .. } = admitted;
     let (set, kept) =
         TrainingSet::from_datasets(std::slice::from_ref(&dataset), job.request.method)?.split_kept()?;
+    let kept = kept.only(|problem| judged.contains(problem));
     let mut share = Share::default();
     let mut observe = |progress: &Progress| {
         if let (Some(share), Progress::Epoch { phase, epoch, epochs, loss, .. }) =
@@ -99,8 +104,10 @@ pub(super) fn train(
     let found = Some((&job.id, picks.report()));
     let summary = summary(&about, network.predictor().parameters(), &bytes, found);
     let hardware = about.hardware.clone();
+    let sample =
+        if alone.is_empty() { None } else { Some(Sample::of(&set, &kept, &judged, network.predictor())?) };
     let unseen = network.shares_of_best(&kept, &picks);
-    let kept = OnKept { problems: kept, picks };
+    let kept = OnKept { problems: kept, picks, sample };
     Ok(Trained { summary, hardware, bytes, unseen_models, kept, unseen })
 }
 
@@ -195,10 +202,56 @@ pub(super) const MARGIN: f64 = 0.005;
 /// With fewer problems than this, a single problem would decide.
 pub(super) const LEAST_PROBLEMS: usize = 5;
 
+/// A model waits for an administrator if it has learnt what one contributor alone has seen, and so large a share of its
+/// first picks is slower than those of the published model, by what others have measured.
+const MOST_CHANGED: f64 = 0.05;
+
+/// For how many problems first picks are compared at most.
+const COMPARED: usize = 200;
+
 /// A model's first picks, and their problems.
 pub(super) struct OnKept {
     pub(super) problems: TrainingSet,
     pub(super) picks: FirstPicks,
+    /// `None` if the model has learnt nothing that one contributor alone has seen.
+    pub(super) sample: Option<Sample>,
+}
+
+/// Problems that are known, learnt or kept, with a model's first pick for each and its measured time.
+pub(super) struct Sample {
+    problems: TrainingSet,
+    first: Vec<(Config, f64)>,
+}
+
+impl Sample {
+    fn of(
+        learnt: &TrainingSet,
+        kept: &TrainingSet,
+        judged: &BTreeSet<Problem>,
+        model: &dyn Predictor,
+    ) -> Result<Self, TrainError> {
+        let known = learnt.only(|problem| judged.contains(problem));
+        let problems = known.joined(kept).sample(COMPARED);
+        let first = Self::first(&problems, model)?;
+        Ok(Self { problems, first })
+    }
+
+    fn first(problems: &TrainingSet, model: &dyn Predictor) -> Result<Vec<(Config, f64)>, TrainError> {
+        let mut judge = Judge::new(model);
+        problems.iter().map(|problem| Ok(judge.judge(problems, problem)?.first())).collect()
+    }
+
+    /// The first picks that differ from those of the published model, if their times do.
+    fn changes(&self, published: &Model) -> Result<Vec<PickChange>, TrainError> {
+        let before = Self::first(&self.problems, published)?;
+        let change = |((problem, before), after): ((&diode_train::TrainingProblem, _), &_)| {
+            let ((before, before_us), (after, after_us)): ((Config, f64), (Config, f64)) = (before, *after);
+            let is_change = before != after && (after_us / before_us).ln().abs() > TIE;
+            let (problem, method) = (problem.problem.clone(), problem.method);
+            is_change.then_some(PickChange { problem, method, before, before_us, after, after_us })
+        };
+        Ok(self.problems.iter().zip(before).zip(&self.first).filter_map(change).collect())
+    }
 }
 
 /// The result of comparing a model with the published one.
@@ -210,6 +263,8 @@ pub(super) struct Compared {
     pub(super) speed: Option<f64>,
     pub(super) no_worse: bool,
     pub(super) why: String,
+    /// The first picks that would change, if an administrator must see them.
+    pub(super) changes: Vec<PickChange>,
 }
 
 impl Compared {
@@ -235,8 +290,8 @@ impl Compared {
 }
 
 impl From<Compared> for ComparedWithPublished {
-    fn from(Compared { beside, no_worse, why, .. }: Compared) -> Self {
-        Self { beside, publish: no_worse, why }
+    fn from(Compared { beside, no_worse, why, changes, .. }: Compared) -> Self {
+        Self { beside, publish: no_worse, why, changes }
     }
 }
 
@@ -248,7 +303,10 @@ impl OnKept {
         published: Option<(&ModelSummary, Option<&[u8]>)>,
         goes_on: &dyn Fn() -> bool,
     ) -> Compared {
-        let told = |beside, no_worse, why| Compared { beside, others: None, speed: None, no_worse, why };
+        let told = |beside, no_worse, why| {
+            let changes = Vec::new();
+            Compared { beside, others: None, speed: None, no_worse, why, changes }
+        };
         let Some((published, file)) = published else {
             return told(None, true, "the first model of its kind here".to_owned());
         };
@@ -288,8 +346,29 @@ impl OnKept {
             speed,
             1.0 - MARGIN
         );
-        let no_worse = speed >= 1.0 - MARGIN;
-        Ok(Compared { beside: None, others: Some(others), speed: Some(speed), no_worse, why })
+        let mut found = Compared {
+            beside: None,
+            others: Some(others),
+            speed: Some(speed),
+            no_worse: speed >= 1.0 - MARGIN,
+            why,
+            changes: Vec::new(),
+        };
+        if let Some(sample) = &self.sample {
+            let cannot = |error: TrainError| (false, format!("its first picks cannot be compared: {error}"));
+            let (all, changes) = (sample.first.len(), sample.changes(model).map_err(cannot)?);
+            let slower = changes.iter().filter(|change| change.after_us > change.before_us).count();
+            if slower as f64 > MOST_CHANGED * all as f64 {
+                found.no_worse = false;
+                found.why = format!(
+                    "{}; it has learnt what one contributor alone has seen, and by what others have measured {slower} of \
+                     {all} first picks are slower than before: it waits for an administrator",
+                    found.why
+                );
+            }
+            found.changes = changes;
+        }
+        Ok(found)
     }
 }
 

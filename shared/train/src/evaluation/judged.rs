@@ -68,7 +68,17 @@ impl Judged {
         }
     }
 
-    /// The same with the library kernel as a candidate: the best time of the picks, and the best time
+    /// The config that the model would pick among those that were measured, without the library, and its measured time.
+    pub fn first(&self) -> (Config, f64) {
+        let first = self.ranked.as_ref().and_then(|ranked| {
+            let triton = RankedSpace::new(ranked.configs.clone(), None, 1.0);
+            triton.picks(1).first().map(|(config, _)| *config)
+        });
+        let row = self.rows.iter().find(|row| Some(row.config) == first).unwrap_or(&self.rows[0]);
+        (row.config, row.measured_us)
+    }
+
+    /// The shortest measured time among `picks` picks with the library kernel as a candidate, too: the best time of the picks, and the best time
     /// of everything. `None` if the library was not timed.
     ///
     /// A model that predicts the library's time picks the library like any config. With other models,

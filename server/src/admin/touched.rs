@@ -1,0 +1,243 @@
+//! Two pages for decisions: what an upload has touched, before and after it is removed, and which first picks a model
+//! would change, with what everybody has measured.
+
+use std::collections::BTreeMap;
+
+use axum::extract::State;
+use axum::response::Response;
+use diode_api::{ModelState, ModelSummary, Receipt, SnapshotName};
+use diode_core::Config;
+use diode_core::ids::{AccountId, ModelId, UploadId};
+use maud::{Markup, html};
+
+use crate::accounts::SignedIn;
+use crate::accounts::own::{measured, standing};
+use crate::admin::pages::{TRAININGS, administrator, forms, model_card};
+use crate::app::App;
+use crate::http::{ApiFault, ApiResult, InPath};
+use crate::pages::{counted, minute, page};
+use crate::store::connection::Connection;
+use crate::store::fields::{parse, unsigned};
+use crate::store::statement::Statement;
+use crate::store::{LogEntry, PickChange, Store, StoreResult, View};
+use crate::uploads::solutions::Damaged;
+
+/// The most rows of a list, and the most changes of which the times are read.
+const SHOWN: usize = 100;
+
+/// What an upload has touched. An upload that is deleted is known by what learnt from it and by the log.
+#[derive(Debug, Clone)]
+pub struct Touched {
+    pub receipt: Option<Receipt>,
+    /// How many rows of boards count its solutions, and of how many nobody else has sent any.
+    pub rows: u64,
+    pub alone: u64,
+    pub models: Vec<ModelSummary>,
+    /// The snapshots that have it.
+    pub snapshots: Vec<SnapshotName>,
+    pub log: Vec<LogEntry>,
+}
+
+impl Store {
+    /// What an upload has touched.
+    pub async fn touched_by(&self, upload: &UploadId) -> StoreResult<Touched> {
+        let db = &mut self.read_transaction().await?;
+        let rows = db.rows_of_upload(upload, "").await?;
+        let alone = db.rows_of_upload(upload, NOBODY_ELSE).await?;
+        let select = Statement::new("SELECT model FROM model_uploads WHERE upload = $1 ORDER BY model");
+        let ids: Vec<(String,)> = db.fetch_all(select.bind(upload.as_str())).await?;
+        let mut models = Vec::new();
+        for (id,) in ids {
+            models.extend(db.find_model(&parse("model id", id)?).await?);
+        }
+        let select = Statement::new(
+            "SELECT s.hardware, s.version FROM snapshots s JOIN snapshot_uploads n ON n.snapshot = s.position \
+             WHERE n.upload = $1 ORDER BY s.position",
+        );
+        let snapshots: Vec<(String, i64)> = db.fetch_all(select.bind(upload.as_str())).await?;
+        let name = |(hardware, version): (String, i64)| {
+            let version = u32::try_from(version).map_err(|error| Damaged::new("snapshot", error))?;
+            Ok(SnapshotName { hardware: parse("hardware slug", hardware)?, version })
+        };
+        let snapshots = snapshots.into_iter().map(name).collect::<Result<_, Damaged>>()?;
+        let select = Statement::new(
+            "SELECT at, who, what, why FROM moderation WHERE what LIKE $1 ORDER BY position DESC LIMIT $2",
+        );
+        let select = select.bind(format!("%upload {upload}%")).bind(SHOWN as i64);
+        let log: Vec<(String, String, String, String)> = db.fetch_all(select).await?;
+        let log = log.into_iter().map(|(at, who, what, why)| LogEntry { at, who, what, why }).collect();
+        Ok(Touched { receipt: db.receipt(upload).await?, rows, alone, models, snapshots, log })
+    }
+
+    /// The uploads that a model has learnt from, if they are still there.
+    async fn uploads_of_model(&self, model: &ModelId) -> StoreResult<Vec<Receipt>> {
+        let db = &mut self.read_transaction().await?;
+        let select =
+            Statement::new("SELECT upload FROM model_uploads WHERE model = $1 ORDER BY upload LIMIT $2");
+        let ids: Vec<(String,)> = db.fetch_all(select.bind(model.as_str()).bind(SHOWN as i64)).await?;
+        let mut uploads = Vec::new();
+        for (id,) in ids {
+            uploads.extend(db.receipt(&parse("upload id", id)?).await?);
+        }
+        Ok(uploads)
+    }
+
+    async fn account_names(&self) -> StoreResult<BTreeMap<AccountId, String>> {
+        let accounts = self.accounts().await?;
+        Ok(accounts.into_iter().map(|one| (one.account.id, one.account.name.to_string())).collect())
+    }
+}
+
+/// Nobody else has a solution `s` of the view.
+const NOBODY_ELSE: &str = " AND NOT EXISTS (SELECT 1 FROM solutions o WHERE o.hardware = s.hardware AND o.problem = \
+                           s.problem AND o.method = s.method AND o.standing = 0 AND o.contributor IS DISTINCT FROM \
+                           s.contributor)";
+
+impl Connection {
+    /// How many rows of boards count a solution `s` of an upload, if a condition holds.
+    async fn rows_of_upload(&mut self, upload: &UploadId, and: &'static str) -> StoreResult<u64> {
+        let select = Statement::new(
+            "SELECT COUNT(*) FROM (SELECT DISTINCT s.hardware, s.problem, s.method FROM solutions s \
+             JOIN sent n ON n.solution = s.id WHERE s.standing = 0 AND n.upload = ",
+        );
+        let select = select.push_bind(upload.as_str()).push(and).push(") AS views");
+        let (rows,): (i64,) = self.fetch_one(select).await?;
+        Ok(unsigned("row count", rows)?)
+    }
+}
+
+pub(crate) async fn upload_page(
+    State(app): State<App>,
+    caller: SignedIn,
+    InPath(id): InPath<String>,
+) -> ApiResult<Response> {
+    administrator(caller)?;
+    let unknown = || ApiFault::not_found(format!("no upload `{id}`; /admin/uploads lists the newest"));
+    let id: UploadId = id.parse().map_err(|_| unknown())?;
+    let touched = app.backend.store.touched_by(&id).await?;
+    if touched.receipt.is_none() && touched.models.is_empty() && touched.log.is_empty() {
+        return Err(unknown());
+    }
+    Ok(page("What an upload touched", &upload_content(&id, &touched)))
+}
+
+fn upload_content(id: &UploadId, touched: &Touched) -> Markup {
+    let Touched { receipt, rows, alone, models, snapshots, log } = touched;
+    html! {
+        p { a href="/admin/uploads" { "Uploads and reports" } }
+        @match receipt {
+            Some(upload) => div class="card" {
+                p {
+                    strong { code { (id) } } " · "
+                    @match &upload.contributor { Some(name) => (name), None => "without an account" }
+                    " · " (minute(&upload.received_at)) br;
+                    (standing(upload)) br;
+                    (measured(upload))
+                }
+                (forms(id))
+            },
+            None => p { "Upload " code { (id) } " is deleted." },
+        }
+        h2 { "Boards and tables" }
+        p {
+            (counted(*rows, "row")) " of boards count what it has sent. Of " (counted(*alone, "row"))
+            ", nobody else has sent anything."
+        }
+        h2 { "Models" }
+        @if models.is_empty() { p { "No model has learnt from it." } }
+        @for model in models {
+            p {
+                a href=(format!("/admin/models/{}", model.id)) { (model.hardware) " " code { (model.id) } }
+                ", " (model.state) @if !model.reason.is_empty() { ": " (model.reason) }
+            }
+        }
+        h2 { "Snapshots" }
+        @if snapshots.is_empty() { p { "No snapshot has it." } }
+        @for name in snapshots { p { (name) } }
+        h2 { "The log" }
+        @if log.is_empty() { p { "Nothing was done about it." } }
+        @for entry in log {
+            p { strong { (entry.what) } br; (minute(&entry.at)) " by " (entry.who) ": " (entry.why) }
+        }
+    }
+}
+
+pub(crate) async fn model_page(
+    State(app): State<App>,
+    caller: SignedIn,
+    InPath(id): InPath<String>,
+) -> ApiResult<Response> {
+    administrator(caller)?;
+    let unknown = || ApiFault::not_found(format!("no model `{id}`; {TRAININGS} lists the newest"));
+    let id: ModelId = id.parse().map_err(|_| unknown())?;
+    let store = &app.backend.store;
+    let model = store.model(&id).await?.ok_or_else(unknown)?;
+    let changes = store.pick_changes(&id).await?;
+    let names = store.account_names().await?;
+    let mut rows = Vec::new();
+    for change in changes.iter().take(SHOWN) {
+        let view =
+            View { hardware: model.hardware.clone(), problem: change.problem.id(), method: change.method };
+        let stored = store.view_solutions(&view).await?;
+        let solutions = tokio::task::spawn_blocking(move || stored.decode().solutions).await?;
+        let who = |config: &Config| {
+            let timed = solutions.iter().filter(|one| one.counts).flat_map(|one| {
+                let name = match &one.contributor {
+                    Some(id) => names.get(id).map_or("a deleted account", String::as_str),
+                    None => "no account",
+                };
+                let time = one.timed().find(|(timed, _)| timed == config);
+                time.map(|(_, time)| format!("{name} {:.1} µs", time.micros().0))
+            });
+            timed.collect::<Vec<_>>().join(", ")
+        };
+        rows.push((change, who(&change.before), who(&change.after)));
+    }
+    let uploads = store.uploads_of_model(&id).await?;
+    Ok(page("What a model changes", &model_content(&model, changes.len(), &rows, &uploads)))
+}
+
+fn model_content(
+    model: &ModelSummary,
+    changes: usize,
+    rows: &[(&PickChange, String, String)],
+    uploads: &[Receipt],
+) -> Markup {
+    html! {
+        p { a href=(TRAININGS) { "Trainings and models" } }
+        (model_card(model))
+        h2 { "First picks that change" }
+        @if rows.is_empty() {
+            p {
+                "None is known."
+                @if model.state == ModelState::Unpublished { " They are compared if a model has learnt what one contributor alone has seen." }
+            }
+        } @else {
+            p { (counted(changes as u64, "first pick")) " would take another time by what others have measured." }
+            table {
+                thead { tr { th { "Problem" } th { "Before" } th { "After" } th { "Before, by whom" } th { "After, by whom" } } }
+                tbody {
+                    @for (change, before, after) in rows {
+                        tr {
+                            td { a href=(format!("/problems/{}?hardware={}", change.problem.id(), model.hardware)) {
+                                (change.problem.op) " " (change.problem.dims()) " " (change.problem.a_dtype)
+                            } }
+                            td { (change.before.canonical()) ", " (format!("{:.1} µs", change.before_us)) }
+                            td { (change.after.canonical()) ", " (format!("{:.1} µs", change.after_us)) }
+                            td { (before) }
+                            td { (after) }
+                        }
+                    }
+                }
+            }
+        }
+        h2 { "What it has learnt from" }
+        @for upload in uploads {
+            p {
+                a href=(format!("/admin/uploads/{}", upload.id)) { code { (upload.id) } } " · "
+                @match &upload.contributor { Some(name) => (name), None => "without an account" }
+                " · " (minute(&upload.received_at)) " · " (standing(upload))
+            }
+        }
+    }
+}
