@@ -158,7 +158,7 @@ async fn served_kinds_are_filtered_by_op_type_and_scaling() {
             }
             let table: Table = app.fetch(&format!("/api/v1/tables/nvidia-h200.json?{filter}")).await;
             assert_eq!(table.len() as u64, expected, "{filter}");
-            let reply = app.get(&format!("/api/v1/datasets/nvidia-h200.parquet?{filter}")).await;
+            let reply = app.get(&format!("/api/v1/datasets/nvidia-h200.msgpack.zst?{filter}")).await;
             let exported = decode(&reply.body).unwrap().datasets;
             let of =
                 |dataset: &Dataset| dataset.solutions.iter().map(|s| s.problem.clone()).collect::<Vec<_>>();
