@@ -64,7 +64,7 @@ pub fn serving_problems(datasets: &[Dataset]) -> Vec<ServingProblem> {
     problems
 }
 
-/// Trains this part on datasets of one hardware. If `tell` breaks off, the part is as good as it is by then.
+/// Trains this part on datasets of one hardware. [Stops](TrainError::Stopped) if `tell` breaks off before each network is begun.
 pub fn train_serving(
     datasets: &[Dataset],
     options: &TrainOptions,
@@ -112,6 +112,9 @@ pub fn train_serving(
     };
     let networks: Vec<Network> =
         side_by_side(jobs.collect(), &mut observe).into_iter().collect::<Result<_, _>>()?;
+    if networks.len() < NETWORKS {
+        return Err(TrainError::Stopped);
+    }
     let picks: Vec<Pick> =
         problems.iter().map(|(features, one)| Pick::new(&networks[fold(one)], features, one)).collect();
     let mut ratios: Vec<f64> = picks.iter().map(|pick| pick.us / pick.predicted_us).collect();
