@@ -25,11 +25,15 @@ fn with_experts() -> &'static [(&'static str, Architecture)] {
     READ.get_or_init(|| models().iter().filter_map(read).collect())
 }
 
+/// More GPUs do not share a layer of experts often enough to be named.
+const MOST_GPUS: u64 = 16;
+
 /// The models of the catalogue that look for a file, each on as few GPUs as possible.
 pub fn users(key: &FileKey, consumer: Consumer) -> Vec<User> {
     let user = |(model, architecture): &(&'static str, Architecture)| {
         let (serving, layer) = architecture.serving_for(key, consumer)?;
-        Some(User { model, serving, layer })
+        let gpus = serving.tensor_parallel.max(serving.expert_parallel);
+        (gpus <= MOST_GPUS).then_some(User { model, serving, layer })
     };
     with_experts().iter().filter_map(user).collect()
 }
