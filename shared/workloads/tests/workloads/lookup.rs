@@ -55,6 +55,7 @@ struct Asked {
     body: Body,
 }
 
+#[expect(clippy::disallowed_methods, reason = "thrown away at once")]
 fn write(folder: &Path, name: &str, body: &Body) {
     std::fs::create_dir_all(folder).unwrap();
     std::fs::write(folder.join(name), body.to_text()).unwrap();
