@@ -182,7 +182,7 @@ CREATE TABLE solutions (
     problem     TEXT NOT NULL REFERENCES problems (id),
     method      TEXT NOT NULL,
     contributor TEXT, -- the first of the senders with the best standing; NULL for the one without an account
-    vouched     INTEGER NOT NULL DEFAULT 0, -- whether the operator vouches for one of its uploads that counts
+    vouched     INTEGER NOT NULL DEFAULT 0, -- whether the operator vouches for one of its uploads that is not quarantined
     standing    INTEGER NOT NULL DEFAULT 0, -- the best standing of its uploads
     config_list TEXT NOT NULL REFERENCES config_lists (digest),
     columns     BLOB NOT NULL,

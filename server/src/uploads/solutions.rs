@@ -44,7 +44,7 @@ pub struct StoredSolution {
     pub method: Method,
     /// `None` stands for all that was sent without an account. A new solution is its upload's.
     pub contributor: Option<AccountId>,
-    /// Whether the operator vouches for an upload that sent it and counts.
+    /// Whether the operator vouches for an upload that sent it and is not quarantined.
     pub vouched: bool,
     /// When the contributor's account was made, in milliseconds since 1970.
     pub since: Option<i64>,

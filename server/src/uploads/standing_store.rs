@@ -40,9 +40,10 @@ pub(crate) const FIRST_SENDER: &str = "(SELECT u.account FROM sent s JOIN upload
                                        WHERE s.solution = solutions.id ORDER BY u.standing, u.received_at, \
                                        u.id LIMIT 1)";
 
-/// Whether the operator vouches for an upload that sent a solution and counts.
+/// Whether the operator vouches for an upload that sent a solution and is not quarantined. A fence changes nothing of it:
+/// deviations depend on it, and a fence follows from them, so judging would not come to an end.
 pub(crate) const VOUCHED: &str = "(SELECT COALESCE(MAX(u.vouched), 0) FROM sent s JOIN uploads u ON u.id = s.upload \
-                                  WHERE s.solution = solutions.id AND u.standing = 0)";
+                                  WHERE s.solution = solutions.id AND u.standing < 2)";
 
 impl Store {
     /// The stored deviations of a view, by the number of the solution.
