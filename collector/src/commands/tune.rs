@@ -108,7 +108,7 @@ impl Tune {
         }
         let named = self.model.as_deref().map(Named::read).transpose()?;
         if let Some(log) = &self.log {
-            return self.from_log(log, named.as_ref());
+            return self.answer_log(log, named.as_ref());
         }
         let Some(named) = named else {
             unreachable!("clap asks for a model unless there is a log or a folder")

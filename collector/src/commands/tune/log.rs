@@ -22,7 +22,7 @@ const MAX_LOG: u64 = 256 << 20;
 
 impl Tune {
     /// Writes what the log says is missing, as far as it is known for which model.
-    pub(super) fn from_log(&self, path: &Path, named: Option<&Named>) -> anyhow::Result<()> {
+    pub(super) fn answer_log(&self, path: &Path, named: Option<&Named>) -> anyhow::Result<()> {
         let bytes =
             diode_formats::read_bounded(path, MAX_LOG).map_err(|error| Usage::new(format!("{error:#}")))?;
         let log = Log::read(&String::from_utf8_lossy(&bytes));

@@ -136,7 +136,7 @@ impl<'a> MeasuredProblem<'a> {
 /// The copies of the inputs that the launches of a second look at a short kernel take.
 const SECOND_LOOKS: [Range<u64>; 3] = [0..1, 1..2, 2..3];
 /// One group of launches, on every copy.
-const GROUP: [Range<u64>; 1] = [0..TURNS];
+const GROUP: Range<u64> = 0..TURNS;
 /// The launches of a config that is neither near the best nor far slower.
 const MORE_LAUNCHES: [Range<u64>; 2] = [0..1, 1..2];
 /// How many configs are launched before the host waits for the GPU. Their kernels are loaded together.
@@ -233,7 +233,7 @@ impl MeasuredProblem<'_> {
         for places in worth.chunks(CHUNK) {
             let numbers: Vec<usize> = places.iter().map(|&place| self.looks[place].0).collect();
             self.load_again(&numbers)?;
-            let times = self.time_each(&numbers, &GROUP, false)?.concat();
+            let times = self.time_each(&numbers, &[GROUP], false)?.concat();
             for (&place, nanos) in places.iter().zip(times) {
                 self.looks[place].1 = self.prepared.per_launch(nanos);
             }
