@@ -18,7 +18,7 @@ pub struct Access {
     /// Where browsers find the server, such as `https://diode.example.org` [default on loopback: its own address]
     #[arg(
         id = "access.public_url",
-        long,
+        long = "public-url",
         env = "DIODE_PUBLIC_URL",
         value_name = "URL",
         value_parser = public_url
@@ -26,23 +26,28 @@ pub struct Access {
     pub public_url: Option<String>,
 
     /// The server's certificate and those it depends on (PEM), to end TLS without a proxy [default: none]
-    #[arg(id = "access.tls_certificate", long, env = "DIODE_TLS_CERTIFICATE", value_name = "FILE")]
+    #[arg(
+        id = "access.tls_certificate",
+        long = "tls-certificate",
+        env = "DIODE_TLS_CERTIFICATE",
+        value_name = "FILE"
+    )]
     pub tls_certificate: Option<PathBuf>,
 
     /// The key of the certificate (PEM) [default: none]
-    #[arg(id = "access.tls_key", long, env = "DIODE_TLS_KEY", value_name = "FILE")]
+    #[arg(id = "access.tls_key", long = "tls-key", env = "DIODE_TLS_KEY", value_name = "FILE")]
     pub tls_key: Option<PathBuf>,
 
     /// A proxy that ends TLS stands in front of the server and adds X-Forwarded-For
-    #[arg(id = "access.behind_proxy", long, env = "DIODE_BEHIND_PROXY")]
+    #[arg(id = "access.behind_proxy", long = "behind-proxy", env = "DIODE_BEHIND_PROXY")]
     pub behind_proxy: bool,
 
     /// Who may make an account [default: open on loopback, else invitation]
-    #[arg(id = "access.sign_ups", long, env = "DIODE_SIGN_UPS", value_name = "WHO")]
+    #[arg(id = "access.sign_ups", long = "sign-ups", env = "DIODE_SIGN_UPS", value_name = "WHO")]
     pub sign_ups: Option<SignUps>,
 
     /// What may be done without an account [default: all on loopback, else none]
-    #[arg(id = "access.anonymous", long, env = "DIODE_ANONYMOUS", value_name = "WHAT")]
+    #[arg(id = "access.anonymous", long = "anonymous", env = "DIODE_ANONYMOUS", value_name = "WHAT")]
     pub anonymous: Option<Anonymous>,
 
     /// Whose new data lead boards and teach models [default: unconfirmed if all is free without an account, else confirmed]
