@@ -205,7 +205,7 @@ fn what_cannot_be_tuned_is_refused_in_one_line() {
     ] {
         sandbox.write(name, text);
     }
-    fs::write(sandbox.path("bytes.json"), [0xff, 0xfe]).unwrap();
+    diode_formats::write_atomically(&sandbox.path("bytes.json"), &[0xff, 0xfe]).unwrap();
     for (arguments, words) in [
         ("truncated.json", "truncated.json: got text that is not JSON (EOF"),
         ("int4.json", "its weights are awq, whose kernels read no tuned configs"),

@@ -93,7 +93,7 @@ pub(super) fn train(
         let mut tell = |message: String| tell(1.0, message);
         let (method, seed) = (set.method(), job.request.seed);
         if let Some(part) = served::part(&dataset, method, seed, in_force, stop, &mut tell)? {
-            *model = Box::new(model.as_ref().clone().with_serving(part));
+            **model = model.as_ref().clone().with_serving(part);
         }
     }
     let failed = |error: ModelError| Failure::Failed(error.to_string());
