@@ -52,6 +52,8 @@ fn an_agent_with_kernels_for_served_models_measures_them() -> anyhow::Result<()>
     // No layer of a real model fits, so the agent measures what is asked for.
     node.change_script(|script| script.gpus[0].memory -= 61 << 20)?;
     let server = node.server()?;
+    // The server knows the hardware once an agent has come.
+    node.agent("one", &server, &["--lease", "1s"])?;
     for problem in ["16x64x128 fp8 row", "moe 4x64x128 top2 8 tokens fp8 row"] {
         diode(node.path(), &["want", problem, "--hardware", "nvidia-h100", "--server", server.url()])?;
     }

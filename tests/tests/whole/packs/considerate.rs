@@ -135,8 +135,19 @@ fn folder_of_python(node: &Node) -> anyhow::Result<PathBuf> {
 fn an_agent_that_builds_ends_when_its_time_is_over() -> anyhow::Result<()> {
     let node = Node::with_layouts("nn,nt")?;
     let server = Server::start_with(&node.server_folder(), &["--no-worker"])?;
-    let flags =
-        ["agent", "--server", server.url(), "--home", "home", "--max-hours", "0.001", "--grace", "1s"];
+    let flags = [
+        "agent",
+        "--server",
+        server.url(),
+        "--home",
+        "home",
+        "--max-hours",
+        "0.001",
+        "--grace",
+        "1s",
+        "--ops",
+        "mm",
+    ];
     let mut building = node.command("one", &flags)?;
     building.env("PATH", folder_of_python(&node)?).env(SECONDS_PER_KERNEL, "0.01");
     let output = building.output()?;
@@ -154,7 +165,7 @@ fn an_agent_builds_what_no_pack_has_and_may_be_told_to_end_meanwhile() -> anyhow
     let node = Node::with_layouts("nn,nt")?;
     let server = Server::start_with(&node.server_folder(), &["--no-worker"])?;
     let python = folder_of_python(&node)?;
-    let usual = ["agent", "--server", server.url(), "--home", "home", "--lease", "1s"];
+    let usual = ["agent", "--server", server.url(), "--home", "home", "--lease", "1s", "--ops", "mm"];
     let mut building = node.command("one", &usual)?;
     building.env("PATH", &python).env(SECONDS_PER_KERNEL, "0.01");
     let mut agent = Running::start(&node, building)?;

@@ -85,13 +85,12 @@ fn Doings(id: AgentId) -> impl IntoView {
 
 fn doings(detail: &AgentDetail) -> impl IntoView + use<> {
     let AgentDetail { agent, ability, node, leases } = detail;
-    let tags = [
-        ability.ops.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
-        ability.dtypes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
-        if ability.unaligned { "any rows" } else { "aligned rows only" }.to_owned(),
-    ];
+    let rows = if ability.unaligned { "any rows" } else { "aligned rows only" };
+    let ops = ability.ops.iter().map(ToString::to_string);
+    let dtypes = ability.dtypes.iter().map(ToString::to_string);
+    let tags = ops.chain(dtypes).chain([rows.to_owned()]);
     let facts = node.iter().map(|(name, value)| format!("{name} {value}"));
-    let tags = tags.into_iter().chain(facts);
+    let tags = tags.chain(facts);
     let leases = if leases.is_empty() {
         view! { <p class="hint">"It has taken no work yet."</p> }.into_any()
     } else {
