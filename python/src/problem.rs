@@ -86,7 +86,7 @@ impl PyProblem {
         fields().map(Self).map_err(wrong_value)
     }
 
-    /// The problem of a text, as `diode predict` reads it: `16x4096x4096`, `addmm 16x4096x4096 fp16 nt`.
+    /// The problem of a text: `16x4096x4096`, `addmm 16x4096x4096 fp16 nt`, or a scaled or grouped one as `diode predict` takes it.
     ///
     /// `dtype` applies if the text names none.
     #[staticmethod]

@@ -17,8 +17,8 @@ use crate::output::{self, count, files};
 
 /// Read the tuned files that a release of vLLM or SGLang ships
 ///
-/// They become baselines of this name and release: `diode predict` and `diode tune` set them beside the default and the
-/// pick. A release that was read before is replaced.
+/// They become baselines of this name and release, which `diode predict` sets beside the default and the pick. A release that
+/// was read before is replaced.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example:\n  diode import vllm /opt/venv/lib/python3.12/site-packages\n  diode import sglang ./sglang --release 0.5.23 --device NVIDIA_H200"
