@@ -10,7 +10,7 @@ use diode_core::hardware::Hardware;
 use diode_core::ids::{AccountId, ProblemId};
 use diode_core::stats::{median, quantile};
 use diode_core::{
-    Config, ConfigDictionary, DType, Dataset, Method, Op, Problem, Provenance, Solution, TimeColumn,
+    Config, ConfigDictionary, DType, Dataset, Method, Op, Problem, Provenance, Scaling, Solution, TimeColumn,
 };
 use diode_model::{Model, Predictor};
 
@@ -53,6 +53,9 @@ pub(super) struct Admitted {
     pub(super) refused: u64,
 }
 
+/// Of each kind, little is learnt from what one contributor alone has seen.
+type Kind = (Op, DType, Scaling);
+
 /// Everything that was measured of one problem by one method.
 struct View {
     problem: Problem,
@@ -64,8 +67,8 @@ struct View {
 }
 
 impl View {
-    fn kind(&self) -> (Op, DType) {
-        (self.problem.op, self.problem.a_dtype)
+    fn kind(&self) -> Kind {
+        (self.problem.op, self.problem.a_dtype, self.problem.scaling)
     }
 
     /// What one contributor alone has seen. In a view that is not known this is everything.
@@ -118,11 +121,11 @@ pub(super) fn admit(hardware: Hardware, stored: StoredSolutions, in_force: Optio
         })
         .collect();
     let odd = odd_contributors(&views);
-    let mut known: BTreeMap<(Op, DType), usize> = BTreeMap::new();
+    let mut known: BTreeMap<Kind, usize> = BTreeMap::new();
     for view in views.iter().filter(|view| view.is_known) {
         *known.entry(view.kind()).or_default() += 1;
     }
-    let mut unknown: BTreeMap<(Op, DType), usize> = BTreeMap::new();
+    let mut unknown: BTreeMap<Kind, usize> = BTreeMap::new();
     let mut admitted = Admitted {
         dataset: Dataset {
             hardware,
