@@ -237,10 +237,7 @@ impl Tune {
                 report.written.push(Written::new(path, tuned.body().to_text()));
             }
         }
-        report.notes.insert(format!(
-            "no variable names a folder of dense files: copy them into {} of the installed package",
-            CONSUMER.dense_folder()
-        ));
+        report.dense_files_go_to(CONSUMER);
         report.notes.insert(
             "on Hopper and later GPUs, SGLang runs most of these layers by DeepGEMM, which reads no files"
                 .to_owned(),

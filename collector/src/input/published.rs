@@ -4,7 +4,6 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use diode_core::baselines::Baseline;
 use diode_core::hardware::Hardware;
 use diode_core::{Config, Micros, Problem};
 use diode_model::Model;
@@ -74,12 +73,8 @@ pub(crate) fn rivals(
         else {
             continue;
         };
-        let default = match project {
-            Consumer::Vllm => Baseline::VllmDefault,
-            Consumer::Sglang => Baseline::SglangDefault,
-        };
         let called = format!("{}'s default", project.title());
-        if let Some(config) = default.config(hardware, problem)
+        if let Some(config) = project.default_config().config(hardware, problem)
             && !configs.iter().any(|(known, ..)| *known == called)
         {
             configs.push((called, config, None));

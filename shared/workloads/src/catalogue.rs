@@ -60,9 +60,9 @@ pub fn models() -> &'static [Model] {
 }
 
 /// Words at the end of a checkpoint's name that say nothing of sizes.
-const ENDINGS: [&str; 19] = [
+const ENDINGS: [&str; 18] = [
     "instruct", "chat", "base", "it", "pt", "fp8", "bf16", "dynamic", "thinking", "2507", "0905", "hf",
-    "v0.1", "v0.2", "v0.3", "original", "block", "original", "preview",
+    "v0.1", "v0.2", "v0.3", "original", "block", "preview",
 ];
 
 /// The model of this name, or of a checkpoint's name: `Qwen/Qwen3-30B-A3B-Instruct-2507-FP8`.

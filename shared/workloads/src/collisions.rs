@@ -25,22 +25,27 @@ fn with_experts() -> &'static [(&'static str, Architecture)] {
     READ.get_or_init(|| models().iter().filter_map(read).collect())
 }
 
-/// More GPUs do not share a layer of experts often enough to be named.
-const MOST_GPUS: u64 = 16;
+impl User {
+    /// Whether so few GPUs share the layer that the model is often served so.
+    pub fn is_usual(&self) -> bool {
+        const MOST_GPUS: u64 = 16;
+        self.serving.tensor_parallel.max(self.serving.expert_parallel) <= MOST_GPUS
+    }
+}
 
 /// The models of the catalogue that look for a file, each on as few GPUs as possible.
 pub fn users(key: &FileKey, consumer: Consumer) -> Vec<User> {
     let user = |(model, architecture): &(&'static str, Architecture)| {
         let (serving, layer) = architecture.serving_for(key, consumer)?;
-        let gpus = serving.tensor_parallel.max(serving.expert_parallel);
-        (gpus <= MOST_GPUS).then_some(User { model, serving, layer })
+        Some(User { model, serving, layer })
     };
     with_experts().iter().filter_map(user).collect()
 }
 
 /// The models that share a file though their layers differ, in words. None if their layers are alike.
 pub(crate) fn collision(key: &FileKey, consumer: Consumer) -> Option<String> {
-    let users = users(key, consumer);
+    let mut users = users(key, consumer);
+    users.retain(User::is_usual);
     let alike =
         |user: &User| (user.layer.hidden, user.layer.top_k) == (users[0].layer.hidden, users[0].layer.top_k);
     if users.iter().all(alike) {

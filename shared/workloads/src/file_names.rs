@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use diode_core::baselines::Baseline;
 use diode_core::hardware::{Hardware, find};
 use diode_core::{DType, Invalid, Op, Problem, Scaling, Stage, named_enum};
 
@@ -36,6 +37,14 @@ impl Consumer {
         match self {
             Self::Vllm => String::new(),
             Self::Sglang => format!("configs/{}/", triton_folder(triton)),
+        }
+    }
+
+    /// What it runs without a file.
+    pub const fn default_config(self) -> Baseline {
+        match self {
+            Self::Vllm => Baseline::VllmDefault,
+            Self::Sglang => Baseline::SglangDefault,
         }
     }
 

@@ -1,8 +1,6 @@
 //! Tuned files whose configs are predicted to be slower than the defaults that they replace.
 
-use diode_core::baselines::Baseline;
 use diode_core::hardware::Hardware;
-use diode_core::{Config, Problem};
 use diode_model::Model;
 
 use crate::collisions::{User, users};
@@ -36,8 +34,8 @@ pub fn slower_than_default(
         if key.block.is_some_and(|block| block != [128, 128]) {
             continue;
         }
-        for user in users(&key, consumer) {
-            if let Some(finding) = judge(file.path, &body, &user, consumer, hardware, model)? {
+        for user in users(&key, consumer).iter().filter(|user| user.is_usual()) {
+            if let Some(finding) = judge(file.path, &body, user, consumer, hardware, model)? {
                 findings.push(finding);
             }
         }
@@ -53,19 +51,16 @@ fn judge(
     hardware: &Hardware,
     model: &Model,
 ) -> Result<Option<Finding>, TuningError> {
-    let default = match consumer {
-        Consumer::Vllm => Baseline::VllmDefault,
-        Consumer::Sglang => Baseline::SglangDefault,
-    };
     let (mut slower, mut worst) = (Vec::new(), 1.0_f64);
     for batch in BATCH_SIZES {
         let Some((_, Some(entry))) = body.nearest(batch) else { continue };
         let nominal = user.layer.nominal(batch)?;
         let Ok(tuned) = entry.config(consumer, hardware, &nominal) else { continue };
-        let Some(untuned) = default.config(hardware, &nominal) else { continue };
-        let launches = user.layer.problems(batch)?;
-        let [tuned, untuned] = times(model, &launches, [tuned, untuned])?;
-        let ratio = tuned / untuned;
+        let Some(untuned) = consumer.default_config().config(hardware, &nominal) else { continue };
+        let [up, down] = user.layer.problems(batch)?;
+        let networks = model.serving_for(&up)?;
+        let us = |config| networks.time_of(hardware, &[&up, &down], config).map(|time| time.0);
+        let ratio = us(tuned)? / us(untuned)?;
         if ratio > CLEARLY {
             slower.push(batch);
             worst = worst.max(ratio);
@@ -90,18 +85,6 @@ fn judge(
         why: "the server takes them all the same".to_owned(),
         todo: "tune these batch sizes, or remove them".to_owned(),
     }))
-}
-
-/// The predicted times of both configs, added up over the launches.
-fn times(model: &Model, launches: &[Problem], configs: [Config; 2]) -> Result<[f64; 2], TuningError> {
-    let mut sums = [0.0; 2];
-    for launch in launches {
-        let configs = configs.map(|config| config.for_k(launch.k));
-        for (sum, time) in sums.iter_mut().zip(model.predict(launch, &configs)?) {
-            *sum += time.0;
-        }
-    }
-    Ok(sums)
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! The config of each batch size: what a server runs untuned, unless a model expects another to be clearly faster.
 
-use diode_core::baselines::Baseline;
 use diode_core::hardware::Hardware;
 use diode_core::space::{Space, SpaceName};
 use diode_core::{Config, Micros, Op, Problem, Tile};
@@ -181,11 +180,8 @@ impl<'a> Tuning<'a> {
     }
 
     fn default(&self, problem: &Problem) -> Result<Tile, TuningError> {
-        let baseline = match self.consumer {
-            Consumer::Vllm => Baseline::VllmDefault,
-            Consumer::Sglang => Baseline::SglangDefault,
-        };
-        let tile = baseline.config(self.hardware, problem).and_then(|config| config.tile().copied());
+        let default = self.consumer.default_config();
+        let tile = default.config(self.hardware, problem).and_then(|config| config.tile().copied());
         tile.ok_or_else(|| TuningError::Unmeasured {
             what: "default config",
             given: format!("{} by {} scales", problem.op, problem.scaling),

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use diode_core::hardware::Hardware;
-use diode_workloads::catalogue;
+use diode_workloads::collisions::users;
 use diode_workloads::file_body::BATCH_SIZES;
 use diode_workloads::file_names::{Consumer, DenseKey, DtypeWord, FileKey, FileName, hardware_of};
 use diode_workloads::layers::{DenseLayer, ExpertsLayer};
@@ -62,10 +62,7 @@ impl Tune {
                     report.layer(format!("{}×{}", key.n, key.k), &tuned);
                     let path = self.out.join(key.name(consumer));
                     report.written.push(Written::new(path, tuned.body().to_text()));
-                    report.notes.insert(format!(
-                        "no variable names a folder of dense files: copy them into {} of the installed package",
-                        consumer.dense_folder()
-                    ));
+                    report.dense_files_go_to(consumer);
                 }
                 other => left.push(format!("{}: no kernel of this kind is known here", other.name(consumer))),
             }
@@ -114,14 +111,10 @@ fn layer_of(key: &FileKey, consumer: Consumer, named: Option<&Named>) -> Result<
         return found.map(|(_, layer)| layer).ok_or_else(|| format!("{} does not look for it", named.name));
     }
     let mut found: Vec<(&str, ExpertsLayer)> = Vec::new();
-    for model in catalogue::models() {
-        let Some((_, layer)) = model.architecture().ok().and_then(|model| model.serving_for(key, consumer))
-        else {
-            continue;
-        };
-        let same = |(_, known): &(&str, ExpertsLayer)| known.problems(64) == layer.problems(64);
+    for user in users(key, consumer) {
+        let same = |(_, known): &(&str, ExpertsLayer)| known.problems(64) == user.layer.problems(64);
         if !found.iter().any(same) {
-            found.push((model.name.as_str(), layer));
+            found.push((user.model, user.layer));
         }
     }
     match found.len() {

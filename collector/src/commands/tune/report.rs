@@ -8,6 +8,7 @@ use diode_core::hardware::Hardware;
 use diode_core::ids::ModelId;
 use diode_core::{Config, ConfigFields, Tile};
 use diode_model::ServingFigures;
+use diode_workloads::file_names::Consumer;
 use diode_workloads::layers::Serving;
 use diode_workloads::tuning::{Choice, Tuned};
 use serde::Serialize;
@@ -63,6 +64,14 @@ impl<'a> Report<'a> {
     pub(super) fn layer(&mut self, name: String, tuned: &Tuned) {
         self.caveats.extend(tuned.caveat.clone());
         self.layers.push((name, tuned.clone()));
+    }
+
+    /// Says where dense files are read from.
+    pub(super) fn dense_files_go_to(&mut self, consumer: Consumer) {
+        self.notes.insert(format!(
+            "no variable names a folder of dense files: copy them into {} of the installed package",
+            consumer.dense_folder()
+        ));
     }
 
     pub(super) fn print(&self, format: Format) -> anyhow::Result<()> {
