@@ -5,7 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use diode_core::kept::mix;
-use diode_core::{DType, Groups, KernelVariant, Layout, Op, Problem, ProblemFields, Rows, Scaling, Stage};
+use diode_core::{DType, Groups, KernelVariant, Layout, Op, Problem, ProblemFields, Rows, Scaling};
+use diode_workloads::catalogue::{Model, Tag, models};
+use diode_workloads::file_names::Consumer;
+use diode_workloads::layers::Serving;
+use diode_workloads::model_config::Quantization;
 
 use crate::agents::plan::kind::{Kind, SizeBin};
 use crate::agents::plan::planner::{MOST_CELLS, shuffled};
@@ -31,45 +35,6 @@ const FORMS: [(Op, DType, Scaling); 15] = {
         (O::FusedMoe, D::Float8E4M3Fnuz, S::Block),
     ]
 };
-
-/// Of each model: the hidden size, the size between the two feed-forward layers, and the widths of all queries and of all
-/// keys.
-const DENSE: [[u64; 4]; 12] = [
-    [2048, 8192, 2048, 512],        // Llama-3.2-1B
-    [4096, 14_336, 4096, 1024],     // Llama-3.1-8B
-    [8192, 28_672, 8192, 1024],     // Llama-3.1-70B
-    [16_384, 53_248, 16_384, 1024], // Llama-3.1-405B
-    [3584, 18_944, 3584, 512],      // Qwen2.5-7B
-    [4096, 12_288, 4096, 1024],     // Qwen3-8B
-    [5120, 25_600, 8192, 1024],     // Qwen3-32B
-    [5120, 32_768, 4096, 1024],     // Mistral-Small-24B
-    [12_288, 28_672, 12_288, 1024], // Mistral-Large-123B
-    [5376, 21_504, 4096, 2048],     // Gemma-3-27B
-    [5120, 17_920, 5120, 1280],     // Phi-4
-    [7168, 18_432, 16_384, 1024],   // DeepSeek-V3, but for its compressed keys
-];
-
-/// Of each model: its experts, how many of them a token goes to, the size between an expert's two layers, and the hidden
-/// size.
-const EXPERTS: [[u64; 4]; 17] = [
-    [8, 2, 14_336, 4096], // Mixtral-8x7B
-    [8, 2, 16_384, 6144], // Mixtral-8x22B
-    [16, 1, 8192, 5120],  // Llama-4-Scout
-    [16, 2, 6400, 4096],  // Phi-3.5-MoE
-    [32, 4, 2880, 2880],  // gpt-oss-20b
-    [64, 6, 1408, 2048],  // DeepSeek-V2-Lite
-    [64, 8, 1024, 2048],  // OLMoE-1B-7B
-    [64, 8, 3072, 4096],  // Hunyuan-A13B
-    [128, 4, 2880, 2880], // gpt-oss-120b
-    [128, 8, 768, 2048],  // Qwen3-30B-A3B
-    [128, 8, 1408, 4096], // GLM-4.5-Air
-    [128, 8, 1536, 4096], // Qwen3-235B-A22B
-    [160, 8, 1536, 5120], // GLM-4.5
-    [160, 8, 2560, 6144], // Qwen3-Coder-480B
-    [256, 8, 1536, 3072], // MiniMax-M2
-    [256, 8, 2048, 7168], // DeepSeek-V3
-    [512, 10, 512, 2048], // Qwen3-Next-80B-A3B
-];
 
 /// Over how many GPUs the weights of a layer are divided.
 const PARALLEL: [u64; 4] = [1, 2, 4, 8];
@@ -165,30 +130,28 @@ pub(super) fn draw(kind: Kind, number: u64, key: u64) -> Option<Problem> {
     layer.problem((kind.op, kind.dtype, kind.scaling), m)
 }
 
+/// The multiplications of the catalogue's language models that can be scaled, or their layers of experts.
 fn layers(op: Op) -> Vec<Layer> {
+    let is_language = |model: &&Model| model.tags.iter().any(|tag| matches!(tag, Tag::Dense | Tag::Experts));
+    let architectures = models().iter().filter(is_language).filter_map(|model| model.architecture().ok());
     let mut layers = Vec::new();
-    for parallel in PARALLEL {
-        if op.is_grouped() {
-            for [count, top_k, inner, hidden] in EXPERTS {
-                let groups = Groups::routed(count as u32, top_k as u32);
-                for stage in [Stage::GateUp, Stage::Down] {
-                    let [n, k] = match stage {
-                        Stage::GateUp => [2 * inner / parallel, hidden],
-                        Stage::Down => [hidden, inner / parallel],
-                    };
-                    let stage = (op == Op::FusedMoe).then_some(stage);
-                    layers.push(Layer { n, k, groups: Some(Groups { stage, ..groups }) });
-                }
-            }
-        } else {
-            for [hidden, inner, queries, keys] in DENSE {
-                let sizes = [
-                    [(queries + 2 * keys) / parallel, hidden],
-                    [hidden, queries / parallel],
-                    [2 * inner / parallel, hidden],
-                    [hidden, inner / parallel],
-                ];
-                layers.extend(sizes.map(|[n, k]| Layer { n, k, groups: None }));
+    for architecture in architectures {
+        for tensor_parallel in PARALLEL {
+            let serving = Serving { tensor_parallel, expert_parallel: 1, quantization: Quantization::Bf16 };
+            if op.is_grouped() {
+                let launches =
+                    architecture.experts_layer(&serving, Consumer::Vllm).and_then(|layer| layer.problems(1));
+                layers.extend(launches.into_iter().flatten().map(|launch| {
+                    let groups = launch.groups.map(|groups| match op {
+                        Op::FusedMoe => groups,
+                        _ => Groups { stage: None, ..groups },
+                    });
+                    Layer { n: launch.n, k: launch.k, groups }
+                }));
+            } else {
+                let dense = architecture.dense_layers(&serving).unwrap_or_default();
+                let quantized = dense.iter().filter(|layer| layer.quantized);
+                layers.extend(quantized.map(|layer| Layer { n: layer.n, k: layer.k, groups: None }));
             }
         }
     }
@@ -199,11 +162,14 @@ fn layers(op: Op) -> Vec<Layer> {
 mod tests {
     use std::collections::HashSet;
 
+    use diode_core::Stage;
+
     use super::*;
 
     #[test]
     fn every_kind_draws_different_problems_that_kernels_compute() {
-        assert!((500..3000).contains(&kinds().count()), "{}", kinds().count());
+        let count = kinds().count();
+        assert!((500..4000).contains(&count), "{count}");
         for (place, kind) in kinds().enumerate() {
             let drawn = (0..200).filter_map(|number| draw(kind, number, mix(place as u64)));
             let drawn: Vec<Problem> = drawn.collect();
