@@ -3,6 +3,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 
 use anyhow::{Context as _, bail};
+use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 use diode_api::{MAX_PACK_BYTES, PackSummary};
 use diode_core::space::Space;
@@ -16,7 +17,8 @@ use crate::input::arguments::{SpaceArg, at_least_one, dtype};
 use crate::input::problems::read_problems;
 use crate::interrupt::Interrupt;
 use crate::kernels::{
-    Build, PackCache, Plan, PlannedKernel, Summary, build, hardware_of, packs, problems_of, pull,
+    Build, PackCache, Plan, PlannedKernel, Summary, TRITON, TRITONS, build, hardware_of, packs, problems_of,
+    pull,
 };
 use crate::output::{self, count};
 use crate::server::{ServerArgs, judge};
@@ -107,6 +109,10 @@ struct BuildArgs {
     #[arg(long, default_value = "full")]
     space: SpaceArg,
 
+    /// Version of Triton to compile with; times of a pack name it
+    #[arg(long, value_name = "VERSION", default_value = TRITON, value_parser = PossibleValuesParser::new(TRITONS))]
+    triton: String,
+
     /// A Python that has triton; without it, a virtual environment is made once
     #[arg(long, value_name = "FILE")]
     python: Option<PathBuf>,
@@ -161,6 +167,7 @@ impl BuildArgs {
             arch: &self.arch,
             output: &self.out,
             python: self.python.as_deref(),
+            triton: &self.triton,
             processes,
             space: if self.problems.is_some() { "as needed" } else { named },
         };

@@ -18,7 +18,7 @@ use crate::interrupt::Interrupt;
 use crate::kernels::compiler::{Compiled, Compilers, Launch, Python, TRITON, installed, sources};
 use crate::kernels::packs::PackCache;
 use crate::kernels::plan::{PlannedKernel, hardware_of};
-use crate::kernels::{ABI, ABI_KEY};
+use crate::kernels::{ABI, ABI_KEY, TRITON_KEY};
 use crate::output::{count, files};
 
 /// The settings of a build, besides its kernels.
@@ -26,6 +26,8 @@ pub(crate) struct Build<'a> {
     pub(crate) arch: &'a str,
     pub(crate) output: &'a Path,
     pub(crate) python: Option<&'a Path>,
+    /// The version of Triton that compiles.
+    pub(crate) triton: &'a str,
     /// How many compilers run side by side.
     pub(crate) processes: usize,
     /// The name of the space that the configs come from.
@@ -50,10 +52,10 @@ pub(crate) fn build(
     interrupt: &Interrupt,
 ) -> anyhow::Result<Option<Summary>> {
     check_output(build.output)?;
-    let parts = Parts::open(build.output, build.arch)?;
+    let parts = Parts::open(build.output, build.arch, build.triton)?;
     let mut finished = parts.finished()?;
     let resumed = kernels.iter().filter(|kernel| finished.contains_key(&kernel.key)).count();
-    let python = Python::prepare(build.python, &parts.folder)?;
+    let python = Python::prepare(build.python, build.triton, &parts.folder)?;
     let todo: VecDeque<&PlannedKernel> =
         kernels.iter().filter(|kernel| !finished.contains_key(&kernel.key)).collect();
     if !todo.is_empty() {
@@ -91,6 +93,7 @@ pub(crate) fn build_here(
         arch,
         output: &path,
         python: Some(&python),
+        triton: TRITON,
         processes: cores.min(kernels.len()),
         space: "as needed",
     };
@@ -127,7 +130,7 @@ fn pack(
     finished: &HashMap<String, Compiled>,
 ) -> anyhow::Result<(Vec<u8>, Summary)> {
     let toolchain = BTreeMap::from([
-        ("triton".to_owned(), TRITON.to_owned()),
+        (TRITON_KEY.to_owned(), build.triton.to_owned()),
         ("tool".to_owned(), concat!("diode ", env!("CARGO_PKG_VERSION")).to_owned()),
         (ABI_KEY.to_owned(), ABI.to_owned()),
         ("space".to_owned(), build.space.to_owned()),
@@ -225,7 +228,7 @@ struct Finished {
 impl Parts {
     /// Opens the folder. It goes on with an earlier build if architecture, Triton and sources are
     /// the same.
-    pub(super) fn open(output: &Path, arch: &str) -> anyhow::Result<Self> {
+    pub(super) fn open(output: &Path, arch: &str, triton: &str) -> anyhow::Result<Self> {
         let mut name =
             output.file_name().with_context(|| format!("{}: expected a file", output.display()))?.to_owned();
         name.push(".parts");
@@ -233,7 +236,7 @@ impl Parts {
         check_ours(&folder)?;
         fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
         let lock = lock(&folder)?;
-        let stamp = Digest::of(format!("{arch} {TRITON} {}", sources()).as_bytes()).to_string();
+        let stamp = Digest::of(format!("{arch} {triton} {}", sources()).as_bytes()).to_string();
         let stamp_file = folder.join(STAMP);
         let earlier = fs::read_to_string(&stamp_file).ok();
         if earlier.as_ref() != Some(&stamp) {
@@ -463,7 +466,7 @@ mod tests {
     fn only_whole_kernels_are_taken_over() {
         let folder = tempfile::tempdir().unwrap();
         let output = folder.path().join("a.pack");
-        let parts = Parts::open(&output, "sm_90").unwrap();
+        let parts = Parts::open(&output, "sm_90", TRITON).unwrap();
         for key in ["whole", "cut", "gone"] {
             diode_formats::write_atomically(&parts.binary(key), b"binary").unwrap();
             parts.keep(key, &launch()).unwrap();
@@ -474,19 +477,19 @@ mod tests {
         fs::remove_file(parts.binary("gone")).unwrap();
         drop(parts);
 
-        let again = Parts::open(&output, "sm_90").unwrap().finished().unwrap();
+        let again = Parts::open(&output, "sm_90", TRITON).unwrap().finished().unwrap();
         let mut keys: Vec<&str> = again.keys().map(String::as_str).collect();
         keys.sort_unstable();
         assert_eq!(keys, ["bad", "whole"]);
-        assert!(Parts::open(&output, "gfx942").unwrap().finished().unwrap().is_empty());
+        assert!(Parts::open(&output, "gfx942", TRITON).unwrap().finished().unwrap().is_empty());
     }
 
     #[test]
     fn a_folder_is_used_by_one_build_and_by_no_stranger() {
         let folder = tempfile::tempdir().unwrap();
         let output = folder.path().join("a.pack");
-        let first = Parts::open(&output, "sm_90").unwrap();
-        let error = Parts::open(&output, "sm_90").err().unwrap().to_string();
+        let first = Parts::open(&output, "sm_90", TRITON).unwrap();
+        let error = Parts::open(&output, "sm_90", TRITON).err().unwrap().to_string();
         assert!(error.contains("another diode builds this pack"), "{error}");
         first.remove();
         assert!(!folder.path().join("a.pack.parts").exists());
@@ -494,7 +497,7 @@ mod tests {
         let strangers = folder.path().join("b.pack.parts");
         fs::create_dir(&strangers).unwrap();
         diode_formats::write_atomically(&strangers.join("thesis"), b"precious").unwrap();
-        let error = Parts::open(&folder.path().join("b.pack"), "sm_90").err().unwrap().to_string();
+        let error = Parts::open(&folder.path().join("b.pack"), "sm_90", TRITON).err().unwrap().to_string();
         assert!(error.contains("not from a build"), "{error}");
         assert_eq!(fs::read(strangers.join("thesis")).unwrap(), b"precious");
     }

@@ -224,19 +224,22 @@ impl<'a> Compilers<'a> {
 
     fn start(&self, cache: &Path) -> anyhow::Result<Compiler> {
         let compiler = Compiler::start(self.python, cache, self.interrupt.clone())?;
-        if compiler.triton != TRITON {
-            let (program, given) = (self.python.program.display(), &compiler.triton);
+        let Python { program, triton, .. } = self.python;
+        if compiler.triton != *triton {
+            let (program, given) = (program.display(), &compiler.triton);
             bail!(
-                "{program}: got triton {given}, expected {TRITON}; kernels of another version do not compare"
+                "{program}: got triton {given}, expected {triton}; name the version of a pack with --triton"
             );
         }
         Ok(compiler)
     }
 }
 
-/// The version of Triton that the kernels are written for. Other versions compile other code, whose times
-/// could not be compared.
+/// The version of Triton that kernels are compiled with unless another one is asked for.
 pub(crate) const TRITON: &str = "3.6.0";
+/// The versions that kernels were compiled with. A pack has kernels of one, which its times name: other versions
+/// compile other code.
+pub(crate) const TRITONS: [&str; 2] = [TRITON, "3.8.0"];
 
 /// The Python sources that this program contains. A build writes them into its folder.
 const SOURCES: [(&str, &str); 4] = [
@@ -251,12 +254,14 @@ const SOURCES: [(&str, &str); 4] = [
 pub(crate) struct Python {
     pub(crate) program: PathBuf,
     pub(crate) script: PathBuf,
+    /// The version of Triton that it must have.
+    pub(crate) triton: String,
 }
 
 impl Python {
-    /// Writes the sources into `folder`. Without `program`, makes a virtual environment with the pinned
+    /// Writes the sources into `folder`. Without `program`, makes a virtual environment with this version of
     /// Triton, once for all builds.
-    pub(crate) fn prepare(program: Option<&Path>, folder: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn prepare(program: Option<&Path>, triton: &str, folder: &Path) -> anyhow::Result<Self> {
         for (name, text) in SOURCES {
             let path = folder.join(name);
             write_atomically(&path, text.as_bytes())
@@ -264,9 +269,9 @@ impl Python {
         }
         let program = match program {
             Some(program) => program.to_owned(),
-            None => environment()?,
+            None => environment(triton)?,
         };
-        Ok(Self { program, script: folder.join("compile.py") })
+        Ok(Self { program, script: folder.join("compile.py"), triton: triton.to_owned() })
     }
 }
 
@@ -290,18 +295,18 @@ pub(super) fn installed() -> anyhow::Result<Option<PathBuf>> {
     Ok(found.then(|| PathBuf::from("python3")))
 }
 
-fn environment() -> anyhow::Result<PathBuf> {
-    let folder = cache_folder()?.join(format!("triton-{TRITON}"));
+fn environment(triton: &str) -> anyhow::Result<PathBuf> {
+    let folder = cache_folder()?.join(format!("triton-{triton}"));
     let program = folder.join("bin").join("python");
     let ready = folder.join("ready");
     if ready.exists() {
         return Ok(program);
     }
-    say!("making a Python environment with triton {TRITON} in {} (once)", folder.display());
+    say!("making a Python environment with triton {triton} in {} (once)", folder.display());
     run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder)).context(
         "install Python 3.10 or newer with its venv module, or name one that has triton with --python",
     )?;
-    run(Command::new(&program).args(["-m", "pip", "install", "--quiet", &format!("triton=={TRITON}")]))
+    run(Command::new(&program).args(["-m", "pip", "install", "--quiet", &format!("triton=={triton}")]))
         .context(
             "cannot install triton; on a machine without network, name a Python that has it with --python",
         )?;

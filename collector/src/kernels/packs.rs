@@ -22,7 +22,7 @@ use crate::kernels::build::build_here;
 use crate::kernels::compiler::cache_folder;
 use crate::kernels::plan::Plan;
 use crate::kernels::variant::Variant;
-use crate::kernels::{ABI, ABI_KEY};
+use crate::kernels::{ABI, ABI_KEY, TRITON, TRITON_KEY};
 use crate::output::count;
 use crate::server::{Answered, Arriving, Client, PackServerArgs, Trouble, document, successful};
 
@@ -61,15 +61,15 @@ impl PackCache {
         (pack.digest() == digest).then_some(path)
     }
 
-    /// Every pack for an architecture that this program can launch. The pack that was used last comes
-    /// first.
+    /// Every pack for an architecture that this program launches unasked. The pack that was used last comes first.
     pub(crate) fn all(&self, arch: &str) -> Vec<(PathBuf, Pack)> {
         let mut found: Vec<(SystemTime, PathBuf)> = packs_in(&self.pulled_folder());
         found.extend(packs_in(&self.built_folder()));
         found.sort_by(|a, b| b.cmp(a));
         let open = |(_, path): (_, PathBuf)| Pack::open(&path).ok().map(|pack| (path, pack));
         let launches = |pack: &Pack| pack.toolchain().get(ABI_KEY).is_some_and(|stated| stated == ABI);
-        let fits = |pack: &Pack| pack.arch() == arch && launches(pack);
+        let fits =
+            |pack: &Pack| pack.arch() == arch && launches(pack) && is_usual(pack.toolchain().get(TRITON_KEY));
         found.into_iter().filter_map(open).filter(|(_, pack)| fits(pack)).collect()
     }
 
@@ -136,6 +136,11 @@ impl PackCache {
     }
 }
 
+/// Whether a pack is of the version of Triton that collections use unasked. Times of versions are not mixed.
+fn is_usual(triton: Option<&String>) -> bool {
+    triton.is_none_or(|version| version == TRITON)
+}
+
 /// Notes that a pack is used now, and returns its path.
 pub(crate) fn used(path: PathBuf) -> PathBuf {
     // If the folder cannot be written to, nothing can remove its packs either, so the note is not needed.
@@ -183,15 +188,16 @@ fn cache_limit() -> anyhow::Result<u64> {
 /// the same pack.
 static PULLING: Mutex<()> = Mutex::new(());
 
-/// The server's packs for an architecture that this program can launch, newest first. The list is empty if the
-/// server is too old to have packs.
+/// The server's packs for an architecture that this program launches unasked, newest first. The list is empty if
+/// the server is too old to have packs.
 pub(crate) fn packs(client: &Client, arch: &str) -> Answered<Vec<PackSummary>> {
     let answer = match successful(client.getting(&format!("/packs?architecture={arch}"))) {
         Err(Trouble::Unknown(_)) => return Ok(Vec::new()),
         other => other?,
     };
     let listed: Vec<PackSummary> = document(answer)?;
-    Ok(listed.into_iter().filter(|pack| pack.abi.as_deref() == Some(ABI)).collect())
+    let launches = |pack: &PackSummary| pack.abi.as_deref() == Some(ABI) && is_usual(pack.triton.as_ref());
+    Ok(listed.into_iter().filter(launches).collect())
 }
 
 /// The file of a pack: from the cache, or else pulled from the server.

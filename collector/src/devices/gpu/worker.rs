@@ -1,7 +1,7 @@
 //! The measuring process itself, and what its parent and it say to each other. It opens the GPU and measures one problem
 //! after another, until its parent closes the pipe.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::io::{self, BufRead, Write};
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ use crate::devices::gpu::session::{Session, SessionError, Store};
 use crate::devices::{Quality, say_line};
 use crate::failure::one_line;
 use crate::input::arguments::whole;
-use crate::kernels::{ABI, ABI_KEY};
+use crate::kernels::{ABI, ABI_KEY, TRITON_KEY};
 
 /// The name of a fact of the provenance, and below it the fact's only value. The fact says that the pack's
 /// kernels serve only the sizes that they were built for.
@@ -175,6 +175,12 @@ fn open(options: &MeasureGpu) -> anyhow::Result<(Session, Message)> {
     if packs.len() > 1 && packs.iter().any(Pack::is_exact) {
         bail!("a pack for the exact sizes of some problems is used alone; name no other with it");
     }
+    let tritons: BTreeSet<&str> =
+        packs.iter().filter_map(|pack| pack.toolchain().get(TRITON_KEY)).map(String::as_str).collect();
+    if tritons.len() > 1 {
+        let versions = tritons.into_iter().collect::<Vec<_>>().join(" and ");
+        bail!("got packs of Triton {versions}, expected packs of one version; measure each on its own");
+    }
     let vendor = options.vendor;
     let driver = Driver::load(vendor)?;
     let count = driver.device_count()?;
@@ -250,8 +256,8 @@ fn facts_of(packs: &[Pack]) -> BTreeMap<String, String> {
         if pack.is_exact() {
             facts.insert(KERNEL_SIZES.to_owned(), EXACT.to_owned());
         }
-        if let Some(triton) = pack.toolchain().get("triton") {
-            facts.insert("triton".to_owned(), triton.clone());
+        if let Some(triton) = pack.toolchain().get(TRITON_KEY) {
+            facts.insert(TRITON_KEY.to_owned(), triton.clone());
         }
     }
     facts

@@ -60,21 +60,31 @@ impl Node {
         let sandbox = Sandbox::new();
         sandbox.write("problems.json", problems);
         sandbox.write("tiles.json", &format!("[{}]", configs.join(",")));
-        sandbox.write("python", include_str!("compiler.py"));
-        let python = sandbox.path("python");
+        let node = Self::on(sandbox, vendor);
+        let built = node.build("test.pack", "3.6.0", &[]);
+        assert!(built.status.success(), "{}", stderr(&built));
+        node
+    }
+
+    /// Builds a pack by a Python that has this version of Triton.
+    pub(super) fn build(&self, pack: &str, triton: &str, more: &[&str]) -> Output {
+        let python = self.sandbox.path(&format!("python-{triton}"));
+        let compiler = include_str!("compiler.py")
+            .replace(r#"{"triton": "3.6.0"}"#, &format!(r#"{{"triton": "{triton}"}}"#));
+        diode_formats::write_atomically(&python, compiler.as_bytes()).unwrap();
         std::fs::set_permissions(&python, std::fs::Permissions::from_mode(0o755)).unwrap();
         let build = [
             "kernels",
             "build",
             "--arch",
-            vendor.arch(),
+            self.vendor.arch(),
             "--problems",
             "problems.json",
             "--space",
             "tiles.json",
         ];
-        sandbox.ok(&[&build[..], &["--out", "test.pack", "--python", python.to_str().unwrap()]].concat());
-        Self::on(sandbox, vendor)
+        let to = ["--out", pack, "--python", python.to_str().unwrap()];
+        self.sandbox.run(&[&build[..], &to, more].concat())
     }
 
     /// A node with one sound GPU and with a pack that exists already.

@@ -205,6 +205,28 @@ fn a_pack_is_for_one_vendor() {
 }
 
 #[test]
+fn times_name_the_version_of_triton_and_versions_are_not_mixed() {
+    let node = Node::new(Vendor::Nvidia, &problems());
+    let refused = stderr(&node.build("later.pack", "3.8.0", &[]));
+    assert!(
+        refused.contains("got triton 3.8.0, expected 3.6.0; name the version of a pack with --triton"),
+        "{refused}"
+    );
+    let unknown = stderr(&node.build("later.pack", "3.7.0", &["--triton", "3.7.0"]));
+    assert!(unknown.contains("[possible values: 3.6.0, 3.8.0]"), "{unknown}");
+    let built = node.build("later.pack", "3.8.0", &["--triton", "3.8.0"]);
+    assert!(built.status.success(), "{}", stderr(&built));
+
+    assert_eq!(node.collected(&node.sound(), &[]).provenance.node["triton"], "3.6.0");
+    let mixed = stderr(&node.collect(&node.sound(), &["--kernels", "later.pack", "--resume"]));
+    assert!(mixed.contains("got packs of Triton 3.6.0 and 3.8.0, expected packs of one version"), "{mixed}");
+    let later = node.sandbox.path("later.pack");
+    std::fs::rename(later, node.sandbox.path("test.pack")).unwrap();
+    std::fs::remove_file(node.sandbox.path("a.msgpack.zst")).unwrap();
+    assert_eq!(node.collected(&node.sound(), &[]).provenance.node["triton"], "3.8.0");
+}
+
+#[test]
 fn amd_gpus_are_detected() {
     let node = Node::new(Vendor::Amd, &problems());
     let script = node.sound();
