@@ -21,17 +21,17 @@ use diode_core::{Config, Method, Problem};
 
 use crate::collect::bench::DeviceArgs;
 use crate::collect::collection::{Collection, Output};
+use crate::commands::stats::{BestTime, Library, library_ratio, spreads_within_5_percent};
 use crate::devices::{Meter, Outcome, add_libraries};
 use crate::failure::Interrupted;
+use crate::input;
 use crate::input::arguments::{SpaceArg, at_least_one};
-use crate::input::computable;
 use crate::input::models::read_model;
 use crate::interrupt::Interrupt;
 use crate::kernels::{WantedKernels, find_packs};
 use crate::output::log::Progress;
 use crate::output::{count, rate};
 use crate::server::PackServerArgs;
-use crate::statistics::{BestTime, Library, library_ratio, spreads_within_5_percent};
 
 /// What happens at the first Ctrl-C.
 pub(crate) const STOPPING: &str = "stopping: the problem in hand is finished and everything measured is kept; once more to drop that problem";
@@ -72,7 +72,7 @@ impl Collecting {
         let choice = configs.read()?;
         let mut bench = devices.bench(seed, interrupt)?;
         if bench.gpu.is_some() || devices.are_simulated() {
-            computable::check_one_of(problems)?;
+            input::check_one_computable(problems)?;
         }
         if let Some(gpu) = bench.gpu.as_ref().filter(|gpu| gpu.packs.is_empty()) {
             let hardware = bench.hardware.clone();

@@ -18,7 +18,6 @@ mod interrupt;
 mod kernels;
 mod node;
 mod server;
-mod statistics;
 mod training;
 
 use std::process::ExitCode;

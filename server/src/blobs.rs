@@ -2,11 +2,13 @@
 //! bytes, so a blob is never overwritten with other bytes.
 
 mod bucket;
-mod error;
 mod parts;
 mod place;
 
+use std::error::Error;
 use std::future::ready;
+use std::io;
+use std::iter::successors;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -19,14 +21,10 @@ use object_store::{GetOptions, GetRange, ObjectMeta, ObjectStore, ObjectStoreExt
 use sha2::{Digest as _, Sha256};
 use tokio::io::{AsyncSeekExt as _, AsyncWriteExt as _};
 
-pub use error::BlobError;
-pub(crate) use error::{Trouble, is_full};
-pub use place::{BlobKey, BlobKind};
-pub use place::{BlobPlace, Bucket, Keys};
+use crate::blobs::parts::{PART_BYTES, Source, unread};
+use crate::blobs::place::Home;
 
-use parts::unread;
-use parts::{PART_BYTES, Source};
-use place::Home;
+pub use crate::blobs::place::{BlobKey, BlobKind, BlobPlace, Bucket, Keys};
 
 /// The size of the probe. It is too large for a file system to keep it beside the file's name, so a full disk
 /// makes the probe fail.
@@ -114,7 +112,7 @@ impl Blobs {
     /// Copies a blob of any size to another place. If the blob's bytes do not match its name, stores nothing
     /// and returns `false`.
     pub async fn copy_to(&self, to: &Self, kind: BlobKind, digest: &Digest) -> Result<bool, BlobError> {
-        let unwritten = |error: std::io::Error| to.unusable(error.into());
+        let unwritten = |error: io::Error| to.unusable(error.into());
         let (mut file, mut hash) = (to.scratch().await?, Sha256::new());
         self.each_piece(kind, digest, async |piece| {
             hash.update(&piece);
@@ -158,7 +156,7 @@ impl Blobs {
         self.home.check().map_err(|error| self.unusable(error.into()))
     }
 
-    fn unusable(&self, cause: Box<dyn std::error::Error + Send + Sync>) -> BlobError {
+    fn unusable(&self, cause: Box<dyn Error + Send + Sync>) -> BlobError {
         BlobError::Home { home: self.home.to_string(), cause }
     }
 
@@ -213,7 +211,7 @@ impl Blobs {
         self.check_home()?;
         let home = self.home.clone();
         let made = tokio::task::spawn_blocking(move || home.scratch()).await;
-        let made = made.unwrap_or_else(|error| Err(std::io::Error::other(error)));
+        let made = made.unwrap_or_else(|error| Err(io::Error::other(error)));
         made.map(tokio::fs::File::from_std).map_err(|error| self.unusable(error.into()))
     }
 
@@ -227,6 +225,59 @@ impl Blobs {
 
 fn failed_to(action: &'static str, digest: &Digest) -> impl Fn(object_store::Error) -> BlobError {
     move |cause| BlobError::Access { digest: digest.clone(), action, cause }
+}
+
+/// Codes and messages by which S3-compatible storage says that it is full.
+const FULL: [&str; 4] = ["QuotaExceeded", "StorageFull", "quota is reached", "507 Insufficient Storage"];
+
+/// The message includes the cause, so there is no `source`: the cause would be printed twice.
+#[derive(Debug, thiserror::Error)]
+pub enum BlobError {
+    /// The place for blobs cannot be used.
+    #[error("the blobs in {home} cannot be used: {cause}")]
+    Home { home: String, cause: Box<dyn Error + Send + Sync> },
+
+    #[error("blob {digest} could not be {action}: {cause}")]
+    Access { digest: Digest, action: &'static str, cause: object_store::Error },
+}
+
+/// What a failure means for whoever needed the blob.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    Full,
+    /// Trying again later may help.
+    Unavailable,
+    /// The storage works, but it does not have the blob.
+    Missing,
+}
+
+impl BlobError {
+    pub(crate) fn trouble(&self) -> Trouble {
+        let cause: &(dyn Error + 'static) = match self {
+            Self::Home { cause, .. } => cause.as_ref(),
+            Self::Access { cause, .. } => cause,
+        };
+        let causes = successors(Some(cause), |&cause| cause.source());
+        let mut io = causes.filter_map(|cause| cause.downcast_ref::<io::Error>());
+        let text = self.to_string();
+        if io.any(is_full) || FULL.iter().any(|words| text.contains(words)) {
+            return Trouble::Full;
+        }
+        match self {
+            Self::Access { cause: object_store::Error::NotFound { .. }, .. }
+                if !text.contains("NoSuchBucket") =>
+            {
+                Trouble::Missing
+            }
+            _ => Trouble::Unavailable,
+        }
+    }
+}
+
+/// Whether a disk, a quota or a file's size limit is used up.
+pub(crate) fn is_full(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }
 
 #[cfg(test)]
@@ -273,5 +324,31 @@ mod tests {
         assert!(!copies.is_whole(BlobKind::Pack, &other).await.unwrap());
         assert!(!copies.copy_to(&blobs, BlobKind::Pack, &other).await.unwrap());
         assert_eq!(blobs.size(BlobKind::Pack, &other).await.unwrap(), None);
+    }
+}
+
+#[cfg(test)]
+mod error_tests {
+    use super::*;
+
+    fn stored(cause: object_store::Error) -> Trouble {
+        BlobError::Access { digest: Digest::of(b"x"), action: "stored", cause }.trouble()
+    }
+
+    fn generic(source: impl Into<Box<dyn Error + Send + Sync>>) -> object_store::Error {
+        object_store::Error::Generic { store: "S3", source: source.into() }
+    }
+
+    #[test]
+    fn what_is_full_what_is_away_and_what_is_missing_differ() {
+        let disk = io::Error::from(io::ErrorKind::StorageFull);
+        assert_eq!(stored(generic(disk)), Trouble::Full);
+        for words in ["403 Forbidden: <Code>QuotaExceeded</Code>", "507 Insufficient Storage: "] {
+            assert_eq!(stored(generic(words)), Trouble::Full);
+        }
+        assert_eq!(stored(generic("connection refused")), Trouble::Unavailable);
+        let absent = |source: &str| object_store::Error::NotFound { path: "x".into(), source: source.into() };
+        assert_eq!(stored(absent("<Code>NoSuchKey</Code>")), Trouble::Missing);
+        assert_eq!(stored(absent("<Code>NoSuchBucket</Code>")), Trouble::Unavailable);
     }
 }

@@ -247,7 +247,7 @@ async fn work(data: &Data, training: Training, metrics_listen: Option<SocketAddr
     let figures = figures.map(|listener| metrics::tell(listener, &backend, stopping.clone()));
     let working = tokio::spawn(crate::jobs::worker::run(backend.clone(), stopping.clone()));
     let looking = tokio::spawn(crate::jobs::trainings::run(backend.clone(), training, stopping.clone()));
-    let refreshing = tokio::spawn(crate::boards::refresh::run(backend, stopping));
+    let refreshing = tokio::spawn(crate::boards::run(backend, stopping));
     stop_signal().await;
     let _ = tell.send(true);
     working.await?;

@@ -1,5 +1,269 @@
 //! Comparisons of hardware, uploads, libraries, methods and models on the problems that both sides share.
 
 pub(crate) mod compare_routes;
-pub(crate) mod compare_store;
-pub(crate) mod ratios;
+
+use diode_api::{
+    ComparedProblem, KernelResult, Kernels, LibraryOn, LibraryUse, MethodOn, Noise, ProblemFilter, RatioBin,
+    Ratios, SortOrder, TimedConfig,
+};
+use diode_core::ids::{HardwareSlug, ProblemId, UploadId};
+use diode_core::stats::geometric_mean;
+use diode_core::{Config, Problem};
+
+use crate::boards::board_store::{problem_of, push_filter};
+use crate::boards::entry_store::read_entry;
+use crate::boards::survey_store::Sample;
+use crate::store::connection::Connection;
+use crate::store::fields::{parse, unsigned};
+use crate::store::from_row::readable_row;
+use crate::store::statement::Statement;
+use crate::store::{Store, StoreResult};
+use crate::uploads::solutions::Damaged;
+
+readable_row!(LibraryUse { library, uploads, problems, newest_at } => LibraryUse {
+    name: parse("library", library)?,
+    uploads: unsigned("upload count", uploads)?,
+    problems: unsigned("problem count", problems)?,
+    newest_at,
+});
+
+/// The problem, and the two entries.
+type PairRow = (String, String, String);
+
+/// A problem that was measured on two sides, with the best config of each.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pair {
+    pub problem: Problem,
+    pub a: TimedConfig,
+    pub b: TimedConfig,
+}
+
+impl Store {
+    /// Problems with a timed Triton config, in the order of ids. If there are more than `cap`, returns an even
+    /// sample of them.
+    pub async fn triton_problems(
+        &self,
+        slug: &HardwareSlug,
+        filter: &ProblemFilter,
+        cap: u32,
+    ) -> StoreResult<Sample<ProblemId>> {
+        let db = &mut self.read_transaction().await?;
+        let total = db.timed_problems(slug, Kernels::Triton, filter).await?;
+        let select = Statement::new("SELECT e.problem FROM entries e");
+        let select = push_filter(select, slug, filter).push(time_condition(Kernels::Triton));
+        // Ids are digests, so the first ids are an even sample.
+        let select = select.push(" ORDER BY e.problem LIMIT ").push_bind(i64::from(cap));
+        let rows: Vec<(String,)> = db.fetch_all(select).await?;
+        let ids = rows.into_iter().map(|(id,)| parse("problem id", id));
+        Ok(Sample { total, items: ids.collect::<Result<_, _>>()? })
+    }
+
+    /// The best times of some kernels on the problems that two sides share. Each side is a hardware and a method. If
+    /// there are more than `cap` problems, returns an even sample of them.
+    pub async fn pairs(
+        &self,
+        of: [&MethodOn; 2],
+        kernels: Kernels,
+        filter: &ProblemFilter,
+        cap: u32,
+    ) -> StoreResult<Sample<Pair>> {
+        let [a, b] = of;
+        let db = &mut self.read_transaction().await?;
+        let filter = &ProblemFilter { method: Some(a.method), ..*filter };
+        let joined = |select: &'static str| {
+            let select = Statement::new(select).push(" FROM entries e JOIN entries o ON o.hardware = ");
+            let select = select.push_bind(b.hardware.as_str()).push(" AND o.method = ");
+            let select = select.push_bind(b.method.to_string());
+            let select = select.push(" AND o.problem = e.problem JOIN problems p ON p.id = e.problem");
+            push_filter(select, &a.hardware, filter)
+                .push(time_condition(kernels))
+                .push(other_time_condition(kernels))
+        };
+        let (total,): (i64,) = db.fetch_one(joined("SELECT COUNT(*)")).await?;
+        let select = joined("SELECT p.fields, e.entry, o.entry")
+            .push(" ORDER BY e.problem, e.method LIMIT ")
+            .push_bind(i64::from(cap));
+        let rows: Vec<PairRow> = db.fetch_all(select).await?;
+        let items = rows.into_iter().map(|row| pair(row, kernels)).collect::<Result<_, _>>()?;
+        Ok(Sample { total: unsigned("problem count", total)?, items })
+    }
+
+    /// On how many problems of a hardware the kernels were timed.
+    pub async fn timed_problems(
+        &self,
+        slug: &HardwareSlug,
+        kernels: Kernels,
+        filter: &ProblemFilter,
+    ) -> StoreResult<u64> {
+        self.reader().await?.timed_problems(slug, kernels, filter).await
+    }
+
+    /// The libraries of uploads that count, by name. If there are more than `newest`, only the libraries of the
+    /// newest uploads. Uploads of several kinds of hardware are left out, because they do not say which hardware had
+    /// which library.
+    pub async fn libraries(&self, newest: u32) -> StoreResult<Vec<LibraryUse>> {
+        // The query and the index have the same condition, so that the index is used.
+        let db = &mut self.reader().await?;
+        let select = Statement::new(
+            "SELECT library, COUNT(*) AS uploads, CAST(SUM(library_problems) AS BIGINT) AS problems, \
+             MAX(received_at) AS newest_at FROM uploads WHERE standing = 0 AND library IS NOT NULL \
+             GROUP BY library ORDER BY newest_at DESC, library LIMIT $1",
+        );
+        let mut libraries: Vec<LibraryUse> = db.read_all(select.bind(i64::from(newest))).await?;
+        libraries.sort_by_cached_key(|library| library.name.to_string());
+        Ok(libraries)
+    }
+
+    /// The newest uploads of a library, the newest first.
+    pub async fn library_uploads(&self, library: &LibraryOn, limit: u32) -> StoreResult<Vec<UploadId>> {
+        let db = &mut self.reader().await?;
+        let select = Statement::new(
+            "SELECT id FROM uploads WHERE standing = 0 AND library IS NOT NULL AND library = $1 \
+             ORDER BY received_at DESC, id DESC LIMIT $2",
+        );
+        let rows: Vec<(String,)> =
+            db.fetch_all(select.bind(library.to_string()).bind(i64::from(limit))).await?;
+        Ok(rows.into_iter().map(|(id,)| parse("upload id", id)).collect::<Result<_, Damaged>>()?)
+    }
+}
+
+impl Connection {
+    pub(crate) async fn timed_problems(
+        &mut self,
+        slug: &HardwareSlug,
+        kernels: Kernels,
+        filter: &ProblemFilter,
+    ) -> StoreResult<u64> {
+        let count = Statement::new("SELECT COUNT(DISTINCT e.problem) FROM entries e");
+        let count = push_filter(count, slug, filter).push(time_condition(kernels));
+        let (count,): (i64,) = self.fetch_one(count).await?;
+        Ok(unsigned("problem count", count)?)
+    }
+}
+
+fn pair((fields, a, b): PairRow, kernels: Kernels) -> Result<Pair, Damaged> {
+    let timed = |entry: &str| -> Result<TimedConfig, Damaged> {
+        let entry = read_entry(entry)?;
+        let of = |kernel: Option<KernelResult>| kernel.map(|kernel| (kernel.config, kernel.us));
+        let (config, us) = match kernels {
+            Kernels::Triton => of(entry.triton),
+            Kernels::Library => of(entry.library).map(|(_, us)| (Config::Library, us)),
+            Kernels::Everything => Some((entry.best, entry.best_us)),
+        }
+        .ok_or_else(|| Damaged::new("board entry", "the kernels have no time"))?;
+        Ok(TimedConfig { config, us })
+    };
+    Ok(Pair { problem: problem_of(&fields)?, a: timed(&a)?, b: timed(&b)? })
+}
+
+/// The condition that the kernels have a time. No time is negative.
+fn time_condition(kernels: Kernels) -> &'static str {
+    match kernels {
+        Kernels::Triton => " AND e.triton_us >= 0",
+        Kernels::Library => " AND e.library_us >= 0",
+        Kernels::Everything => " AND e.best_us >= 0",
+    }
+}
+
+fn other_time_condition(kernels: Kernels) -> &'static str {
+    match kernels {
+        Kernels::Triton => " AND o.triton_us >= 0",
+        Kernels::Library => " AND o.library_us >= 0",
+        Kernels::Everything => " AND o.best_us >= 0",
+    }
+}
+
+/// How many bars the histogram has.
+const BINS: usize = 20;
+
+/// Compares pairs. The answer lists `limit` of them, in the given order of their ratio. The caller fills in the
+/// counts of problems that are in no pair.
+pub(crate) fn ratios(pairs: Vec<Pair>, noise: Noise, order: SortOrder, limit: usize) -> Ratios {
+    let mut items: Vec<ComparedProblem> = pairs.into_iter().filter_map(compared).collect();
+    // Equal ratios have the order of ids, so that the answer is always the same.
+    items.sort_by(|a, b| a.b_over_a.total_cmp(&b.b_over_a).then_with(|| a.problem_id.cmp(&b.problem_id)));
+    let all: Vec<f64> = items.iter().map(|item| item.b_over_a).collect();
+    let beyond = 1.0 + noise.share();
+    let slower = all.iter().filter(|ratio| **ratio < 1.0 / beyond).count() as u64;
+    let faster = all.iter().filter(|ratio| **ratio > beyond).count() as u64;
+    if order == SortOrder::Descending {
+        items.reverse();
+    }
+    items.truncate(limit);
+    Ratios {
+        problems: all.len() as u64,
+        slower,
+        faster,
+        same: all.len() as u64 - slower - faster,
+        b_over_a: geometric_mean(&all),
+        histogram: histogram(&all),
+        items,
+        ..Ratios::default()
+    }
+}
+
+/// `None` if a time is zero. Old databases have such times, from before the floor existed.
+fn compared(Pair { problem, a, b }: Pair) -> Option<ComparedProblem> {
+    let b_over_a = a.us / b.us;
+    let is_ratio = b_over_a.is_finite() && b_over_a > 0.0;
+    is_ratio.then(|| ComparedProblem { problem_id: problem.id(), problem, a, b, b_over_a })
+}
+
+/// The histogram of sorted ratios.
+fn histogram(ratios: &[f64]) -> Vec<RatioBin> {
+    let (Some(least), Some(most)) = (ratios.first(), ratios.last()) else { return Vec::new() };
+    // If all ratios are equal, the bins together are 1 % wide, with the value in the middle.
+    let low = least.ln().min((least * most).sqrt().ln() - 0.005);
+    let width = (most.ln().max((least * most).sqrt().ln() + 0.005) - low) / BINS as f64;
+    let edge = |place: usize| (low + width * place as f64).exp();
+    let mut counts = [0; BINS];
+    for ratio in ratios {
+        counts[(((ratio.ln() - low) / width) as usize).min(BINS - 1)] += 1;
+    }
+    let bin = |(place, problems)| RatioBin { from: edge(place), to: edge(place + 1), problems };
+    counts.into_iter().enumerate().map(bin).collect()
+}
+
+#[cfg(test)]
+mod ratios_ratios_tests {
+    use diode_api::TimedConfig;
+    use diode_core::{Config, DType, Op, Problem, ProblemFields};
+
+    use super::*;
+
+    fn pair(m: u64, a: f64, b: f64) -> Pair {
+        let problem = Problem::new(ProblemFields::plain(Op::Mm, 1, m, 64, 64, DType::BFloat16)).unwrap();
+        let timed = |us| TimedConfig { config: Config::Library, us };
+        Pair { problem, a: timed(a), b: timed(b) }
+    }
+
+    fn sizes(ratios: &Ratios) -> Vec<u64> {
+        ratios.items.iter().map(|item| item.problem.m).collect()
+    }
+
+    #[test]
+    fn what_is_slower_comes_first_and_noise_counts_as_the_same() {
+        let pairs = [pair(1, 10.0, 10.1), pair(2, 10.0, 20.0), pair(3, 10.0, 5.0), pair(4, 0.0, 5.0)];
+        let compare =
+            |noise: &str, order, limit| ratios(pairs.to_vec(), noise.parse().unwrap(), order, limit);
+        let found = compare("2", SortOrder::Ascending, 10);
+        assert_eq!((found.problems, found.slower, found.same, found.faster), (3, 1, 1, 1));
+        assert_eq!(sizes(&found), [2, 1, 3]);
+        assert!((found.b_over_a.unwrap() - (0.5 * 2.0 / 1.01_f64).cbrt()).abs() < 1e-12);
+        let found = compare("0", SortOrder::Descending, 2);
+        assert_eq!((sizes(&found), found.slower, found.same), (vec![3, 1], 2, 0));
+    }
+
+    #[test]
+    fn every_ratio_is_in_one_bin() {
+        for pairs in [vec![pair(1, 1.0, 1.0)], (1..200).map(|m| pair(m, 1.0, m as f64)).collect()] {
+            let number = pairs.len() as u64;
+            let found = ratios(pairs, Noise::default(), SortOrder::Ascending, 1);
+            assert_eq!(found.histogram.len(), BINS);
+            assert_eq!(found.histogram.iter().map(|bin| bin.problems).sum::<u64>(), number);
+            assert!(found.histogram.windows(2).all(|pair| pair[0].to == pair[1].from));
+        }
+        let none = ratios(Vec::new(), Noise::default(), SortOrder::Ascending, 1);
+        assert_eq!(none, Ratios::default());
+    }
+}

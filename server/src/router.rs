@@ -26,14 +26,14 @@ use crate::compare::compare_routes;
 use crate::description::{WithoutParameters, complete, refuse_unknown_query};
 use crate::http::{ApiFault, around, no_token_in_url, refuse_old_programs, same_site, tagged, weakened};
 use crate::jobs::job_routes;
-use crate::kernels::pack_routes;
+use crate::kernels;
 use crate::limits::rated;
 use crate::metrics::measured;
 use crate::models::contribution_routes;
 use crate::models::model_routes;
 use crate::readiness::{healthz, readyz};
 use crate::snapshots::snapshot_routes;
-use crate::uploads::upload_routes;
+use crate::uploads;
 use crate::{pages, ui};
 
 #[derive(OpenApi)]
@@ -100,9 +100,9 @@ pub fn openapi() -> utoipa::openapi::OpenApi {
 
 fn api() -> OpenApiRouter<App> {
     let contribute = OpenApiRouter::new()
-        .routes(routes!(upload_routes::create, upload_routes::list))
-        .routes(routes!(upload_routes::get))
-        .routes(routes!(upload_routes::download));
+        .routes(routes!(uploads::create, uploads::list))
+        .routes(routes!(uploads::get))
+        .routes(routes!(uploads::download));
     let look = OpenApiRouter::new()
         .routes(routes!(board_routes::hardware_list))
         .routes(routes!(board_routes::hardware))
@@ -143,8 +143,8 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(agent_routes::renew))
         .routes(routes!(agent_routes::results))
         .routes(routes!(agent_routes::end))
-        .routes(routes!(pack_routes::create, pack_routes::list))
-        .routes(routes!(pack_routes::get))
+        .routes(routes!(kernels::create, kernels::list))
+        .routes(routes!(kernels::get))
         .routes(routes!(agent_routes::coverage_of))
         .routes(routes!(agent_routes::coverage_map))
         .routes(routes!(agent_routes::want, agent_routes::measuring));

@@ -41,7 +41,7 @@ pub async fn serve(
     let backend = Backend::open(data).await?;
     let (tell, stopping) = watch::channel(false);
     let working = train.then(|| tokio::spawn(crate::jobs::worker::run(backend.clone(), stopping.clone())));
-    let refreshing = tokio::spawn(crate::boards::refresh::run(backend.clone(), stopping.clone()));
+    let refreshing = tokio::spawn(crate::boards::run(backend.clone(), stopping.clone()));
     let looking =
         tokio::spawn(crate::jobs::trainings::run(backend.clone(), serving.training, stopping.clone()));
     let renewing = tls.clone().map(|tls| tokio::spawn(tls.renew(stopping.clone())));

@@ -4,13 +4,11 @@
 //! same SQL through a `Connection`, which knows the few differences. One story test runs on both.
 
 pub(crate) mod connection;
+pub(crate) mod databases;
 mod error;
 pub(crate) mod fields;
 pub(crate) mod from_row;
-pub(crate) mod postgres;
 pub(crate) mod remembered;
-mod schema;
-mod sqlite;
 pub(crate) mod statement;
 pub(crate) mod upkeep;
 
@@ -43,7 +41,7 @@ pub use crate::boards::board_store::{BoardQuery, Cursor, Ranking};
 pub use crate::boards::entry_store::View;
 pub use crate::boards::hardware_store::{KnownHardware, NotMerged};
 pub use crate::boards::survey_store::{Record, Sample};
-pub use crate::compare::compare_store::Pair;
+pub use crate::compare::Pair;
 pub use crate::jobs::job_store::{
     BACK_OFF, Claim, LEASE, MAX_ATTEMPTS, MAX_OWN_JOBS, MAX_WAITING_JOBS, Made, Queued,
 };
@@ -142,7 +140,7 @@ impl Now {
 
 /// Opens a database that must exist. A missing file is taken for a mistake in its name, and none is created.
 pub async fn open_existing(url: &str) -> StoreResult<Arc<Store>> {
-    if let Some(file) = sqlite::file_of(url)
+    if let Some(file) = databases::file_of(url)
         && !file.exists()
     {
         let reason = format!(
@@ -157,9 +155,9 @@ pub async fn open_existing(url: &str) -> StoreResult<Arc<Store>> {
 /// Opens the database that a URL names (`sqlite:FILE` or `postgres://…`), and makes its tables.
 pub async fn open(url: &str) -> StoreResult<Arc<Store>> {
     if url.starts_with("postgres:") || url.starts_with("postgresql:") {
-        Ok(Arc::new(Store::new(Pools::Postgres(postgres::open(url).await?), None)))
+        Ok(Arc::new(Store::new(Pools::Postgres(databases::open_postgres(url).await?), None)))
     } else {
-        let (pools, place) = sqlite::open(url).await?;
+        let (pools, place) = databases::open_sqlite(url).await?;
         Ok(Arc::new(Store::new(pools, Some(place))))
     }
 }

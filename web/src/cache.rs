@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::history::went_back;
+use crate::query::went_back;
 
 /// How long an answer may be used again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,6 @@
 //! Components that several pages use.
 
 mod chrome;
-mod download;
 mod figures;
 mod loaded;
 mod measure;
@@ -11,7 +10,6 @@ mod snippet;
 mod table;
 
 pub(crate) use chrome::{FollowPage, Footer, Header, use_title};
-pub(crate) use download::Download;
 pub(crate) use figures::{Bar, BarCell, CaveatMark, Explained, RatioCell, Stat, Stats};
 pub(crate) use loaded::{Deferred, FailedLoad, Loaded, Missing, Skeleton, be_the_first, due, empty};
 pub(crate) use measure::{MeasureAll, MeasureThis};
@@ -19,5 +17,6 @@ pub(crate) use nearest::{NearestProblems, nearest_path, shape_parameters};
 pub(crate) use select::{
     Chips, Choice, SHAPE, Select, chips, is_open, is_pasted, named, select, shape_field, unnamed,
 };
+pub(crate) use snippet::Download;
 pub(crate) use snippet::{Citation, Snippet};
 pub(crate) use table::{Head, facts, head, num, table, tag_row};

@@ -10,7 +10,6 @@ mod charts;
 mod components;
 mod files;
 mod format;
-mod history;
 mod pages;
 mod query;
 mod remote;
@@ -19,7 +18,7 @@ mod worker;
 
 fn main() {
     console_error_panic_hook::set_once();
-    history::remember_places();
+    query::remember_places();
     // The app starts in a task of its own: on a slow computer, starting the program already fills the
     // present task.
     leptos::prelude::set_timeout(|| leptos::mount::mount_to_body(app::App), std::time::Duration::ZERO);

@@ -98,7 +98,7 @@ async fn follow_effects() {
 }
 
 /// Ranks lines on the page's own thread, and passes the rows of each slice to `arrive`. Ends early when `arrive` returns
-/// false. A worker ranks long lists (`pages/list/run.rs`).
+/// false. A worker ranks long lists (`pages/list.rs`).
 pub(crate) fn rank_in_slices(
     model: Arc<Model>,
     lines: Vec<Line>,

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::Context;
 use clap::Args;
 
-use crate::postgres::{Durability, Postgres};
+use crate::setup::{Durability, Postgres};
 use crate::shell::{self, cargo, command, environment, output, root, target_folder};
 
 #[derive(Args)]

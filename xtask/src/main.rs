@@ -4,11 +4,9 @@
 mod bench;
 mod check;
 mod dist;
-mod postgres;
 mod setup;
 mod shell;
 mod steps;
-mod test;
 mod torch;
 mod web;
 mod wheel;
@@ -32,7 +30,7 @@ enum Command {
     /// Build the server and the dashboard, seed a database with real data of two GPUs, and serve both.
     Serve(web::Options),
     /// Run every check and test there is.
-    Test(test::Options),
+    Test(steps::Options),
     /// Run the plug-in's tests with every torch that it serves.
     Torch(torch::Options),
     /// Run the checks that need no tests: format, lints, dependencies, Python, documentation.
@@ -51,9 +49,9 @@ enum Command {
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
-        Command::Setup => setup::run(),
+        Command::Setup => setup::install(),
         Command::Serve(options) => web::serve(&options),
-        Command::Test(options) => test::run(&options),
+        Command::Test(options) => steps::run(&options),
         Command::Torch(options) => torch::run(&options),
         Command::Check => check::run(),
         Command::Web => web::build(),

@@ -5,7 +5,7 @@ use diode_core::hardware::find;
 use diode_core::ids::HardwareSlug;
 
 use crate::failure::Usage;
-use crate::input::computable;
+use crate::input;
 use crate::input::models::this_gpu;
 use crate::input::problems::AskedArgs;
 use crate::output::count;
@@ -33,7 +33,7 @@ pub(crate) struct Want {
 impl Want {
     pub(crate) fn run(self) -> anyhow::Result<()> {
         let problems = self.asked.problems()?;
-        computable::check_all(&problems)?;
+        input::check_computable(&problems)?;
         let known = match &self.hardware {
             Some(name) => find(name).ok_or(name),
             None => Ok(this_gpu()?),

@@ -26,7 +26,7 @@ use crate::limits::Client;
 use crate::page_cache::PageKey;
 use crate::store::{AGENT_LEASE, ForLease, KnownAgent, NewWork, Now, Store, StoreResult};
 use crate::uploads::ingest::{IngestError, Sender};
-use crate::uploads::upload_routes::take_in;
+use crate::uploads::take_in;
 
 /// How many agents a page shows.
 const LISTED: u32 = 200;

@@ -16,7 +16,7 @@ use diode_core::ids::HardwareSlug;
 use diode_core::{Invalid, Method};
 
 use crate::app::App;
-use crate::boards::size_map::size_map;
+use crate::boards::survey_store::size_map;
 use crate::http::{ApiFault, ApiResult, FromPath, Lookup, StrictQuery};
 use crate::page_cache::PageKey;
 use crate::store::{AGENT_LEASE, BoardQuery, Cursor, Now, Ranking, Store, StoreResult, UploadFilter};

@@ -16,7 +16,7 @@ use diode_model::{Model, Ranker};
 use crate::app::App;
 use crate::boards::consensus::Consensus;
 use crate::boards::pick_routes::{first_pick, ranker};
-use crate::compare::ratios::ratios;
+use crate::compare::ratios;
 use crate::http::{ApiFault, ApiResult, StrictQuery, lookup};
 use crate::store::{Pair, Sample, View};
 use crate::uploads::solutions::StoredSolutions;

@@ -27,7 +27,7 @@ use crate::models::model_routes::answer_with_file;
 use crate::store::{
     ContributionFilter, MAX_WAITING_MODELS, NewContribution, Now, Queued, StoreError, TakenModel,
 };
-use crate::uploads::upload_routes::{read_back, refuse_wrapped};
+use crate::uploads::{read_back, refuse_wrapped};
 
 /// How many models are listed: more than anybody reads at once.
 const MAX_LISTED: u32 = 500;

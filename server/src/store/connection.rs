@@ -10,9 +10,9 @@ use sqlx::sqlite::{SqliteArguments, SqliteRow};
 use sqlx::{FromRow, PgConnection, PgPool, Postgres, Sqlite, SqliteConnection, SqlitePool, Transaction};
 
 use super::error::{StoreError, StoreResult};
-use super::from_row::Readable;
 use super::statement::Statement;
 use crate::blobs::BlobKind;
+use crate::store::from_row::Readable;
 
 /// How long a request waits for a connection before the server asks the client to come back later.
 pub(super) const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);

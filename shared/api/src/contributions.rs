@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::moderation::one_line;
 use crate::models::KeptReport;
+use crate::uploads::one_line;
 use diode_core::Invalid;
 use diode_core::ids::{AccountName, JobId, ModelId};
 use diode_core::named_enum::named_enum;

@@ -4,7 +4,6 @@
 //! use it. torch-diode's datasets are among the five formats of `diode-formats`, because programs still exchange them.
 #![forbid(unsafe_code)]
 
-mod any_model;
 mod checkpoint;
 mod command_line;
 pub mod features;
@@ -22,12 +21,12 @@ mod training;
 #[cfg(feature = "train")]
 mod validation;
 
-pub use any_model::AnyModel;
 pub use checkpoint::{
     SavedTensor, SavedValues, Setting, TorchCheckpoint, decode_checkpoint, read_checkpoint,
 };
 pub use command_line::{after_the_command, parse_search_mode};
 pub use lossy::{NOT_KEPT, is_predecessors, told_apart, write_lossy};
+pub use model::AnyModel;
 pub use model::{PredecessorMetadata, PredecessorModel};
 pub use network::{Architecture, Part};
 pub use reference_configs::{

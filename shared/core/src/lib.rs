@@ -26,7 +26,6 @@ pub mod space;
 pub mod stats;
 pub mod table;
 pub mod timing;
-pub mod units;
 pub use alignment::{Alignment, OperandAlignment};
 pub use config::{AccType, Config, ConfigFields, RocmExtras, Template, Tile};
 pub use dataset::{
@@ -43,4 +42,4 @@ pub use problem::{
 pub use stats::Comparison;
 pub use table::Table;
 pub use timing::{Method, TimeColumn};
-pub use units::{Micros, Millis, Nanos, Tflops};
+pub use timing::{Micros, Millis, Nanos, Tflops};

@@ -3,7 +3,7 @@
 //! problem at a time.
 
 #[cfg(test)]
-mod forged;
+mod tests;
 #[cfg(not(target_family = "wasm"))]
 mod writer;
 
@@ -19,7 +19,7 @@ use crate::FormatError;
 use crate::bytes::{Corrupt, Cursor};
 use crate::columns::{read_configs, reason_from_code};
 use crate::columns::{read_indexes, read_numbers, read_times, read_u32s};
-use crate::input::malformed::{Place, malformed_msgpack};
+use crate::error::{Place, malformed_msgpack};
 use crate::input::source::Source;
 use crate::limits::{
     MAX_CONFIGS, MAX_CONFIGS_PER_FILE, MAX_DATASETS, MAX_DEPTH, MAX_NODE_FACTS, MAX_OBJECT,

@@ -9,10 +9,10 @@ use diode_core::{Dataset, Problem, Provenance};
 
 use crate::atomic::write_atomically;
 use crate::columnar::texts;
-use crate::decode::{Decoded, decode_stream};
+use crate::error::Place;
+use crate::format::{Decoded, decode_stream};
 use crate::input::contents::{FileKind, PARQUET_MAGIC, expect};
 use crate::input::file::{Opened, in_file, open};
-use crate::input::malformed::Place;
 use crate::limits::{
     MAX_CONFIGS, MAX_DATASETS, MAX_NODE_FACTS, MAX_TEXT, MAX_TIMINGS_PER_FILE, MAX_TIMINGS_PER_PROBLEM,
 };
@@ -28,7 +28,7 @@ pub fn encode(format: Format, datasets: &[Dataset]) -> Result<Vec<u8>, FormatErr
         Format::PredecessorJson => Ok(nested::encode_json(datasets)),
         Format::PredecessorMsgpack => Ok(nested::encode_msgpack(datasets)),
         Format::Columnar => Ok(columnar::encode(datasets)),
-        Format::Csv => Ok(rows::csv::encode(datasets)),
+        Format::Csv => Ok(rows::encode_csv(datasets)),
         #[cfg(feature = "parquet")]
         Format::Parquet => Ok(rows::parquet::encode(datasets)),
         #[cfg(not(feature = "parquet"))]

@@ -1,10 +1,11 @@
-//! The only error type of this crate.
+//! The only error type of this crate, and the words for bytes that could not be read.
 
 use std::path::PathBuf;
+use std::{fmt, io};
 
-use diode_core::Invalid;
+use diode_core::{Invalid, Op};
 
-use crate::limits::too_many_timings;
+use crate::limits::{MAX_DEPTH, too_many_timings};
 
 /// Why bytes could not be read or data could not be written.
 ///
@@ -62,12 +63,100 @@ pub enum FormatError {
 
     /// The file could not be read or written.
     #[error("{}: {source}", path.display())]
-    Io { path: PathBuf, source: std::io::Error },
+    Io { path: PathBuf, source: io::Error },
 }
 
 impl FormatError {
     /// Whether this error says that there are more timings and failures than this limit.
     pub fn has_more_timings_than(&self, limit: usize) -> bool {
         matches!(self, Self::Malformed { cause, .. } if cause.contains(&too_many_timings(limit)))
+    }
+}
+
+/// The error for bytes that could not be read, with their position.
+pub(crate) fn malformed(encoding: &'static str, at: u64, place: &Place, error: &io::Error) -> FormatError {
+    let (state, cause) = if error.kind() == io::ErrorKind::UnexpectedEof {
+        ("truncated", "expected more bytes, found the end of the data".to_owned())
+    } else {
+        ("invalid", error.to_string())
+    };
+    FormatError::Malformed { state, encoding, at: format!("byte {at}"), place: place.to_string(), cause }
+}
+
+/// The error for MessagePack that could not be read.
+pub(crate) fn malformed_msgpack(
+    encoding: &'static str,
+    at: u64,
+    place: &Place,
+    error: rmp_serde::decode::Error,
+) -> FormatError {
+    use rmp_serde::decode::Error;
+    match error {
+        Error::InvalidMarkerRead(source) | Error::InvalidDataRead(source) => {
+            malformed(encoding, at, place, &source)
+        }
+        other => malformed(encoding, at, place, &io::Error::other(msgpack_cause(other))),
+    }
+}
+
+/// The cause of a MessagePack decoder's error, in words.
+pub(crate) fn msgpack_cause(error: rmp_serde::decode::Error) -> String {
+    use rmp_serde::decode::Error;
+    match error {
+        Error::TypeMismatch(marker) => format!("unexpected {marker:?}"),
+        Error::DepthLimitExceeded => format!("more than {MAX_DEPTH} levels of maps and arrays"),
+        other => other.to_string(),
+    }
+}
+
+/// The error for JSON that could not be read.
+pub(crate) fn malformed_json(error: &serde_json::Error, place: &Place) -> FormatError {
+    // serde_json's messages end with the position, ours begin with it.
+    let message = error.to_string();
+    let cause = match message.rfind(" at line ") {
+        Some(end) => message[..end].to_owned(),
+        None => message,
+    };
+    // An error before the first part of the JSON has no position.
+    let at = match error.line() {
+        0 => "its beginning".to_owned(),
+        line => format!("line {line} column {}", error.column()),
+    };
+    FormatError::Malformed {
+        state: if error.is_eof() { "truncated" } else { "invalid" },
+        encoding: "JSON",
+        at,
+        place: place.to_string(),
+        cause,
+    }
+}
+
+/// The error for a part of a document that validation refuses.
+pub fn refused(encoding: &'static str, at: String, cause: impl fmt::Display) -> FormatError {
+    FormatError::Malformed { state: "invalid", encoding, at, place: String::new(), cause: cause.to_string() }
+}
+
+/// The hardware, op and problem that are being read. Prints ` (hardware "…", op mm, problem 17)`,
+/// or nothing if there is no hardware yet.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Place {
+    pub(crate) hardware: Option<String>,
+    pub(crate) op: Option<Op>,
+    /// Counted from 1.
+    pub(crate) problem: Option<usize>,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(hardware) = &self.hardware else { return Ok(()) };
+        // Debug output quotes and escapes, so a name with line breaks stays on one line.
+        write!(f, " (hardware {hardware:?}")?;
+        if let Some(op) = self.op {
+            write!(f, ", op {op}")?;
+        }
+        if let Some(problem) = self.problem {
+            write!(f, ", problem {problem}")?;
+        }
+        f.write_str(")")
     }
 }

@@ -4,7 +4,6 @@ pub(crate) mod contents;
 pub(crate) mod delimited;
 pub(crate) mod document;
 pub(crate) mod file;
-pub(crate) mod malformed;
 pub(crate) mod source;
 #[cfg(any(test, target_family = "wasm"))]
 mod zstd_in_rust;

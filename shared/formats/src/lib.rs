@@ -27,7 +27,6 @@ mod atomic;
 mod bytes;
 mod columnar;
 mod columns;
-mod decode;
 mod digest;
 #[cfg(not(target_family = "wasm"))]
 mod encode;
@@ -45,7 +44,6 @@ pub mod stored;
 
 #[cfg(not(target_family = "wasm"))]
 pub use atomic::{check_writable, write_atomically, write_privately};
-pub use decode::{Decoded, decode, decode_within};
 pub use digest::size_and_digest;
 pub use digest::{SolutionDigests, content_digest, solution_digest};
 #[cfg(not(target_family = "wasm"))]
@@ -54,6 +52,7 @@ pub use encode::{Reduced, encode, held, left_out, losses, reduce};
 pub use encode::{read_file, write_file};
 pub use error::FormatError;
 pub use format::Format;
+pub use format::{Decoded, decode, decode_within};
 pub use input::contents::{FileKind, may_be_timings, recognise};
 pub use input::file::{open_text, read_text};
 pub use input::file::{read_bounded, read_head};
@@ -64,10 +63,10 @@ pub use nested::{decode_lookup_table, read_lookup_table};
 /// Parts for readers of other files.
 pub mod reading {
     pub use crate::bytes::{Corrupt, Cursor};
+    pub use crate::error::refused;
     pub use crate::input::contents::expect;
     pub use crate::input::delimited::{Delimited, locate};
     pub use crate::input::document::{Document, Entries};
     pub use crate::input::file::read_with;
-    pub use crate::input::malformed::refused;
     pub use crate::nested::{PredecessorConfig, Shape};
 }

@@ -15,7 +15,7 @@ pub mod file;
 mod limits;
 pub mod metadata;
 pub mod model;
-mod predictor;
+
 mod ranker;
 mod serving;
 mod tile_network;
@@ -26,8 +26,8 @@ pub use features::{COLUMN_COUNT, COLUMNS, FEATURE_SET, LIBRARY_COLUMNS};
 pub use file::UnseenModels;
 pub use limits::Limits;
 pub use metadata::{GroupConfidence, Metadata, Training, TrainingRange, Unsure};
-pub use model::{Judgement, Model};
-pub use predictor::{Predictor, Shortlister};
+pub use model::{Judgement, Model, Predictor, Shortlister};
+
 pub use ranker::{MOST_PICKS, RankedSpace, Ranker, rank};
 pub use serving::{LayerAnswer, MAX_NETWORKS, Serving, ServingAbout, ServingFigures, ServingKind, put_first};
 pub use tile_network::{TileKey, TileNetwork, TileValues, tile_key};

@@ -12,8 +12,8 @@ use diode_model::{
     FEATURE_SET, Metadata, Model, ModelError, Network, TileNetwork, TileValues, Training, TrainingRange,
 };
 
-use crate::folds::Folds;
-use crate::folds::{FoldModel, JudgedFold, fold_models};
+use crate::judgement::Folds;
+use crate::judgement::{FoldModel, JudgedFold, fold_models};
 use crate::judgement::{Outcome, judgement};
 use crate::learner::learn;
 use crate::library::{Comparison, add_library, comparisons};

@@ -7,11 +7,9 @@
 mod error;
 mod evaluation;
 mod fit;
-mod folds;
 mod judgement;
 mod learner;
 mod library;
-mod loss;
 mod network;
 mod options;
 mod prepared;
@@ -25,7 +23,7 @@ pub use evaluation::{
     Verdict, WithLibrary, evaluate, evaluate_with_library, judge, report, without_a_model,
 };
 pub use fit::{Fitted, fit, train, training};
-pub use folds::{FoldModel, Folds, cross_validate};
+pub use judgement::{FoldModel, Folds, cross_validate};
 pub use options::{Plan, TrainOptions};
 pub use progress::{Checkpoint, EpochLoss, LearntNetwork, Observer, Progress, Share, curves};
 pub use serving::{

@@ -5,7 +5,7 @@ use diode_core::hardware::Hardware;
 use diode_core::named_enum;
 use serde::Serialize;
 
-use crate::collisions::collision;
+use crate::catalogue::collision;
 use crate::entry_check::Entries;
 use crate::file_body::{BATCH_SIZES, Body};
 use crate::file_names::{Consumer, DtypeWord, FileName, device_name, triton_of};

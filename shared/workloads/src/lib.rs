@@ -3,7 +3,6 @@
 #![forbid(unsafe_code)]
 
 pub mod catalogue;
-pub mod collisions;
 mod entry_check;
 pub mod file_body;
 pub mod file_check;

@@ -3,7 +3,7 @@
 use diode_core::hardware::Hardware;
 use diode_model::Model;
 
-use crate::collisions::{User, users};
+use crate::catalogue::{User, users};
 use crate::file_body::{BATCH_SIZES, Body};
 use crate::file_check::{Finding, Judged, Rule, Severity};
 use crate::file_names::{Consumer, FileName, hardware_of};

@@ -6,7 +6,7 @@ use diode_core::DType;
 use diode_core::stats::TIE;
 use leptos::prelude::*;
 
-use crate::charts::scale::LogScale;
+use crate::charts::LogScale;
 
 /// A dot.
 pub(super) struct Mark {

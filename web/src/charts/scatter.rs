@@ -9,9 +9,9 @@ use leptos::html::Div;
 use leptos::prelude::*;
 use leptos_router::hooks::use_navigate;
 
+use crate::charts::Tick;
 use crate::charts::plot::{BOTTOM, Frame, LEFT, Line, Part, Plot, RIGHT, Shape, TOP, Tone};
 use crate::charts::save::SaveChart;
-use crate::charts::scale::Tick;
 
 /// If the pointer moves further than this many pixels between press and release, the reader has marked an
 /// area to zoom into.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use leptos::prelude::*;
 
 use crate::api::Failure;
-use crate::history::went_back;
+use crate::query::went_back;
 use crate::remote::{Load, Remote};
 use crate::scheduler::defer;
 

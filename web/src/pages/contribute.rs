@@ -1,6 +1,5 @@
 //! The page for contributing: choose files, see what was stored and who else measures.
 
-mod fleet;
 mod queue;
 
 use std::sync::Arc;
@@ -14,7 +13,7 @@ use web_sys::{FileList, HtmlInputElement};
 
 use crate::components::{Snippet, use_title};
 use crate::format;
-use crate::pages::contribute::fleet::Fleet;
+use crate::pages::contribute::queue::Fleet;
 use crate::pages::contribute::queue::Queue;
 use crate::query::server_address;
 use crate::remote::remote;

@@ -3,27 +3,34 @@
 
 mod answer;
 mod fields;
-mod form;
 mod further;
 mod shape_words;
 
 use std::sync::Arc;
 
-use diode_api::ModelSummary;
+use diode_api::{ModelSummary, NearestProblem};
+use diode_core::{Bias, DType, Epilogue, Field, Invalid, Layout, Op, Problem, ProblemFields, Scaling, Stage};
+use leptos::ev::Event;
 use leptos::prelude::*;
+use leptos_router::hooks::use_query_map;
 
-pub(crate) use self::fields::{DTYPES, NARROW, SHAPE, flags, has_a_form, problem_of, shape_of};
-pub(crate) use self::form::{Parameters, SizeField, epilogues, float32, model_choice};
-pub(crate) use self::further::{About, further_view};
-pub(crate) use self::shape_words::{Defaults, ShapeWords, dtype, plain, size};
-
-use self::answer::Answer;
-use self::fields::Fields;
-use self::form::Form;
-use self::further::Further;
-use crate::components::{Deferred, FailedLoad, Loaded, NearestProblems, Skeleton, empty, use_title};
+use crate::components::{
+    Choice, Deferred, FailedLoad, Loaded, NearestProblems, Select, Skeleton, chips, empty, is_pasted, named,
+    nearest_path, select, unnamed, use_title,
+};
+use crate::format;
 use crate::pages::models::NoModels;
+use crate::pages::predict::answer::Answer;
+use crate::pages::predict::fields::Fields;
+use crate::pages::predict::further::Further;
+use crate::pages::predict::shape_words::whole;
 use crate::remote::{Load, remote, remote_model};
+
+pub(crate) use crate::pages::predict::fields::{
+    DTYPES, NARROW, SHAPE, flags, has_a_form, problem_of, shape_of,
+};
+pub(crate) use crate::pages::predict::further::{About, further_view};
+pub(crate) use crate::pages::predict::shape_words::{Defaults, ShapeWords, dtype, plain, size};
 
 /// Stands below the nearest problems if the shape itself was measured.
 const MEASURED_NOTE: &str = "This shape is measured. Its page predicts by a network that has not learnt it, where there \
@@ -110,4 +117,268 @@ fn FormAndAnswer(fields: Fields, models: Arc<Vec<ModelSummary>>) -> impl IntoVie
         </div>
     }
     .into_any()
+}
+
+/// The field for one size. The overview has it, too.
+#[component]
+pub(crate) fn SizeField(
+    key: &'static str,
+    value: RwSignal<String>,
+    #[prop(optional, into)] wrong: Signal<bool>,
+    /// Called if the reader writes or pastes a whole shape into the field.
+    take: Callback<Parameters>,
+) -> impl IntoView {
+    let id = format!("size-{key}");
+    let input = move |event: Event| {
+        let text = event_target_value(&event);
+        match shape(&text) {
+            Some(shape) if is_pasted(&event) => take.run(shape),
+            _ => value.set(text),
+        }
+    };
+    let change = move |event| {
+        let text = event_target_value(&event);
+        match shape(&text) {
+            Some(shape) => take.run(shape),
+            None => value.set(plain(&text)),
+        }
+    };
+    view! {
+        <div class="field">
+            <label for=id.clone()>{label(key)}</label>
+            <input
+                type="text"
+                inputmode="numeric"
+                autocomplete="off"
+                class="size"
+                id=id
+                name=key
+                prop:value=move || value.get()
+                on:input=input
+                on:change=change
+                aria-invalid=move || if wrong.get() { "true" } else { "false" }
+                aria-describedby="problem-error"
+            />
+        </div>
+    }
+}
+
+fn label(key: &str) -> String {
+    match key {
+        "groups" => "Groups of weights".to_owned(),
+        "top_k" => "Groups per token".to_owned(),
+        size => size.to_ascii_uppercase(),
+    }
+}
+
+/// What a text says about a shape, as parameters of the address.
+pub(crate) type Parameters = Vec<(&'static str, String)>;
+
+/// A whole shape. `None` if the text is one number, or no shape.
+fn shape(text: &str) -> Option<Parameters> {
+    let said = whole(text.trim()).is_none().then(|| ShapeWords::read(text));
+    said?.ok().filter(|said| said.sizes.is_some()).map(|said| said.parameters())
+}
+
+#[component]
+fn Form(
+    fields: Fields,
+    models: Arc<Vec<ModelSummary>>,
+    choice: Memo<Result<ModelSummary, String>>,
+    /// Whether the model has been loaded. On a slow computer, the answer must come before the form's further
+    /// requests.
+    is_there: Signal<bool>,
+) -> impl IntoView {
+    let refusal = Memo::new(move |_| fields.problem().err().or_else(|| fields.epilogue().err()));
+    let wrong = move |field| {
+        Signal::derive(move || refusal.with(|r| r.as_ref().and_then(Invalid::field) == Some(field)))
+    };
+    let choose_model = move |id: String| {
+        fields.hardware.set(String::new());
+        fields.model.set(id);
+    };
+    let current_model =
+        move || choice.with(|c| c.as_ref().map(|model| model.id.to_string()).unwrap_or_default());
+    // If the address names another type, the form offers it, too.
+    let given = fields.dtype.get_untracked().parse::<DType>().ok();
+    let dtypes = move |op: Op| {
+        let usual: &[DType] = if op == Op::ScaledMm || op == Op::ScaledGroupedMm { &NARROW } else { &DTYPES };
+        let experts: &[DType] = if op == Op::FusedMoe { &NARROW } else { &[] };
+        let extra = given.filter(|dtype| !usual.contains(dtype) && op.is_plain());
+        unnamed(usual.iter().chain(experts).copied().chain(extra))
+    };
+    let hardware = Signal::derive(move || match (is_there.get(), choice.get()) {
+        (true, Ok(model)) => model.hardware.to_string(),
+        _ => String::new(),
+    });
+    let take = Callback::new(move |said: Parameters| fields.take(&said));
+    let op = Memo::new(move |_| fields.op.with(|op| op.parse().unwrap_or(Op::Mm)));
+    let is_op = move |has: fn(Op) -> bool| Memo::new(move |_| has(op.get()));
+    let (batched, biased, plain) = (is_op(Op::is_batched), is_op(Op::has_bias), is_op(Op::is_plain));
+    let further = move || {
+        let op = op.get();
+        let scalings = Scaling::ALL.iter().filter(|scaling| op == Op::FusedMoe || **scaling != Scaling::None);
+        view! {
+            {op.may_scale().then(|| chips("Scales by", unnamed(scalings), fields.scaling))}
+            {op.is_grouped().then(|| view! {
+                <div class="fields">
+                    <SizeField key="groups" value=fields.groups wrong=wrong(Field::Groups) take />
+                    <SizeField key="top_k" value=fields.top_k wrong=wrong(Field::TopK) take />
+                </div>
+                <p class="hint">{if op == Op::FusedMoe { "M counts tokens. Each goes to so many groups." } else { "M counts the rows of all groups." }}</p>
+            })}
+            {(op == Op::FusedMoe).then(|| chips("Stage", unnamed(Stage::ALL), fields.stage))}
+        }
+    };
+    let is_float32 = Memo::new(move |_| fields.dtype.with(|dtype| dtype.parse() == Ok(DType::Float32)));
+    view! {
+        <form class="card" on:submit=|event| event.prevent_default() aria-label="Shape">
+            <div class="fields">
+                <SizeField key="m" value=fields.m wrong=wrong(Field::M) take />
+                <SizeField key="n" value=fields.n wrong=wrong(Field::N) take />
+                <SizeField key="k" value=fields.k wrong=wrong(Field::K) take />
+            </div>
+            <p class="error-text" id="problem-error" role="alert" class:hidden=move || refusal.with(Option::is_none)>
+                {move || refusal.get().map(|refusal| refusal.to_string())}
+            </p>
+            {chips("Op", unnamed(Op::ALL), fields.op)}
+            {move || batched.get().then(|| view! { <SizeField key="b" value=fields.b wrong=wrong(Field::B) take /> })}
+            {move || biased.get().then(|| chips("Bias", unnamed([Bias::Vector, Bias::Matrix]), fields.bias))}
+            {move || chips("Dtype", dtypes(op.get()), fields.dtype)}
+            {further}
+            {move || is_float32.get().then(|| chips("Float32 is computed", float32(), fields.tf32))}
+            {move || plain.get().then(|| view! {
+                {chips("Layout of A", unnamed(Layout::ALL), fields.a_layout)}
+                {chips("Layout of B", unnamed(Layout::ALL), fields.b_layout)}
+                {select("Epilogue", epilogues(), fields.epilogue)}
+            })}
+            <Select
+                label="Model"
+                placeholder="Choose a model"
+                choices=models.iter().map(model_choice).collect()
+                current=current_model
+                choose=choose_model
+            />
+            <Deferred><Examples fields hardware /></Deferred>
+        </form>
+    }
+}
+
+/// Full float32 or TF32. In torch, `set_float32_matmul_precision` decides between them.
+pub(crate) fn float32() -> Vec<Choice> {
+    named(&[("", "in full"), ("1", "as TF32")])
+}
+
+/// The epilogues that may follow a multiplication.
+pub(crate) fn epilogues() -> Vec<Choice> {
+    let text = |epilogue| match epilogue {
+        Epilogue::None => "none: the product alone",
+        Epilogue::Relu => "ReLU",
+        Epilogue::Gelu => "GELU",
+        Epilogue::GeluTanh => "GELU by tanh",
+        Epilogue::Silu => "SiLU",
+        Epilogue::SiluGate => "SiLU × gate",
+        Epilogue::Residual => "residual: a matrix is added",
+        Epilogue::Float32 => "cast to float32",
+    };
+    let choice = |epilogue: &Epilogue| (epilogue.to_string(), text(*epilogue).to_owned());
+    Epilogue::ALL.iter().map(choice).collect()
+}
+
+pub(crate) fn model_choice(model: &ModelSummary) -> Choice {
+    let problems = format::counted(model.training_problems, "problem");
+    (model.id.to_string(), format!("{}, {problems}, {}", model.hardware, format::day(&model.created_at)))
+}
+
+/// Common shapes. The first is the form's default.
+const COMMON: [(&str, [u64; 3]); 5] = [
+    ("square", [4096, 4096, 4096]),
+    ("Llama 8B, MLP up", [2048, 14336, 4096]),
+    ("Llama 8B, MLP down", [2048, 4096, 14336]),
+    ("decode, 16 tokens", [16, 4096, 4096]),
+    ("small", [256, 512, 256]),
+];
+
+/// This many nearest problems are searched for one that differs from the form's defaults only in its sizes.
+const LOOKED_AT: u32 = 20;
+
+#[component]
+fn Examples(
+    fields: Fields,
+    /// The slug of the model's hardware. Empty while there is no model.
+    #[prop(into)]
+    hardware: Signal<String>,
+) -> impl IntoView {
+    let names_a_shape =
+        use_query_map().with_untracked(|map| SHAPE.iter().any(|key| map.get(key.name).is_some()));
+    let found = COMMON
+        .map(|(name, sizes)| (name, sizes.map(|size| size.to_string()).join("×"), measured(hardware, sizes)));
+    let default = found[0].2;
+    let chosen = move || {
+        let Fields { op, b, m, n, k, dtype, a_layout, b_layout, .. } = fields;
+        [op, b, m, n, k, dtype, a_layout, b_layout].map(|signal| signal.get_untracked())
+    };
+    let first = chosen();
+    Effect::new(move |done: Option<bool>| {
+        let Some(problem) = default.get().filter(|_| done != Some(true)) else {
+            return done.unwrap_or(false);
+        };
+        if !names_a_shape && chosen() == first {
+            fill(fields, &problem);
+        }
+        true
+    });
+    let chips = found.map(|(name, own, problem)| {
+        move || {
+            problem.get().map(|problem| {
+                let dims = problem.dims();
+                // A name that people know is only given to the sizes that they know by it.
+                let text = if dims == own { format!("{name} {dims}") } else { dims.clone() };
+                view! {
+                    <button type="button" class="chip" data-shape=dims.clone() on:click=move |_| fill(fields, &problem)>
+                        {text}
+                    </button>
+                }
+            })
+        }
+    });
+    view! {
+        <div class="field" role="group" aria-label="Measured examples">
+            <span class="label">"Measured examples"</span>
+            <div class="chips">{chips.collect_view()}</div>
+        </div>
+    }
+}
+
+/// The measured problem nearest to a shape, once the server has answered.
+fn measured(hardware: Signal<String>, [m, n, k]: [u64; 3]) -> Memo<Option<Problem>> {
+    let common = Problem::new(ProblemFields::plain(Op::Mm, 1, m, n, k, DType::BFloat16)).ok();
+    let near = remote::<Vec<NearestProblem>>(move || {
+        let hardware = Some(hardware.get()).filter(|hardware| !hardware.is_empty())?;
+        Some(nearest_path(&hardware, common.as_ref()?, LOOKED_AT))
+    });
+    let usual = |near: &&NearestProblem| near.problem.op == Op::Mm && near.problem.a_layout == Layout::Row;
+    Memo::new(move |_| {
+        let near: Arc<Vec<NearestProblem>> = near.value()?;
+        near.iter().find(usual).map(|near| near.problem.clone())
+    })
+}
+
+fn fill(fields: Fields, problem: &Problem) {
+    let p = problem;
+    if p.op.has_bias() {
+        fields.bias.set(p.bias.to_string());
+    }
+    for (signal, value) in [
+        (fields.op, p.op.to_string()),
+        (fields.b, p.b.to_string()),
+        (fields.m, p.m.to_string()),
+        (fields.n, p.n.to_string()),
+        (fields.k, p.k.to_string()),
+        (fields.dtype, p.a_dtype.to_string()),
+        (fields.a_layout, p.a_layout.to_string()),
+        (fields.b_layout, p.b_layout.to_string()),
+    ] {
+        signal.set(value);
+    }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use diode_core::hardware::Hardware;
-use diode_workloads::collisions::users;
+use diode_workloads::catalogue::users;
 use diode_workloads::file_body::BATCH_SIZES;
 use diode_workloads::file_names::{Consumer, DenseKey, DtypeWord, FileKey, FileName, hardware_of};
 use diode_workloads::layers::{DenseLayer, ExpertsLayer};

@@ -7,9 +7,9 @@ use std::marker::PhantomData;
 
 use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error as _, MapAccess, Visitor};
 
-use super::malformed::{malformed, malformed_json, malformed_msgpack};
 use crate::FormatError;
-use crate::input::malformed::Place;
+use crate::error::Place;
+use crate::error::{malformed, malformed_json, malformed_msgpack};
 use crate::input::source::mark;
 use crate::input::source::{is_zstd, zstd_decoder, zstd_limit};
 use crate::limits::{MAX_DEPTH, MAX_DOCUMENT};

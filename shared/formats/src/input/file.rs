@@ -5,9 +5,9 @@ use std::io::{self, BufReader, Read, Seek as _, SeekFrom};
 use std::path::Path;
 
 use crate::FormatError;
+use crate::error::Place;
+use crate::error::malformed;
 use crate::input::contents::{FileKind, recognise};
-use crate::input::malformed::Place;
-use crate::input::malformed::malformed;
 use crate::input::source::mark;
 use crate::limits::MAX_DOCUMENT;
 

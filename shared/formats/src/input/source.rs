@@ -4,8 +4,8 @@ use std::io;
 use std::io::{BufRead, BufReader, Read};
 
 use crate::FormatError;
-use crate::input::malformed::Place;
-use crate::input::malformed::malformed;
+use crate::error::Place;
+use crate::error::malformed;
 use crate::limits::{
     FREE_TIMINGS, FREE_UNPACKED, MAX_EXPANSION, MAX_OBJECT, MAX_TIMINGS_PER_BYTE, MAX_TIMINGS_PER_FILE,
     MAX_UNPACKED, MAX_WINDOW_LOG,

@@ -8,7 +8,7 @@ use diode_core::{
     Solution, TimeColumn,
 };
 
-use crate::input::malformed::Place;
+use crate::error::Place;
 use crate::limits::{
     MAX_CONFIGS, MAX_CONFIGS_PER_FILE, MAX_DATASETS, MAX_PROBLEMS_PER_FILE, MAX_TIMINGS_PER_PROBLEM,
     too_many, too_many_timings,

@@ -13,7 +13,7 @@ use serde::{Deserialize, de};
 
 use crate::limits::{MAX_JSON_BLANKS, MAX_JSON_TEXT};
 use crate::nested::builder::Builder;
-use crate::nested::config::{ConfigSeed, Version};
+use crate::nested::{ConfigSeed, Version};
 
 /// Reads a whole dataset.
 pub(super) fn root<'de>(builder: &RefCell<Builder>) -> impl DeserializeSeed<'de, Value = ()> {

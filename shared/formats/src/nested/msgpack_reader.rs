@@ -10,12 +10,12 @@ use serde::de::DeserializeSeed as _;
 
 use super::builder::Builder;
 use crate::FormatError;
-use crate::input::malformed::{malformed, msgpack_cause};
+use crate::error::{malformed, msgpack_cause};
 use crate::input::source::Source;
 use crate::limits::{MAX_CONFIG_BYTES, MAX_DEPTH, MAX_PROBLEM_KEY};
 use crate::msgpack::{Token, Window};
+use crate::nested::ConfigSeed;
 use crate::nested::builder::Memo;
-use crate::nested::config::ConfigSeed;
 
 pub(super) fn read<R: Read>(source: Source<R>) -> Result<Vec<Dataset>, FormatError> {
     let builder = Builder::new(source.max_timings());

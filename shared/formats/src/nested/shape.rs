@@ -6,8 +6,8 @@ use diode_core::{DType, Groups, Layout, Op, OutputLayout, Problem, ProblemFields
 use serde::Deserialize;
 use serde::de::{self, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 
-use super::config::Version;
 use crate::limits::MAX_PROBLEM_KEY;
+use crate::nested::Version;
 
 /// The fields as files hold them.
 #[derive(Deserialize)]

@@ -10,8 +10,8 @@ use serde::ser::{Error as _, SerializeMap as _};
 use serde::{Serialize, Serializer};
 use serde_json::ser::{Formatter, PrettyFormatter};
 
-use crate::nested::config::{ConfigMap, Version};
 use crate::nested::shape;
+use crate::nested::{ConfigMap, Version};
 
 /// A whole file. The keys of a map must differ. So all datasets with the same hardware name become
 /// one entry, and so do all solutions of the same problem.

@@ -7,13 +7,13 @@ use leptos::prelude::*;
 
 use crate::components::{Loaded, be_the_first, empty, head, named, num, table};
 use crate::format;
-use crate::history::went_back;
 use crate::pages::hardware::board::Board;
 use crate::pages::hardware::configs::ConfigBoard;
 use crate::pages::hardware::coverage::CoverageBoard;
 use crate::pages::hardware::filters::Filter;
 use crate::pages::hardware::sizes::SizeBoard;
 use crate::pages::models::card;
+use crate::query::went_back;
 use crate::query::{link, parameter};
 use crate::remote::remote;
 

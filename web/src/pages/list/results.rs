@@ -12,7 +12,7 @@ use leptos::prelude::*;
 use crate::components::{CaveatMark, MeasureAll, RatioCell, empty, head, num, table};
 use crate::files::save_text;
 use crate::format;
-use crate::pages::list::run::ListRun;
+use crate::pages::list::ListRun;
 use crate::pages::predict::shape_of;
 use crate::query::link;
 

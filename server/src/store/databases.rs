@@ -1,16 +1,67 @@
-//! The embedded database: one file, one writer, many readers.
+//! The two databases: SQLite, embedded, with one file, one writer and many readers; and Postgres, which servers and
+//! workers on several machines share.
+//!
+//! The schema is one text for both, embedded in the program. It is listed by hand, because sqlx's macro for
+//! this comes only with its compile-time query checker, which this program does not use.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::str::FromStr as _;
 use std::time::Duration;
 
+use sqlx::migrate::{Migration, MigrationType, Migrator};
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::{AssertSqlSafe, Connection as _, PgPool, SqlSafeStr as _};
 
-use super::connection::{ACQUIRE_TIMEOUT, Pools};
-use super::error::{StoreError, StoreResult};
-use super::schema;
 use crate::path_identity::PathIdentity;
+use crate::store::connection::{ACQUIRE_TIMEOUT, Pools};
+use crate::store::error::{StoreError, StoreResult};
+
+/// How many connections one process opens. By default Postgres admits 100, which several servers share.
+const CONNECTIONS: u32 = 16;
+
+/// How long a connection that has worked is assumed to work. A check each time would cost as much as a small query, and
+/// sqlx also checks when a connection is given back.
+const TRUSTED: Duration = Duration::from_secs(1);
+
+/// Tables in which many rows have changed since Postgres last counted them: more than 1,000 plus a fifth of the rows.
+/// Without counts, Postgres assumes that a board is short and sorts all of it for each page.
+const GROWN_TABLES: &str = "SELECT quote_ident(relname) FROM pg_stat_user_tables \
+    WHERE schemaname = current_schema() AND n_mod_since_analyze > 1000 + n_live_tup / 5";
+
+/// Connects to the database of a URL such as `postgres://user@host/diode`, and makes its tables.
+pub(crate) async fn open_postgres(url: &str) -> StoreResult<PgPool> {
+    // The URL may have a password, so no message repeats the URL.
+    let options = PgConnectOptions::from_str(url)
+        .map_err(|error| StoreError::Url { url: "the Postgres URL".to_owned(), reason: error.to_string() })?;
+    let pool = PgPoolOptions::new()
+        .max_connections(CONNECTIONS)
+        .acquire_timeout(ACQUIRE_TIMEOUT)
+        .test_before_acquire(false)
+        .before_acquire(|connection, known| {
+            Box::pin(async move {
+                // If the check fails, sqlx opens another connection.
+                Ok(known.idle_for < TRUSTED || connection.ping().await.is_ok())
+            })
+        })
+        .connect_with(options)
+        .await?;
+    postgres_schema().run(&pool).await?;
+    Ok(pool)
+}
+
+/// Lets Postgres count tables again that have grown much.
+pub(crate) async fn count_grown_tables(pool: &PgPool) -> StoreResult<()> {
+    let mut connection = pool.acquire().await?;
+    let grown: Vec<(String,)> = sqlx::query_as(GROWN_TABLES).fetch_all(&mut *connection).await?;
+    for (name,) in grown {
+        // Skips tables that another server, or Postgres itself, is counting now.
+        let analyze = format!("ANALYZE (SKIP_LOCKED) {name}");
+        sqlx::query(AssertSqlSafe(analyze)).execute(&mut *connection).await?;
+    }
+    Ok(())
+}
 
 /// How long a write waits for other writes. On a slow disk the largest upload takes some ten seconds, and another
 /// upload may wait before this one.
@@ -34,7 +85,7 @@ const EXPECTED: &str = "expected sqlite:FILE or postgres://USER@HOST/DATABASE";
 ///
 /// Writes queue up on a single connection, so they never get `SQLITE_BUSY` within this process. Meanwhile readers see
 /// the last committed state (WAL).
-pub(super) async fn open(url: &str) -> StoreResult<(Pools, PathIdentity)> {
+pub(super) async fn open_sqlite(url: &str) -> StoreResult<(Pools, PathIdentity)> {
     let refuse = |reason: String| StoreError::Url { url: url.to_owned(), reason };
     if !url.starts_with("sqlite:") {
         // The URL may have a password, so the message repeats only its scheme.
@@ -68,7 +119,7 @@ pub(super) async fn open(url: &str) -> StoreResult<(Pools, PathIdentity)> {
             options.clone().pragma("cache_size", WRITERS_CACHE).pragma("wal_autocheckpoint", PAGES_IN_LOG),
         )
         .await?;
-    schema::sqlite().run(&writer).await?;
+    sqlite_schema().run(&writer).await?;
     let place = PathIdentity::of(options.get_filename()).map_err(|error| refuse(error.to_string()))?;
     let readers = SqlitePoolOptions::new()
         .max_connections(READERS)
@@ -93,4 +144,35 @@ async fn opening(database: &Path) -> std::io::Result<File> {
         Ok(file)
     };
     tokio::task::spawn_blocking(lock).await.unwrap_or_else(|error| Err(std::io::Error::other(error)))
+}
+
+/// The number, name and text of each step.
+const STEPS: [(i64, &str, &str); 1] = [(1, "schema", include_str!("../../../migrations/0001_schema.sql"))];
+
+/// What Postgres calls the types and options of SQLite, the longest first. Its text sorts by bytes, so that keyset
+/// pages have one order on every server.
+const OF_POSTGRES: [(&str, &str); 7] = [
+    ("INTEGER PRIMARY KEY", "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY"),
+    ("INTEGER", "BIGINT"),
+    ("REAL", "DOUBLE PRECISION"),
+    ("BLOB", "BYTEA"),
+    ("TEXT", "TEXT COLLATE \"C\""),
+    (" STRICT, WITHOUT ROWID;", ";"),
+    (" STRICT;", ";"),
+];
+
+pub(super) fn sqlite_schema() -> Migrator {
+    migrator(str::to_owned)
+}
+
+pub(super) fn postgres_schema() -> Migrator {
+    migrator(|text| OF_POSTGRES.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to)))
+}
+
+fn migrator(spelled: impl Fn(&str) -> String) -> Migrator {
+    let step = |(version, name, text): (i64, &'static str, &str)| {
+        let sql = AssertSqlSafe(spelled(text)).into_sql_str();
+        Migration::new(version, name.into(), MigrationType::Simple, sql, false)
+    };
+    Migrator::with_migrations(STEPS.map(step).into())
 }
