@@ -129,6 +129,17 @@ impl MeasuredConfigs {
         method: Method,
     ) -> anyhow::Result<Dataset> {
         let mut configs = ConfigDictionary::default();
+        let solution = self.into_solution(problem, method, &mut configs)?;
+        Ok(Dataset { hardware, provenance, configs, solutions: vec![solution] })
+    }
+
+    /// The solution of a problem, in a dataset with these configs.
+    pub(crate) fn into_solution(
+        self,
+        problem: Problem,
+        method: Method,
+        configs: &mut ConfigDictionary,
+    ) -> anyhow::Result<Solution> {
         let rows = &self.timed;
         let solution = Solution {
             problem,
@@ -144,8 +155,8 @@ impl MeasuredConfigs {
                 .map(|&(config, reason)| Failure { config: configs.intern(config), reason })
                 .collect(),
         };
-        solution.validate(&configs)?;
-        Ok(Dataset { hardware, provenance, configs, solutions: vec![solution] })
+        solution.validate(configs)?;
+        Ok(solution)
     }
 }
 

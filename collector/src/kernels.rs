@@ -8,7 +8,7 @@ pub(crate) mod support;
 pub(crate) mod variant;
 
 pub(crate) use build::{Build, Summary, build, build_here};
-pub(crate) use compiler::{TRITON, TRITONS};
+pub(crate) use compiler::{TRITON, TRITONS, cache_folder};
 pub(crate) use packs::{PackCache, WantedKernels, find_packs, packs, pull};
 pub(crate) use plan::{Held, Plan, PlannedKernel, hardware_of, held};
 pub(crate) use variant::problems_of;

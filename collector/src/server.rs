@@ -22,7 +22,7 @@ pub(crate) use crate::server::client::{
 pub(crate) use crate::server::download::{Arriving, Download};
 
 /// Which server, and how to reach it.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct ServerArgs {
     /// Address of the server
     #[arg(long, env = "DIODE_SERVER", default_value = "http://127.0.0.1:8080", value_name = "URL")]

@@ -46,6 +46,15 @@ def test_the_old_name_runs_and_says_the_new_one(carried: str) -> None:
     assert said.stderr == "torch-diode is now called diode; this name still works\n"
 
 
+def test_files_for_servers_are_tuned_from_the_wheel(carried: str, tmp_path: Path) -> None:
+    name = "E=8,N=7168,device_name=NVIDIA_H200.json"
+    alone = [str(Path(carried).with_name("diode-tune"))]
+    for at, command in enumerate([alone, [sys.executable, "-m", "torch_diode", "tune"]]):
+        line = [*command, "Mixtral-8x7B", "--tp", "2", "--hardware", "nvidia-h200", "--out", str(tmp_path / str(at))]
+        assert name in subprocess.check_output(line, text=True)
+        assert len(json.loads((tmp_path / str(at) / name).read_text())) == 18
+
+
 def test_exit_codes_and_signals_are_the_programs(diode: str) -> None:
     assert run("no-such-command", DIODE_PROGRAM=diode).returncode == 2
     assert run(DIODE_PROGRAM="/no/such/diode").returncode == 1

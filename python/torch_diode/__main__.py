@@ -46,5 +46,10 @@ def old_name() -> int:
     return main()
 
 
+def tune() -> int:
+    """Runs `diode tune`, as `diode-tune`."""
+    return main(["tune", *sys.argv[1:]])
+
+
 if __name__ == "__main__":
     sys.exit(main())

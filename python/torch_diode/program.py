@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import sys
@@ -42,6 +43,9 @@ def _folders() -> Iterator[Path]:
 def become(arguments: Sequence[str]) -> NoReturn:
     """Runs `diode` with these arguments in the place of this process, so that signals and its exit code are its own."""
     path = program()
+    # `diode tune --measure` times kernels by a Python that has torch, such as this one.
+    if importlib.util.find_spec("torch") is not None:
+        os.environ.setdefault("DIODE_PYTHON", sys.executable)
     sys.stdout.flush()
     sys.stderr.flush()
     try:

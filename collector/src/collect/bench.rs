@@ -1,6 +1,6 @@
 //! The devices of a collection.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -138,6 +138,20 @@ pub(crate) struct GpuNode {
 }
 
 impl DeviceArgs {
+    /// The first GPU, with kernels of this pack.
+    pub(crate) fn of_pack(pack: &Path) -> Self {
+        Self {
+            backend: Backend::Auto,
+            kernels: vec![pack.to_owned()],
+            device: None,
+            for_agent: false,
+            library: None,
+            simulate: None,
+            odd: None,
+            gpu_patience: None,
+        }
+    }
+
     /// Whether times are made up.
     pub(crate) fn are_simulated(&self) -> bool {
         self.backend == Backend::Simulated

@@ -1,11 +1,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use diode_workloads::file_body::Body;
 use diode_workloads::file_check::{Judged, Reader, Severity, check_folder};
 use diode_workloads::file_names::{Consumer, FileName};
 use diode_workloads::published::{Published, PublishedFile};
@@ -66,7 +64,7 @@ struct Row {
 
 impl Import {
     pub(crate) fn run(self) -> anyhow::Result<()> {
-        let package = self.package()?;
+        let package = published::package_of(self.project, &self.folder)?;
         let version = self.version(&package)?;
         let output = match &self.output {
             Some(path) => {
@@ -75,7 +73,7 @@ impl Import {
             }
             None => published::path(self.project, &version)?,
         };
-        let (read, refused) = self.read(&package)?;
+        let (read, refused) = published::read_package(self.project, &package)?;
         let rows = self.rows(&read);
         for (path, why) in &refused {
             say!("left out {path}: {why}");
@@ -98,101 +96,15 @@ impl Import {
         }
     }
 
-    /// The package's folder: the given one, or that of its name in it.
-    fn package(&self) -> anyhow::Result<PathBuf> {
-        let name = self.project.as_str();
-        let experts = self.project.experts_folder().strip_prefix(name).unwrap_or_default();
-        let is_package = |folder: &Path| folder.join(experts.trim_start_matches('/')).is_dir();
-        let candidates = [self.folder.clone(), self.folder.join(name)];
-        match candidates.into_iter().find(|folder| is_package(folder)) {
-            Some(package) => Ok(package),
-            None if !self.folder.is_dir() => bail!("{}: no such folder", self.folder.display()),
-            None => Err(Usage::new(format!(
-                "{}: got a folder without {name}{experts}, expected that of the installed package {name}",
-                self.folder.display()
-            ))
-            .into()),
-        }
-    }
-
     fn version(&self, package: &Path) -> anyhow::Result<String> {
-        let is_sound = |version: &str| {
-            let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '+' | '_');
-            version.starts_with(|c: char| c.is_ascii_digit())
-                && version.len() <= 64
-                && version.chars().all(fits)
+        let Some(version) = &self.release else {
+            return published::version_of(self.project, package);
         };
-        if let Some(version) = &self.release {
-            Usage::refuse_if(
-                !is_sound(version),
-                format!("--release: got `{version:.64}`, expected a version such as 0.33.0"),
-            )?;
-            return Ok(version.clone());
-        }
-        let absolute = std::path::absolute(package)?;
-        let beside = absolute.parent().map(fs::read_dir).transpose()?.into_iter().flatten();
-        let prefix = format!("{}-", self.project);
-        let mut found = beside.filter_map(|entry| {
-            let name = entry.ok()?.file_name().into_string().ok()?;
-            let version = name.strip_prefix(&prefix)?.strip_suffix(".dist-info")?;
-            is_sound(version).then(|| version.to_owned())
-        });
-        let version = found.next().with_context(|| {
-            format!(
-                "no {prefix}VERSION.dist-info beside {}; say the release with --release",
-                package.display()
-            )
-        })?;
-        match found.next() {
-            Some(other) => {
-                bail!("releases {version} and {other} lie beside the package; say which with --release")
-            }
-            None => Ok(version),
-        }
-    }
-
-    /// The files of both kinds with a config for each batch size, and those that cannot be read.
-    fn read(&self, package: &Path) -> anyhow::Result<(Vec<PublishedFile>, BTreeMap<String, String>)> {
-        /// No published file is larger than a hundredth of it.
-        const MOST: u64 = 4 << 20;
-        let name = self.project.as_str();
-        let inside =
-            |folder: &str| folder.strip_prefix(name).unwrap_or(folder).trim_start_matches('/').to_owned();
-        let mut folders = vec![inside(self.project.experts_folder()), inside(self.project.dense_folder())];
-        let (mut read, mut refused) = (Vec::new(), BTreeMap::new());
-        while let Some(folder) = folders.pop() {
-            let path = package.join(&folder);
-            let entries = match fs::read_dir(&path) {
-                // A release may lack one of the folders.
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
-                entries => entries.with_context(|| format!("cannot read {}", path.display()))?,
-            };
-            for entry in entries {
-                let entry = entry?;
-                let Ok(file) = entry.file_name().into_string() else { continue };
-                if entry.path().is_dir() {
-                    folders.push(format!("{folder}/{file}"));
-                    continue;
-                }
-                if !file.ends_with(".json") || matches!(FileName::parse(&file), Ok(FileName::Other { .. })) {
-                    continue;
-                }
-                let body = FileName::parse(&file).map_err(anyhow::Error::from).and_then(|_| {
-                    let bytes = diode_formats::read_bounded(&entry.path(), MOST)?;
-                    Ok(Body::parse(&String::from_utf8(bytes)?)?)
-                });
-                match body {
-                    Ok(body) => read.push(PublishedFile { folder: folder.clone(), name: file, body }),
-                    Err(error) => {
-                        refused.insert(format!("{folder}/{file}"), format!("{error:#}"));
-                    }
-                }
-            }
-        }
-        if read.is_empty() {
-            bail!("{}: there are no tuned files", package.display());
-        }
-        Ok((read, refused))
+        Usage::refuse_if(
+            !published::is_version(version),
+            format!("--release: got `{version:.64}`, expected a version such as 0.33.0"),
+        )?;
+        Ok(version.clone())
     }
 
     fn rows(&self, read: &[PublishedFile]) -> Vec<Row> {

@@ -1,9 +1,13 @@
 //! Writes the files from which servers of models read kernel configs.
 
 mod check;
+mod journal;
 mod log;
+mod measuring;
 mod model;
+mod pack;
 mod report;
+mod timer;
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -21,22 +25,25 @@ use diode_workloads::layers::{DenseLayer, ExpertsLayer, LayersError, Serving};
 use diode_workloads::model_config::Quantization;
 use diode_workloads::tuning::{Tuned, TuningError};
 
+use crate::commands::tune::journal::Question as Asked;
+use crate::commands::tune::measuring::{Layer, MeasureArgs, Measuring};
 use crate::commands::tune::model::Named;
 use crate::commands::tune::report::{Report, Written};
 use crate::failure::Usage;
 use crate::input::arguments::size;
-use crate::input::models;
+use crate::input::{models, published};
 use crate::output::{self, files};
 
 /// Write the kernel configs of a model for vLLM, SGLang or torch.compile
 ///
 /// MODEL is a name such as Qwen3-235B-A22B or Qwen/Qwen3-30B-A3B-FP8, or the path of a config.json in Hugging Face's form.
 /// vLLM and SGLang read a file for each layer of experts, with a config for each batch size. What they run
-/// without a file stays, unless another config is predicted to be clearly faster. --log writes the files that a server's
-/// log says are missing; --check judges files that exist.
+/// without a file stays, unless another config is predicted to be clearly faster, or with --measure found to be on this
+/// node's GPU. --log writes the files that a server's log says are missing; --check judges files that exist.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example:\n  diode tune Qwen3-235B-A22B --tp 4 --quantization fp8-block --hardware nvidia-h200\n  \
+                  diode tune Qwen3-235B-A22B --tp 4 --measure --python /opt/vllm/bin/python\n  \
                   diode tune ./config.json --tp 8 --for sglang --out tuned\n  \
                   diode tune Llama-3.1-8B --for inductor --hardware nvidia-h100\n  diode tune --log serve.log\n  \
                   diode tune --check tuned"
@@ -83,6 +90,14 @@ pub(crate) struct Tune {
     #[arg(long)]
     force: bool,
 
+    /// Folder of an installed vLLM or SGLang, whose files are compared [default: the one that --measure times, or the newest
+    /// that `diode import` has read]
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["check", "log"])]
+    published: Option<PathBuf>,
+
+    #[command(flatten)]
+    measuring: MeasureArgs,
+
     /// What to print
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
@@ -120,28 +135,115 @@ impl Tune {
             quantization: named.quantization(self.quantization.as_deref(), reader)?,
         };
         let (model, id) = predicting(self.hardware.as_deref())?;
-        let mut report = Report::new(&named.name, Some(serving), &model.metadata().hardware, id);
-        match reader {
-            Reader::Inductor => self.lookup_table(&named, &serving, &model, &mut report)?,
-            Reader::Sglang if named.architecture.experts.is_none() => {
-                self.dense(&named, &serving, &model, &mut report)?;
+        let hardware = &model.metadata().hardware;
+        let mut report = Report::new(&named.name, Some(serving), hardware, id.clone());
+        let consumer = match reader {
+            Reader::Inductor => {
+                Usage::refuse_if(
+                    self.measuring.measure,
+                    "--measure: got --for inductor, expected vllm or sglang; torch.compile times its own kernels",
+                )?;
+                self.lookup_table(&named, &serving, &model, &mut report)?;
+                return self.write(&mut report);
             }
-            Reader::Vllm => self.experts(&named, &serving, &model, Consumer::Vllm, &mut report)?,
-            Reader::Sglang => self.experts(&named, &serving, &model, Consumer::Sglang, &mut report)?,
+            Reader::Vllm => Consumer::Vllm,
+            Reader::Sglang => Consumer::Sglang,
+        };
+        let job = Job { named: &named, serving, model: &model, consumer };
+        let dense = reader == Reader::Sglang && named.architecture.experts.is_none();
+        let planned = if dense { self.dense(&job)? } else { self.experts(&job)? };
+        let mut measuring = None;
+        if self.measuring.measure {
+            let paths = planned.iter().flat_map(Planned::paths);
+            check_may_write_all(paths, self.may_replace())?;
+            let asked = Asked {
+                model: named.name.clone(),
+                serving,
+                reader: consumer.to_string(),
+                hardware: hardware.slug.to_string(),
+                predicted_by: id,
+                picks: self.measuring.picks.into(),
+            };
+            measuring =
+                Some(Measuring::open(&self.measuring, &self.out, self.force, consumer, hardware, &asked)?);
         }
-        write_all(&mut report.written, self.force)?;
+        self.settle(&job, planned, measuring.as_mut(), &mut report)?;
+        self.write(&mut report)?;
+        measuring.map_or(Ok(()), Measuring::finish)
+    }
+
+    /// Whether files that exist may be replaced. What goes on replaces its own.
+    fn may_replace(&self) -> bool {
+        self.force || self.measuring.resume
+    }
+
+    fn write(&self, report: &mut Report<'_>) -> anyhow::Result<()> {
+        write_all(&mut report.written, self.may_replace())?;
         report.print(self.format)
     }
 
-    /// The files of the model's layer of experts.
-    fn experts(
+    /// Compares the planned files with published ones, measures them if that is wanted, and adds them to the report.
+    fn settle(
         &self,
-        named: &Named,
-        serving: &Serving,
-        model: &Model,
-        consumer: Consumer,
+        job: &Job<'_>,
+        planned: Vec<Planned>,
+        mut measuring: Option<&mut Measuring<'_>>,
         report: &mut Report<'_>,
     ) -> anyhow::Result<()> {
+        let Job { model, consumer, .. } = *job;
+        let mut release = match &self.published {
+            Some(folder) => Some(published::installed(consumer, folder)?),
+            None => None,
+        };
+        for mut one in planned {
+            if release.is_none() {
+                let package = match &mut measuring {
+                    Some(measuring) => {
+                        let file = one.file.clone();
+                        let (layer, tuned) = one.parts();
+                        measuring.package(layer, &file, tuned)?
+                    }
+                    None => None,
+                };
+                // A package without files, such as one built from source, has none to compare.
+                let installed = package.and_then(|folder| published::installed(consumer, &folder).ok());
+                release = installed.map_or_else(|| published::newest(consumer), |found| Ok(Some(found)))?;
+            }
+            if let Some(release) = &release {
+                let added = match &one.key {
+                    Key::Experts(layer, key) => one.tuned.add_published_experts(model, layer, key, release),
+                    Key::Dense(layer, key) => one.tuned.add_published_dense(model, layer, key, release),
+                };
+                added.map_err(|error| self.untuned(job.named, error))?;
+                report.release = Some(release.to_string());
+            }
+            if let Some(measuring) = &mut measuring {
+                let file = one.file.clone();
+                let (layer, tuned) = one.parts();
+                measuring.settle(layer, &file, tuned)?;
+                report.kernel = measuring.kernel().map(str::to_owned);
+            }
+            match &one.key {
+                Key::Experts(layer, key) => {
+                    self.add_experts(layer, key, &one.tuned, consumer, consumer.triton(), report);
+                }
+                Key::Dense(layer, _) => {
+                    report.layer(format!("{}: {}×{}", layer.name, layer.n, layer.k), &one.tuned);
+                    report.written.push(Written::new(self.out.join(&one.file), one.tuned.body().to_text()));
+                    report.dense_files_go_to(consumer);
+                    report.notes.insert(
+                        "on Hopper and later GPUs, SGLang runs most of these layers by DeepGEMM, which reads no files"
+                            .to_owned(),
+                    );
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The file of the model's layer of experts.
+    fn experts(&self, job: &Job<'_>) -> anyhow::Result<Vec<Planned>> {
+        let Job { named, serving, model, consumer } = job;
         if named.architecture.experts.is_none() {
             return Err(Usage::new(format!(
                 "{}: got a model without experts, expected one with them: {} reads no files for dense layers on CUDA; \
@@ -153,13 +255,14 @@ impl Tune {
         }
         let layer = named
             .architecture
-            .experts_layer(serving, consumer)
+            .experts_layer(serving, *consumer)
             .map_err(|error| self.refused(named, error))?;
-        let tuned = Tuned::experts(model, &layer, consumer, &BATCH_SIZES)
+        let tuned = Tuned::experts(model, &layer, *consumer, &BATCH_SIZES)
             .map_err(|error| self.untuned(named, error))?;
-        let key = layer.key(device_name(report.hardware, consumer, false), consumer);
-        self.add_experts(&layer, &key, &tuned, consumer, consumer.triton(), report);
-        Ok(())
+        let key = layer.key(device_name(&model.metadata().hardware, *consumer, false), *consumer);
+        let folder = self.out.join(consumer.folder(consumer.triton()));
+        let file = key.name(*consumer);
+        Ok(vec![Planned { folder, file, key: Key::Experts(layer, key), tuned }])
     }
 
     /// Adds the files of a layer of experts, and says where the server looks for them.
@@ -199,14 +302,8 @@ impl Tune {
     }
 
     /// SGLang's files of a dense model's multiplications.
-    fn dense(
-        &self,
-        named: &Named,
-        serving: &Serving,
-        model: &Model,
-        report: &mut Report<'_>,
-    ) -> anyhow::Result<()> {
-        const CONSUMER: Consumer = Consumer::Sglang;
+    fn dense(&self, job: &Job<'_>) -> anyhow::Result<Vec<Planned>> {
+        let Job { named, serving, model, consumer } = job;
         Usage::refuse_if(
             serving.quantization != Quantization::Fp8Block,
             format_args!(
@@ -216,8 +313,9 @@ impl Tune {
             ),
         )?;
         let layers = named.architecture.dense_layers(serving).map_err(|error| self.refused(named, error))?;
-        let device = device_name(report.hardware, CONSUMER, true);
-        for layer in layers.iter().filter(|layer| layer.quantized) {
+        let device = device_name(&model.metadata().hardware, *consumer, true);
+        let mut planned: Vec<Planned> = Vec::new();
+        for layer in layers.into_iter().filter(|layer| layer.quantized) {
             let block = [128, 128];
             if let Some(odd) = [layer.n, layer.k].into_iter().find(|size| !size.is_multiple_of(128)) {
                 return Err(Usage::new(format!(
@@ -227,22 +325,16 @@ impl Tune {
                 ))
                 .into());
             }
-            let tuned = Tuned::dense(model, layer, CONSUMER, &BATCH_SIZES)
+            let tuned = Tuned::dense(model, &layer, *consumer, &BATCH_SIZES)
                 .map_err(|error| self.untuned(named, error))?;
             let word = DtypeWord::Fp8W8A8;
             let key = DenseKey { n: layer.n, k: layer.k, device: device.clone(), word, block: Some(block) };
-            let path = self.out.join(key.name(CONSUMER));
-            if report.written.iter().all(|known| known.path != path) {
-                report.layer(format!("{}: {}×{}", layer.name, layer.n, layer.k), &tuned);
-                report.written.push(Written::new(path, tuned.body().to_text()));
+            let file = key.name(*consumer);
+            if planned.iter().all(|known| known.file != file) {
+                planned.push(Planned { folder: self.out.clone(), file, key: Key::Dense(layer, key), tuned });
             }
         }
-        report.dense_files_go_to(CONSUMER);
-        report.notes.insert(
-            "on Hopper and later GPUs, SGLang runs most of these layers by DeepGEMM, which reads no files"
-                .to_owned(),
-        );
-        Ok(())
+        Ok(planned)
     }
 
     /// Inductor's lookup table of the model's multiplications.
@@ -314,6 +406,47 @@ impl Tune {
     }
 }
 
+/// What is tuned for what.
+struct Job<'a> {
+    named: &'a Named,
+    serving: Serving,
+    model: &'a Model,
+    consumer: Consumer,
+}
+
+/// A layer with its configs as predicted, and the file that gets them.
+struct Planned {
+    folder: PathBuf,
+    /// The file's name. Experts may have a second one for down.
+    file: String,
+    key: Key,
+    tuned: Tuned,
+}
+
+enum Key {
+    Experts(ExpertsLayer, FileKey),
+    Dense(DenseLayer, DenseKey),
+}
+
+impl Planned {
+    fn paths(&self) -> Vec<PathBuf> {
+        let mut paths = vec![self.folder.join(&self.file)];
+        if let (Key::Experts(_, key), true) = (&self.key, self.tuned.down_body().is_some()) {
+            paths.push(self.folder.join(FileKey { down: true, ..key.clone() }.name(Consumer::Sglang)));
+        }
+        paths
+    }
+
+    /// The layer, and its configs.
+    fn parts(&mut self) -> (Layer<'_>, &mut Tuned) {
+        let layer = match &self.key {
+            Key::Experts(layer, _) => Layer::Experts(layer),
+            Key::Dense(layer, _) => Layer::Dense(layer),
+        };
+        (layer, &mut self.tuned)
+    }
+}
+
 /// The model that comes with diode for this hardware, and its identity.
 fn predicting(hardware: Option<&str>) -> anyhow::Result<(Box<Model>, ModelId)> {
     let model = models::shipped_model(hardware)?;
@@ -329,21 +462,27 @@ fn absolute(path: &Path) -> String {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string()
 }
 
+/// Makes the files' folders, and refuses files that may not be written.
+fn check_may_write_all(paths: impl Iterator<Item = PathBuf>, force: bool) -> anyhow::Result<()> {
+    for path in paths {
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder)
+                .with_context(|| format!("cannot make the folder {}", folder.display()))?;
+        }
+        files::check_may_write(&path, force)?;
+    }
+    Ok(())
+}
+
 /// Writes each file whole. If one cannot be written, those that were new are taken back, so that no half of a pair is
 /// left.
 fn write_all(all: &mut [Written], force: bool) -> anyhow::Result<()> {
     for one in all.iter_mut() {
         let there = std::fs::read(&one.path).ok();
         one.unchanged = there.as_deref() == Some(one.text.as_bytes());
-        if one.unchanged {
-            continue;
-        }
-        if let Some(folder) = one.path.parent() {
-            std::fs::create_dir_all(folder)
-                .with_context(|| format!("cannot make the folder {}", folder.display()))?;
-        }
-        files::check_may_write(&one.path, force)?;
     }
+    let changed = all.iter().filter(|one| !one.unchanged);
+    check_may_write_all(changed.map(|one| one.path.clone()), force)?;
     let mut new: Vec<&Path> = Vec::new();
     for one in all.iter().filter(|one| !one.unchanged) {
         let was_there = files::is_there(&one.path);

@@ -42,6 +42,11 @@ pub(crate) struct Upload {
 }
 
 impl Upload {
+    /// The sending of one file.
+    pub(crate) fn of(file: PathBuf, dry_run: bool, server: ServerArgs, terms: TermsArgs) -> Self {
+        Self { files: vec![file], dry_run, server, terms, json: false }
+    }
+
     pub(crate) fn run(self) -> anyhow::Result<()> {
         if self.dry_run {
             return self.rehearse_all();

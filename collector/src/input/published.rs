@@ -1,16 +1,19 @@
 //! The tuned files of releases of vLLM and SGLang that `diode import` has read.
 
+use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use diode_core::hardware::Hardware;
 use diode_core::{Config, Micros, Problem};
 use diode_model::Model;
+use diode_workloads::file_body::Body;
 use diode_workloads::file_names::{Consumer, FileName};
-use diode_workloads::published::Published;
+use diode_workloads::published::{Published, PublishedFile, numbers};
 use serde::Serialize;
 
+use crate::failure::Usage;
 use crate::output::files::user_folder;
 
 /// The most bytes of a file of releases. Both projects' need a fiftieth of it.
@@ -41,6 +44,110 @@ pub(crate) fn all() -> anyhow::Result<Vec<Published>> {
         Published::parse(&text).with_context(|| path.display().to_string())
     };
     paths.into_iter().map(read).collect()
+}
+
+/// The package's folder: the given one, or that of its name in it.
+pub(crate) fn package_of(project: Consumer, folder: &Path) -> anyhow::Result<PathBuf> {
+    let name = project.as_str();
+    let experts = project.experts_folder().strip_prefix(name).unwrap_or_default();
+    let is_package = |place: &Path| place.join(experts.trim_start_matches('/')).is_dir();
+    let candidates = [folder.to_owned(), folder.join(name)];
+    match candidates.into_iter().find(|folder| is_package(folder)) {
+        Some(package) => Ok(package),
+        None if !folder.is_dir() => bail!("{}: no such folder", folder.display()),
+        None => Err(Usage::new(format!(
+            "{}: got a folder without {name}{experts}, expected that of the installed package {name}",
+            folder.display()
+        ))
+        .into()),
+    }
+}
+
+/// Whether a text can be a release's version.
+pub(crate) fn is_version(version: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '+' | '_');
+    version.starts_with(|c: char| c.is_ascii_digit()) && version.len() <= 64 && version.chars().all(fits)
+}
+
+/// The release of a package, by the metadata beside it.
+pub(crate) fn version_of(project: Consumer, package: &Path) -> anyhow::Result<String> {
+    let absolute = std::path::absolute(package)?;
+    let beside = absolute.parent().map(fs::read_dir).transpose()?.into_iter().flatten();
+    let prefix = format!("{project}-");
+    let mut found = beside.filter_map(|entry| {
+        let name = entry.ok()?.file_name().into_string().ok()?;
+        let version = name.strip_prefix(&prefix)?.strip_suffix(".dist-info")?;
+        is_version(version).then(|| version.to_owned())
+    });
+    let version = found.next().with_context(|| {
+        format!("no {prefix}VERSION.dist-info beside {}; say the release with --release", package.display())
+    })?;
+    match found.next() {
+        Some(other) => {
+            bail!("releases {version} and {other} lie beside the package; say which with --release")
+        }
+        None => Ok(version),
+    }
+}
+
+/// The files of both kinds with a config for each batch size, and those that cannot be read.
+pub(crate) fn read_package(
+    project: Consumer,
+    package: &Path,
+) -> anyhow::Result<(Vec<PublishedFile>, BTreeMap<String, String>)> {
+    /// No published file is larger than a hundredth of it.
+    const MOST: u64 = 4 << 20;
+    let name = project.as_str();
+    let inside =
+        |folder: &str| folder.strip_prefix(name).unwrap_or(folder).trim_start_matches('/').to_owned();
+    let mut folders = vec![inside(project.experts_folder()), inside(project.dense_folder())];
+    let (mut read, mut refused) = (Vec::new(), BTreeMap::new());
+    while let Some(folder) = folders.pop() {
+        let path = package.join(&folder);
+        let entries = match fs::read_dir(&path) {
+            // A release may lack one of the folders.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            entries => entries.with_context(|| format!("cannot read {}", path.display()))?,
+        };
+        for entry in entries {
+            let entry = entry?;
+            let Ok(file) = entry.file_name().into_string() else { continue };
+            if entry.path().is_dir() {
+                folders.push(format!("{folder}/{file}"));
+                continue;
+            }
+            if !file.ends_with(".json") || matches!(FileName::parse(&file), Ok(FileName::Other { .. })) {
+                continue;
+            }
+            let body = FileName::parse(&file).map_err(anyhow::Error::from).and_then(|_| {
+                let bytes = diode_formats::read_bounded(&entry.path(), MOST)?;
+                Ok(Body::parse(&String::from_utf8(bytes)?)?)
+            });
+            match body {
+                Ok(body) => read.push(PublishedFile { folder: folder.clone(), name: file, body }),
+                Err(error) => {
+                    refused.insert(format!("{folder}/{file}"), format!("{error:#}"));
+                }
+            }
+        }
+    }
+    if read.is_empty() {
+        bail!("{}: there are no tuned files", package.display());
+    }
+    Ok((read, refused))
+}
+
+/// The files of an installed package, of a release that it may not name.
+pub(crate) fn installed(project: Consumer, folder: &Path) -> anyhow::Result<Published> {
+    let package = package_of(project, folder)?;
+    let version = version_of(project, &package).unwrap_or_else(|_| "as installed".to_owned());
+    Ok(Published::new(project, version, read_package(project, &package)?.0))
+}
+
+/// The newest release of a project that was read.
+pub(crate) fn newest(project: Consumer) -> anyhow::Result<Option<Published>> {
+    let of_project = all()?.into_iter().filter(|release| release.project == project);
+    Ok(of_project.max_by_key(|release| numbers(&release.version)))
 }
 
 /// A config that runs without our pick, with its predicted time.

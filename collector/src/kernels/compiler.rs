@@ -315,7 +315,7 @@ fn environment(triton: &str) -> anyhow::Result<PathBuf> {
 }
 
 /// The user's folder for files that can be made or fetched again.
-pub(super) fn cache_folder() -> anyhow::Result<PathBuf> {
+pub(crate) fn cache_folder() -> anyhow::Result<PathBuf> {
     let folder = files::user_folder("XDG_CACHE_HOME", ".cache")
         .context("neither XDG_CACHE_HOME nor HOME is set, so there is no place for packs and compilers")?
         .join("diode");

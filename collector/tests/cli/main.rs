@@ -17,6 +17,9 @@ mod kernels;
 mod learning;
 #[cfg(test)]
 mod login;
+#[cfg(unix)]
+#[cfg(test)]
+mod measuring;
 #[cfg(test)]
 mod nearest;
 #[cfg(unix)]

@@ -1,13 +1,13 @@
 //! The multiplications of a model, as its server runs them on one GPU.
 
 use diode_core::{Groups, Layout, Op, Problem, ProblemFields, Rows, Scaling, Stage};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::file_names::{Consumer, DtypeWord, FileKey};
 use crate::model_config::{Architecture, Attention, Mlp, Quantization, RoutedExperts};
 
 /// How a model is spread over GPUs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Serving {
     pub tensor_parallel: u64,
     /// 1 where every GPU holds a part of every expert.

@@ -8,6 +8,7 @@ pub mod file_body;
 pub mod file_check;
 pub mod file_names;
 pub mod layers;
+pub mod measured;
 pub mod model_config;
 pub mod published;
 pub mod server_log;

@@ -155,7 +155,7 @@ impl Choice<'_> {
 }
 
 /// A version's numbers, for sorting.
-fn numbers(version: &str) -> Vec<u32> {
+pub fn numbers(version: &str) -> Vec<u32> {
     version.split('.').map(|part| part.parse().unwrap_or(0)).collect()
 }
 

@@ -1,4 +1,5 @@
-//! The config of each batch size: what a server runs untuned, unless a model expects another to be clearly faster.
+//! The config of each batch size: what a server runs untuned, unless a model expects another to be clearly faster, or
+//! times that were measured show it.
 
 use diode_core::hardware::Hardware;
 use diode_core::space::{Space, SpaceName};
@@ -6,9 +7,11 @@ use diode_core::{Config, Micros, Op, Problem, Tile};
 use diode_model::{Model, ModelError, Serving as Networks, ServingFigures};
 
 use crate::file_body::{Body, Entry};
-use crate::file_names::Consumer;
+use crate::file_names::{Consumer, DenseKey, FileKey, FileName};
 use crate::layers::{DenseLayer, ExpertsLayer, LayersError};
+use crate::measured::{Measured, judge, middle};
 use crate::model_config::Quantization;
+use crate::published::Published;
 
 /// The configs of a layer's files.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,8 +26,20 @@ pub struct Tuned {
     pub caveat: Option<String>,
 }
 
-/// The config of one batch size. Times are for all launches of the layer together.
+/// The configs of a layer's launches, and their predicted time together.
 #[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Pick {
+    pub tile: Tile,
+    /// The second launch's config, for servers that take one of its own.
+    pub down: Option<Tile>,
+    pub us: f64,
+}
+
+/// The most picks that a choice lists.
+pub const MOST_PICKS: usize = 16;
+
+/// The config of one batch size. Times are for all launches of the layer together.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Choice {
     /// Tokens.
     pub batch: u64,
@@ -37,12 +52,67 @@ pub struct Choice {
     pub us: f64,
     /// Whether the default stays.
     pub keeps_default: bool,
+    /// The configs that are predicted to be fastest, in order.
+    pub picks: Vec<Pick>,
+    /// What a published file holds. Its time is not finite if nothing can be predicted for it.
+    pub published: Option<Pick>,
+    /// What was measured. The choice follows it.
+    pub measured: Option<Measured>,
 }
 
 impl Choice {
-    /// The default's predicted time / this one's.
+    /// The default's time / this one's, as measured or else as predicted.
     pub fn gain(&self) -> f64 {
-        self.default_us / self.us
+        self.measured.map_or(self.default_us / self.us, |measured| measured.gain)
+    }
+
+    /// The default, the published choice, and so many of the first picks, each once.
+    pub fn candidates(&self, picks: usize) -> Vec<Pick> {
+        let down = self.picks.first().and_then(|pick| pick.down).map(|_| self.default);
+        let default = Pick { tile: self.default, down, us: self.default_us };
+        let mut all = vec![default];
+        for pick in self.published.iter().chain(self.picks.iter().take(picks)) {
+            if !all.iter().any(|known| known.runs_as(pick)) {
+                all.push(*pick);
+            }
+        }
+        all
+    }
+
+    /// Follows what was measured: rounds of times of the default, and of other configs.
+    pub fn settle(&mut self, default: &[f64], others: &[(Pick, &[f64])]) {
+        let times: Vec<&[f64]> = others.iter().map(|(_, times)| *times).collect();
+        let Some(default_us) = middle(default) else { return };
+        let of = |wanted: &Pick| {
+            let found = others.iter().find(|(pick, _)| pick.runs_as(wanted));
+            found.and_then(|(_, times)| middle(times))
+        };
+        let verdict = judge(default, &times);
+        let down = self.picks.first().and_then(|pick| pick.down).map(|_| self.default);
+        let default = Pick { tile: self.default, down, us: self.default_us };
+        let published_us = self.published.and_then(|published| {
+            if published.runs_as(&default) { Some(default_us) } else { of(&published) }
+        });
+        let chosen = verdict.replaces.map(|at| others[at].0);
+        let us = chosen.and_then(|pick| of(&pick)).unwrap_or(default_us);
+        let gain = if chosen.is_some() { verdict.gain } else { 1.0 };
+        let Pick { tile, down, us: predicted } = chosen.unwrap_or(default);
+        (self.tile, self.down, self.us, self.keeps_default) = (tile, down, predicted, chosen.is_none());
+        let (spread, rounds) = (verdict.spread, times.first().map_or(0, |times| times.len()));
+        self.measured = Some(Measured { default_us, us, published_us, gain, spread, rounds });
+    }
+}
+
+impl Pick {
+    /// Whether both launch the same kernels.
+    pub fn runs_as(&self, other: &Self) -> bool {
+        // Kernels of experts always mask the depth.
+        let same = |a: Tile, b: Tile| Tile { even_k: b.even_k, ..a } == b;
+        let downs = match (self.down, other.down) {
+            (Some(a), Some(b)) => same(a, b),
+            (a, b) => a == b,
+        };
+        same(self.tile, other.tile) && downs
     }
 }
 
@@ -104,6 +174,63 @@ impl Tuned {
         Ok(all.tuned)
     }
 
+    /// Adds what a release's file of this layer of experts holds.
+    pub fn add_published_experts(
+        &mut self,
+        model: &Model,
+        layer: &ExpertsLayer,
+        key: &FileKey,
+        release: &Published,
+    ) -> Result<(), TuningError> {
+        let consumer = release.project;
+        let depth = layer.block.filter(|_| consumer == Consumer::Vllm).map(|[_, depth]| depth);
+        for choice in &mut self.choices {
+            let nominal = layer.nominal(choice.batch)?;
+            let tile_of = |down| {
+                let name = FileName::Experts(FileKey { down, ..key.clone() });
+                let found = release.choose(&name, consumer.triton(), choice.batch)?;
+                let config = found.config(consumer, &model.metadata().hardware, &nominal)?.ok()?;
+                let mut tile = *config.tile()?;
+                tile.block_k = depth.map_or(tile.block_k, |depth| tile.block_k.min(depth));
+                Some(tile)
+            };
+            let Some(tile) = tile_of(false) else { continue };
+            let mut down = choice.picks.first().and_then(|pick| pick.down).and_then(|_| tile_of(true));
+            if let Some(down) = &mut down {
+                // Both launches sort tokens once.
+                down.block_m = tile.block_m;
+            }
+            let problems = layer.problems(choice.batch)?;
+            let us = predicted(model, &problems, tile, down).unwrap_or(f64::NAN);
+            choice.published = Some(Pick { tile, down, us });
+        }
+        Ok(())
+    }
+
+    /// Adds what a release's file of this multiplication by block-scaled weights holds.
+    pub fn add_published_dense(
+        &mut self,
+        model: &Model,
+        layer: &DenseLayer,
+        key: &DenseKey,
+        release: &Published,
+    ) -> Result<(), TuningError> {
+        let name = FileName::Dense(key.clone());
+        for choice in &mut self.choices {
+            let problem = layer.problem(choice.batch, Quantization::Fp8Block)?;
+            let found = release.choose(&name, release.project.triton(), choice.batch);
+            let config =
+                found.and_then(|found| found.config(release.project, &model.metadata().hardware, &problem));
+            if let Some(tile) = config.and_then(|config| config.ok()?.tile().copied()) {
+                // SGLang swaps operands in another kernel alone.
+                let tile = Tile { swap_ab: false, ..tile };
+                let us = predicted(model, &[problem], tile, None).unwrap_or(f64::NAN);
+                choice.published = Some(Pick { tile, down: None, us });
+            }
+        }
+        Ok(())
+    }
+
     /// The file of the first or only launch.
     pub fn body(&self) -> Body {
         self.body_of(|choice| Some(choice.tile)).unwrap_or_default()
@@ -123,6 +250,20 @@ impl Tuned {
     }
 }
 
+/// The predicted time of both launches, or of one.
+fn predicted(model: &Model, problems: &[Problem], tile: Tile, down: Option<Tile>) -> Result<f64, ModelError> {
+    let first = &problems[0];
+    let networks = model.serving_for(first)?;
+    let hardware = &model.metadata().hardware;
+    let us = |launches: &[&Problem], tile: Tile| {
+        networks.time_of(hardware, launches, Config::Mm(tile.for_k(launches[0].k))).map(|time| time.0)
+    };
+    match (down, problems) {
+        (Some(down), [up, second]) => Ok(us(&[up], tile)? + us(&[second], down)?),
+        (_, all) => us(&all.iter().collect::<Vec<_>>(), tile),
+    }
+}
+
 /// Where nobody has measured how good picks are, one must be predicted to be 5 % faster than a default.
 const DOUBTFUL_HANDICAP: f64 = 1.0 / 1.05;
 
@@ -139,13 +280,6 @@ fn refined_depth(layer: &ExpertsLayer) -> Result<Option<u32>, TuningError> {
             expected: "a multiple of 64: nobody has measured smaller blocks; use fewer GPUs, expert parallelism or bf16",
         }),
     }
-}
-
-/// The tiles of both launches, and their predicted time together.
-struct Best {
-    tile: Tile,
-    down: Option<Tile>,
-    us: f64,
 }
 
 /// The choices for a layer, as far as they are made.
@@ -190,57 +324,57 @@ impl<'a> Tuning<'a> {
     }
 
     /// One config for all launches.
-    fn best(&self, launches: &[&Problem]) -> Result<Best, TuningError> {
+    fn best(&self, launches: &[&Problem]) -> Result<Vec<Pick>, TuningError> {
         let dense = launches.iter().all(|problem| problem.op == Op::ScaledMm);
         // In SGLang's dense kernel, a swap stands for another kernel, which splits K as well.
         let tile_of = |config: &Config| config.tile().filter(|tile| !(dense && tile.swap_ab)).copied();
         for all in [false, true] {
             let ranked = self.networks.rank(self.hardware, launches, None, all)?;
-            let found = ranked.configs.iter().find_map(|(config, time)| Some((tile_of(config)?, time.0)));
-            if let Some((tile, us)) = found {
-                return Ok(Best { tile, down: None, us });
+            let pick = |(config, time): &(Config, Micros)| {
+                Some(Pick { tile: tile_of(config)?, down: None, us: time.0 })
+            };
+            let found: Vec<Pick> = ranked.configs.iter().filter_map(pick).take(MOST_PICKS).collect();
+            if !found.is_empty() {
+                return Ok(found);
             }
         }
         Err(self.without_configs(launches[0]))
     }
 
     /// A config for each of both launches. They sort tokens once, so both have the same height.
-    fn best_pair(&self, launches: [&Problem; 2]) -> Result<Best, TuningError> {
+    fn best_pair(&self, launches: [&Problem; 2]) -> Result<Vec<Pick>, TuningError> {
+        /// So many of each launch's fastest configs of a height are combined.
+        const OF_EACH: usize = 4;
         let ranked = |problem: &Problem| {
             let ranked = self.networks.rank(self.hardware, &[problem], None, false)?;
             Ok::<_, ModelError>(ranked.configs)
         };
         let [up, down] = [ranked(launches[0])?, ranked(launches[1])?];
-        // The first of a height is the fastest.
-        let of_height = |configs: &[(Config, Micros)], height: u32| {
+        let of_height = |configs: &[(Config, Micros)], height: u32| -> Vec<(Tile, f64)> {
             let of = |(config, time): &(Config, Micros)| {
                 Some((*config.tile().filter(|t| t.block_m == height)?, time.0))
             };
-            configs.iter().find_map(of)
+            configs.iter().filter_map(of).take(OF_EACH).collect()
         };
-        let mut best: Option<Best> = None;
+        let mut picks: Vec<Pick> = Vec::new();
         for height in [16, 32, 64, 128, 256] {
-            let (Some((tile, first)), Some((second, then))) =
-                (of_height(&up, height), of_height(&down, height))
-            else {
-                continue;
-            };
-            let us = first + then;
-            if best.as_ref().is_none_or(|best| us < best.us) {
-                best = Some(Best { tile, down: Some(second), us });
+            let seconds = of_height(&down, height);
+            for (tile, first) in of_height(&up, height) {
+                let pair = |&(down, then): &(Tile, f64)| Pick { tile, down: Some(down), us: first + then };
+                picks.extend(seconds.iter().map(pair));
             }
         }
-        match best {
-            Some(best) => Ok(best),
-            None => {
-                let one = self.best(&launches)?;
-                Ok(Best { down: Some(one.tile), ..one })
-            }
+        picks.sort_by(|a, b| a.us.total_cmp(&b.us));
+        picks.truncate(MOST_PICKS);
+        if picks.is_empty() {
+            let one = self.best(&launches)?;
+            return Ok(one.into_iter().map(|pick| Pick { down: Some(pick.tile), ..pick }).collect());
         }
+        Ok(picks)
     }
 
     /// One config for both launches, among those of one depth.
-    fn best_of_depth(&self, launches: [&Problem; 2], depth: u32) -> Result<Best, TuningError> {
+    fn best_of_depth(&self, launches: [&Problem; 2], depth: u32) -> Result<Vec<Pick>, TuningError> {
         let mut configs = Space::Named(SpaceName::Full)
             .configs(self.hardware, launches[0])
             .map_err(|invalid| TuningError::Model(invalid.into()))?;
@@ -249,10 +383,11 @@ impl<'a> Tuning<'a> {
         let [up, down] = times;
         let bias = self.networks.about.pick_bias;
         let sums = up?.into_iter().zip(down?).map(|(up, down)| (up.0 + down.0) * bias);
-        let fastest = configs.iter().zip(sums).min_by(|a, b| a.1.total_cmp(&b.1));
-        let found = fastest.and_then(|(config, us)| Some((*config.tile()?, us)));
-        let (tile, us) = found.ok_or_else(|| self.without_configs(launches[0]))?;
-        Ok(Best { tile, down: None, us })
+        let pick = |(config, us): (&Config, f64)| Some(Pick { tile: *config.tile()?, down: None, us });
+        let mut picks: Vec<Pick> = configs.iter().zip(sums).filter_map(pick).collect();
+        picks.sort_by(|a, b| a.us.total_cmp(&b.us));
+        picks.truncate(MOST_PICKS);
+        if picks.is_empty() { Err(self.without_configs(launches[0])) } else { Ok(picks) }
     }
 
     fn without_configs(&self, problem: &Problem) -> TuningError {
@@ -263,20 +398,32 @@ impl<'a> Tuning<'a> {
         }
     }
 
-    /// Takes the best config, or keeps the default.
+    /// Takes the first pick, or keeps the default.
     fn choose(
         &mut self,
         batch: u64,
         launches: &[&Problem],
         default: Tile,
-        best: Best,
+        picks: Vec<Pick>,
     ) -> Result<(), TuningError> {
         let config = Config::Mm(default.for_k(launches[0].k));
         let default_us = self.networks.time_of(self.hardware, launches, config)?.0;
+        let best = picks.first().copied().ok_or_else(|| self.without_configs(launches[0]))?;
         let keeps_default = best.us >= default_us * self.tuned.handicap;
-        let kept = Best { tile: default, down: best.down.map(|_| default), us: default_us };
-        let Best { tile, down, us } = if keeps_default { kept } else { best };
-        self.tuned.choices.push(Choice { batch, default, default_us, tile, down, us, keeps_default });
+        let kept = Pick { tile: default, down: best.down.map(|_| default), us: default_us };
+        let Pick { tile, down, us } = if keeps_default { kept } else { best };
+        self.tuned.choices.push(Choice {
+            batch,
+            default,
+            default_us,
+            tile,
+            down,
+            us,
+            keeps_default,
+            picks,
+            published: None,
+            measured: None,
+        });
         Ok(())
     }
 }

@@ -10,7 +10,8 @@ use diode_core::{Config, ConfigFields, Tile};
 use diode_model::ServingFigures;
 use diode_workloads::file_names::Consumer;
 use diode_workloads::layers::Serving;
-use diode_workloads::tuning::{Choice, Tuned};
+use diode_workloads::measured::{LEAST_GAIN, Measured, SPREADS};
+use diode_workloads::tuning::{Choice, Pick, Tuned};
 use serde::Serialize;
 
 use crate::commands::tune::Format;
@@ -36,6 +37,10 @@ pub(super) struct Report<'a> {
     pub(super) hardware: &'a Hardware,
     /// The model that predicts.
     id: ModelId,
+    /// The release whose files are compared.
+    pub(super) release: Option<String>,
+    /// Whose kernel was timed, if one was.
+    pub(super) kernel: Option<String>,
     layers: Vec<(String, Tuned)>,
     pub(super) written: Vec<Written>,
     /// The variable to set, and its value.
@@ -53,6 +58,8 @@ impl<'a> Report<'a> {
             serving,
             hardware,
             id,
+            release: None,
+            kernel: None,
             layers: Vec::new(),
             written: Vec::new(),
             variable: None,
@@ -93,13 +100,8 @@ impl<'a> Report<'a> {
             let _ = write!(text, "\n{name}\n\n{}", table(tuned));
         }
         if let Some((_, tuned)) = self.layers.first() {
-            let _ = write!(
-                text,
-                "\nAll times are predicted. A default stays unless another config is predicted to be more than {} % \
-                 faster.\n",
-                output::significant((1.0 / tuned.handicap - 1.0) * 100.0)
-            );
-            text += &how_sure(tuned);
+            text.push('\n');
+            text += &self.how_found(tuned);
         }
         for caveat in &self.caveats {
             let _ = writeln!(text, "note: {caveat}");
@@ -118,12 +120,47 @@ impl<'a> Report<'a> {
         text
     }
 
+    /// What the times are, and when a default stays.
+    fn how_found(&self, tuned: &Tuned) -> String {
+        let choices = self.layers.iter().flat_map(|(_, tuned)| &tuned.choices);
+        let (measured, predicted): (Vec<&Choice>, _) = choices.partition(|choice| choice.measured.is_some());
+        let mut text = String::new();
+        if let Some(kernel) = self.kernel.as_ref().filter(|_| !measured.is_empty()) {
+            let _ = writeln!(
+                text,
+                "{} measured, with {kernel}. A default stays unless another config takes {} % less time, and less by {} \
+                 times the spread of its rounds, which stands after ±.",
+                output::count(measured.len(), "batch size"),
+                LEAST_GAIN * 100.0,
+                SPREADS
+            );
+        }
+        if !predicted.is_empty() {
+            let which = if measured.is_empty() { "All" } else { "Other" };
+            let _ = writeln!(
+                text,
+                "{which} times are predicted. A default stays unless another config is predicted to be more than {} % \
+                 faster.",
+                output::significant((1.0 / tuned.handicap - 1.0) * 100.0)
+            );
+            text += &how_sure(tuned);
+        }
+        if let Some(release) = &self.release {
+            let has = self.layers.iter().any(|(_, tuned)| has_published(tuned));
+            let words = if has { "published: the files of" } else { "no published file in" };
+            let _ = writeln!(text, "{words} {release}");
+        }
+        text
+    }
+
     fn document(&self) -> Document<'_> {
         Document {
             model: self.model,
             hardware: self.hardware.slug.as_str(),
             serving: self.serving,
             predicted_by: &self.id,
+            release: self.release.as_deref(),
+            kernel: self.kernel.as_deref(),
             layers: self.layers.iter().map(|(name, tuned)| LayerDocument::new(name, tuned)).collect(),
             files: self.written.iter().map(|written| written.path.display().to_string()).collect(),
             variable: self.variable.as_ref().map(|(name, value)| Variable { name, value }),
@@ -132,12 +169,18 @@ impl<'a> Report<'a> {
     }
 }
 
+fn has_published(tuned: &Tuned) -> bool {
+    tuned.choices.iter().any(|choice| choice.published.is_some())
+}
+
 fn table(tuned: &Tuned) -> String {
     let has_down = tuned.choices.iter().any(|choice| choice.down.is_some());
     let mut heads = vec!["config"];
     heads.extend(has_down.then_some("down"));
     let left = heads.len();
-    heads.extend(["batch size", "default", "ours", "gain", "how sure"]);
+    heads.extend(["batch size", "default"]);
+    heads.extend(has_published(tuned).then_some("published"));
+    heads.extend(["ours", "gain", "times", "how sure"]);
     let rows: Vec<Vec<String>> = tuned.choices.iter().map(|choice| row(choice, tuned)).collect();
     output::table(&heads, &rows, left)
 }
@@ -145,16 +188,23 @@ fn table(tuned: &Tuned) -> String {
 fn row(choice: &Choice, tuned: &Tuned) -> Vec<String> {
     let mut row = vec![label(&choice.tile)];
     row.extend(choice.down.as_ref().map(label));
-    let (gain, sure) = if choice.keeps_default {
-        ("default".to_owned(), "–".to_owned())
-    } else {
-        let sure = match (&tuned.figures, &tuned.caveat) {
-            (Some(figures), None) => format!("{:.0} %", within_5_percent(figures) * 100.0),
-            _ => "a guess".to_owned(),
-        };
-        (format!("{:.2}×", choice.gain()), sure)
+    let gain = if choice.keeps_default { "default".to_owned() } else { format!("{:.2}×", choice.gain()) };
+    let (times, [default_us, us], published) = match &choice.measured {
+        Some(measured) => ("measured", [measured.default_us, measured.us], measured.published_us),
+        None => {
+            let published = choice.published.map(|pick| pick.us).filter(|us| us.is_finite());
+            ("predicted", [choice.default_us, choice.us], published)
+        }
     };
-    row.extend([choice.batch.to_string(), duration(choice.default_us), duration(choice.us), gain, sure]);
+    let sure = match (&choice.measured, &tuned.figures, &tuned.caveat) {
+        (Some(measured), ..) => format!("±{:.1} %", measured.spread * 100.0),
+        _ if choice.keeps_default => "–".to_owned(),
+        (None, Some(figures), None) => format!("{:.0} %", within_5_percent(figures) * 100.0),
+        _ => "a guess".to_owned(),
+    };
+    row.extend([choice.batch.to_string(), duration(default_us)]);
+    row.extend(has_published(tuned).then(|| published.map_or_else(|| "–".to_owned(), duration)));
+    row.extend([duration(us), gain, times.to_owned(), sure]);
     row
 }
 
@@ -197,6 +247,12 @@ struct Document<'a> {
     serving: Option<Serving>,
     /// The digest of the model's file.
     predicted_by: &'a ModelId,
+    /// The release whose files are compared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    release: Option<&'a str>,
+    /// Whose kernel was timed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kernel: Option<&'a str>,
     layers: Vec<LayerDocument<'a>>,
     files: Vec<String>,
     variable: Option<Variable<'a>>,
@@ -245,6 +301,18 @@ struct BatchDocument {
     predicted_us: f64,
     gain: f64,
     keeps_default: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    published: Option<PublishedDocument>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    measured: Option<Measured>,
+}
+
+#[derive(Serialize)]
+struct PublishedDocument {
+    config: ConfigFields,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    down: Option<ConfigFields>,
+    predicted_us: Option<f64>,
 }
 
 impl BatchDocument {
@@ -259,6 +327,12 @@ impl BatchDocument {
             predicted_us: choice.us,
             gain: choice.gain(),
             keeps_default: choice.keeps_default,
+            published: choice.published.map(|Pick { tile, down, us }| PublishedDocument {
+                config: fields(tile),
+                down: down.map(fields),
+                predicted_us: Some(us).filter(|us| us.is_finite()),
+            }),
+            measured: choice.measured,
         }
     }
 }
