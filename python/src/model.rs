@@ -13,7 +13,7 @@ use diode_core::{Invalid, Problem};
 use diode_formats::FileKind;
 use diode_formats::limits::MAX_CHECKPOINT;
 use diode_model::epilogue::{Following, NEAR, Weighed};
-use diode_model::{Answer, MOST_PICKS, Model, ModelError, Predictor as _, Question, Ranker};
+use diode_model::{Answer, Forms, MOST_PICKS, Model, ModelError, Predictor as _, Question, Ranker};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -96,7 +96,7 @@ impl PyModel {
     ///
     /// Configs that are predicted to take more than `performance_threshold` times as long as the best are
     /// left out. If the first pick runs `alone`, it must beat the library clearly, with `epilogue` counted.
-    #[pyo3(signature = (problem, top_k=1, *, min_confidence=None, performance_threshold=None, tf32=false, library_tf32=false, shared_memory=None, epilogue=None, alone=false, untried=false, cache=true))]
+    #[pyo3(signature = (problem, top_k=1, *, min_confidence=None, performance_threshold=None, tf32=false, library_tf32=false, shared_memory=None, epilogue=None, alone=false, untried=false, swapped=true, tma=true, cache=true))]
     #[expect(clippy::too_many_arguments, reason = "Python passes them by name")]
     fn choose(
         &self,
@@ -111,8 +111,11 @@ impl PyModel {
         epilogue: Option<&PyEpilogue>,
         alone: bool,
         untried: bool,
+        swapped: bool,
+        tma: bool,
         cache: bool,
     ) -> PyResult<Py<PyChoice>> {
+        let forms = Forms { swapped, tma };
         let top_k = usize::try_from(top_k)
             .map_err(|_| wrong_value(Invalid::new("top_k", top_k, "a number from 1 on")))?;
         let [min, slowest] = [min_confidence, performance_threshold].map(|setting| setting.map(f64::to_bits));
@@ -125,6 +128,7 @@ impl PyModel {
             following: following.cloned(),
             alone,
             untried,
+            forms,
             min,
             slowest,
         };
@@ -141,6 +145,7 @@ impl PyModel {
             following,
             alone,
             untried,
+            forms,
             slowest: performance_threshold,
             ..Question::default()
         };
@@ -389,6 +394,7 @@ pub(crate) struct Asked {
     pub(crate) following: Option<Following>,
     pub(crate) alone: bool,
     pub(crate) untried: bool,
+    pub(crate) forms: Forms,
     /// The bits of the least confidence. Floats themselves can be neither hashed nor compared as keys.
     pub(crate) min: Option<u64>,
     /// The bits of the performance threshold.

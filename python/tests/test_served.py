@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -197,6 +200,112 @@ def test_epilogues_are_part_of_a_tile() -> None:
         function, inputs, _ = GRAPHS[name]
         launches = [line for line in code_of(function, *inputs).splitlines() if ".run(" in line]
         assert len(launches) == 1, name
+
+
+SWAPPED = {"block_m": 16, "block_n": 64, "block_k": 256, "num_stages": 5, "num_warps": 4, "swap_ab": True}
+few_rows = (tensor((16, K), f8), b, tensor((16, 1), f32), rows[1])
+
+
+@pytest.mark.parametrize("scales", ["row", "tensor"])
+def test_a_tile_that_multiplies_the_transposes_writes_the_product_in_rows(scales: str) -> None:
+    inputs = few_rows if scales == "row" else (*few_rows[:2], tensor((1, 1), f32), tensor((1, 1), f32))
+    without = alone(scaled, inputs)
+    torch_diode.install(heuristic=lambda problem: SWAPPED)
+    code = compile(scaled, *inputs)
+    assert (code.constants("BLOCK_M"), code.constants("BLOCK_N")) == (["64"], ["16"])
+    launches = [line for line in code.code.splitlines() if ".run(" in line]
+    assert len(launches) == 1, "no other kernel turns the product back"
+    assert f"idx_m + {N}*idx_n" in code.code
+    assert "swap" in str(torch_diode.explain())
+    torch_diode.uninstall()
+    assert code_of(scaled, *inputs) == without
+
+
+@pytest.mark.parametrize(("function", "more"), [
+    (lambda a, b, sa, sb: F.relu(scaled(a, b, sa, sb)), ()), (scaled, (tensor((N,)),)),
+], ids=["what follows", "bias"])  # fmt: skip
+def test_transposes_are_multiplied_only_where_nothing_is_fused(function: Any, more: Any) -> None:
+    inputs = (*few_rows, *more)
+    without = alone(function, inputs)
+    torch_diode.install(heuristic=lambda problem: SWAPPED, model=[])
+    assert code_of(function, *inputs) == without
+    assert "its operands cannot be swapped here" in torch_diode.explain()[-1].why
+
+
+def test_the_model_picks_among_the_tiles_that_can_run() -> None:
+    torch_diode.install()
+    found = {}
+    for name, function, inputs in (
+        ("alone", scaled, few_rows),
+        ("followed", lambda a, b, sa, sb: F.relu(scaled(a, b, sa, sb)), few_rows),
+        ("biased", scaled, (*few_rows, tensor((N,)))),
+    ):
+        compile(function, *inputs)
+        found[name] = torch_diode.explain()[-1].picks[0].config
+    assert found["alone"].swap_ab and not found["followed"].swap_ab
+    assert not found["biased"].swap_ab and found["biased"].template != TMA
+
+
+@pytest.mark.parametrize("name", ["rows", "experts"])
+def test_tables_decide_them(name: str, tmp_path: Path) -> None:
+    function, inputs, tile = GRAPHS[name]
+    torch_diode.install(model=[])
+    compile(function, *inputs)
+    dataset = torch_diode.Dataset("NVIDIA H200")
+    dataset.add(torch_diode.explain()[-1].problem, [(torch_diode.Config(**tile), 10.0), (torch_diode.Config("aten"), 20.0)])
+    dataset.save(tmp_path / "timings.msgpack.zst")
+    torch_diode.install(table=torch_diode.Table.from_dataset(tmp_path / "timings.msgpack.zst"), model=[])
+    assert compile(function, *inputs).constants("BLOCK_M") == [str(tile["block_m"])]
+    assert torch_diode.explain()[-1].source == "table"
+
+
+@pytest.mark.skipif(hasattr(inductor_mm, "tuned_scaled_mm_v2"), reason="this torch lowers it")
+def test_explain_tells_of_what_this_torch_calls_as_it_is() -> None:
+    recipe = F.ScalingType.RowWise
+    function = lambda a, b, sa, sb: F.scaled_mm(a, b, sa, recipe, sb, recipe, output_dtype=bf)
+    without = alone(function, (a, b, *rows))
+    torch_diode.install()
+    assert code_of(function, a, b, *rows) == without
+    assert "aten._scaled_mm_v2: left to Inductor, since this version of torch calls it as it is" in str(torch_diode.explain())
+
+
+def test_explain_tells_of_operators_of_other_libraries() -> None:
+    with torch.library._scoped_library("diode_test", "DEF") as library:
+        library.define("f8f8bf16_rowwise(Tensor a, Tensor b) -> Tensor")
+        library.define("common_shift(Tensor a) -> Tensor")
+        library.impl("f8f8bf16_rowwise", lambda a, b: a.new_empty((a.shape[0], b.shape[1]), dtype=bf), "Meta")
+        library.impl("common_shift", torch.empty_like, "Meta")
+        operators = torch.ops.diode_test
+        function = lambda a, b: operators.common_shift(operators.f8f8bf16_rowwise(a, b))
+        torch_diode.install()
+        code_of(function, a, b)
+        [pick] = torch_diode.explain()
+        assert pick.label == "diode_test.f8f8bf16_rowwise"
+        assert pick.why == "it is an operator of diode_test, into which Inductor does not see"
+
+
+def test_another_process_picks_the_same_and_writes_the_same_code() -> None:
+    program = (
+        "import hashlib, test_served as t, torch_diode\n"
+        "from torch._inductor import config\n"
+        "with t.served_gpu(), config.patch(deterministic=True):\n"
+        "    torch_diode.install()\n"
+        "    for inputs in (t.few_rows, (t.a, t.b, *t.rows)):\n"
+        "        code = t.code_of(t.scaled, *inputs)\n"
+        "        print(torch_diode.explain()[-1].picks[0].config.label, hashlib.sha256(code.encode()).hexdigest())\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
+    run = lambda seed: (
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**environment, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+    )
+    first, second = run("1"), run("2")
+    assert first == second and "swap" in first
 
 
 @pytest.mark.parametrize("name", ["rows", "experts"])

@@ -257,6 +257,8 @@ class Model:
         epilogue: Epilogue | None = None,
         alone: bool = False,
         untried: bool = False,
+        swapped: bool = True,
+        tma: bool = True,
         cache: bool = True,
     ) -> Choice: ...
     def clear_cache(self) -> None: ...

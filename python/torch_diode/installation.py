@@ -1,7 +1,7 @@
 """Puts the plug-in into Inductor, and takes it out again without a trace.
 
 ``uninstall`` restores everything that is changed: the method of Inductor's handler class that finalizes choices, the
-lowerings of multiplications, the options of FlexAttention, the test for a backend's name, the keys of the graph caches, the functions that Inductor
+lowerings of multiplications, the call of other operators, the options of FlexAttention, the test for a backend's name, the keys of the graph caches, the functions that Inductor
 calls on choices before it benchmarks, what it sends to processes of its own, what older schedulers regard as shared memory,
 and the plug-in's settings. While something is recorded, the hooks stay until the recording ends.
 """
@@ -142,7 +142,7 @@ def keep_hooks() -> None:
 
 def _put_hooks() -> None:
     from . import lowering
-    from .inductor import attention, config, hooks, served, views
+    from .inductor import attention, config, hooks, served, unseen, views
 
     with _lock:
         if _hooks:
@@ -154,6 +154,7 @@ def _put_hooks() -> None:
             lambda: served.wrap_grouped_tiles(lowering.grouped_tile),
             lambda: served.wrap_rewrites(lowering.is_rewritten, lowering.with_tile),
             lambda: attention.wrap_options(lowering.attention),
+            lambda: unseen.note_unseen(lowering.unseen),
             lambda: hooks.add_last_word(lowering.last_word),
             lambda: hooks.salt_graph_keys(_salt),
             views.fuse_through_views,

@@ -34,6 +34,8 @@ class Offer:
         op: str,
         overrides: Mapping[str, Mapping[str, Any]] | None,
         libraries: Sequence[Any] = (),
+        *,
+        swapped: bool = False,
     ) -> None:
         self._get_ktc = get_ktc
         self._inputs = inputs
@@ -42,6 +44,8 @@ class Offer:
         self._overrides = overrides or {}
         self._libraries = libraries
         """The library's choices, if they were offered before the tiles."""
+        self._swapped = swapped
+        """Whether the transposes are multiplied."""
 
     def choice(self, candidate: Candidate, *, hides_steps: bool = False, hides_strides: bool = False) -> Any:
         """The choice for a candidate. ``None`` if its template is not offered for this kernel.
@@ -50,7 +54,7 @@ class Offer:
         the kernel of unaligned rows like those of packs, where that is faster.
         """
         template = candidate.config.template
-        if candidate.config.swap_ab:  # Inductor's templates swap no operands.
+        if candidate.config.swap_ab != self._swapped:
             return None
         if template == "aten":
             return self.library()
@@ -84,8 +88,10 @@ class Offer:
         own = _params(candidate.config) if candidate.params is None else dict(candidate.params)
         own.pop("USE_FAST_ACCUM", None)
         params = {**usual.params.to_kwargs(), **own}
+        if self._swapped:  # A config's blocks are those of the product, not of its transpose.
+            params["BLOCK_M"], params["BLOCK_N"] = params["BLOCK_N"], params["BLOCK_M"]
         params["EVEN_K"] = kernels.divides(self._inputs.mnk_symbolic()[2], params["BLOCK_K"])
-        return kernels.changed(usual, params)
+        return kernels.changed(usual, params, in_columns=self._swapped)
 
     def library(self) -> Any:
         """The library's choice. It is the kernel that also adds a vector bias, if that is offered and can be called."""

@@ -49,6 +49,8 @@ class _Lowering:
         """The operands, if it is one of those that models are served with."""
         self.params: dict[str, Any] | None = None
         """What a grouped multiplication's tile is made with. Empty as soon as it was made."""
+        self.swapped = False
+        """Whether the transposes are multiplied."""
 
 
 def _current() -> _Lowering | None:
@@ -93,14 +95,18 @@ def lower(op: str, original: Callable[..., Any], arguments: Sequence[Any], named
             lowering.served = inputs if target is not None else None
             if op in served.GROUPED:
                 lowering.params = grouped_params(decision.picks[0].config)
+            lowering.swapped = decision.picks[0].config.swap_ab
             try:
                 with _lowering(lowering), _tuning(lowering, decision):
-                    lowered = original(*arguments, **named)
+                    given, more = (lowering.served.swapped(), {}) if lowering.swapped else (arguments, named)
+                    lowered = original(*given, **more)
                 if lowering.params == {}:
                     selector.record(decision)
                     views.mark_picked(lowered)
                 elif lowering.plan is None:
                     selector.record_left("fallback_empty_result", "Inductor has no templates for it", op)
+                elif lowering.swapped:
+                    return served.turned_back(lowered)
                 else:
                     views.mark_picked(lowered)
                 return lowered
@@ -158,7 +164,7 @@ def finalize(
         found = inductors()
         lowering.libraries += [ktc for ktc in found if kernels.is_library(ktc.template)]
         return found
-    offer = Offer(handler.get_ktc, inputs, templates, op, overrides, lowering.libraries)
+    offer = Offer(handler.get_ktc, inputs, templates, op, overrides, lowering.libraries, swapped=lowering.swapped)
     return _planned(lowering, offer, inputs, hooks.decides_itself(handler))
 
 
@@ -221,6 +227,13 @@ def is_rewritten(what: str, why: str) -> bool:
     if decider is None or not (config.autotunes() or decider.asked_for) or config.must_not_vary():
         return False
     return decider.selector.record_rule(what, why)
+
+
+def unseen(op: str, why: str) -> None:
+    """Records a multiplication about which there is nothing to decide."""
+    decider = choices.decider_for(hooks.handler())
+    if decider is not None and (config.autotunes() or decider.asked_for):
+        decider.selector.record_left("fallback_non_mm_op", why, op)
 
 
 def with_tile(tile: Config) -> contextlib.AbstractContextManager[None]:

@@ -193,6 +193,8 @@ class Selector:
         hardware = device.hardware or self._hardware
         shared_memory = device.shared_memory or (hardware.shared_memory if hardware else None)
         tf32 = problem.dtype == "float32" and op in OPS and kernels.library_uses_tf32()
+        served_one = inputs if isinstance(inputs, served.Served) else None
+        epilogue = epilogues.epilogue_of(op)
         return Request(
             problem=problem,
             hardware=hardware,
@@ -205,8 +207,10 @@ class Selector:
             performance_threshold=settings.performance_threshold,
             cache_predictions=settings.cache_predictions,
             pick_unjudged=settings.pick_unjudged,
-            epilogue=epilogues.epilogue_of(op),
-            tma=op in served.GROUPED or not isinstance(inputs, served.Served) or inputs.may_use_tma(),
+            epilogue=epilogue,
+            tma=op in served.GROUPED or served_one is None or served_one.may_use_tma(),
+            # Nothing becomes part of a tile whose product is turned back.
+            may_swap=epilogue is None and served_one is not None and served_one.may_swap(),
             inductor_keys=functools.partial(kernels.lookup_keys, inputs, op),
         )
 
@@ -240,6 +244,8 @@ def _runnable(candidate: Candidate, request: Request, offer: Offer | None) -> tu
     reason = obstacle(request.problem, candidate.config, request.shared_memory, tf32=request.tiles_tf32)
     if reason is not None:
         return reason
+    if candidate.config.swap_ab and not request.may_swap:
+        return f"{candidate.config.label}: its operands cannot be swapped here"
     if offer is None:
         offered = not candidate.config.is_library or kernels.offers_library()
         choice = None

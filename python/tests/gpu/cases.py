@@ -22,7 +22,7 @@ class Case:
     """A function to compile and to time."""
 
     part: str
-    """``alone``, ``batched``, ``layers``, ``epilogues``, ``prologues``, ``unaligned``, ``served`` or ``networks``."""
+    """``alone``, ``batched``, ``layers``, ``epilogues``, ``prologues``, ``unaligned``, ``served``, ``scaled``, ``grouped``, ``served networks`` or ``networks``."""
     name: str
     make: Callable[[], Made]
     training: bool = False

@@ -15,6 +15,11 @@ from typing import Any
 
 NONE, OURS, MAX = "no tuning", "ours", "max-autotune"
 CLEARLY = 0.98
+_SERVED = (
+    *(("scaled", name) for name in ("by row", "by tensor", "by channel", "silu")),
+    *(("served networks", name) for name in ("by row", "grouped_mm", "decoding", "training")),
+)
+"""Parts and what stands in the names of their cases, for a line of its own."""
 
 
 def geomean(values: Iterable[float]) -> float:
@@ -83,7 +88,14 @@ def groups(cases: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[Mapping[s
         ("of these, what it cannot (norms)", unfused),
         ("with what comes before", [case for case in cases if case["part"] == "prologues"]),
         ("with unaligned rows", [case for case in cases if case["part"] == "unaligned"]),
-        ("served", [case for case in cases if case["part"] == "served"]),
+        *(
+            (part, [case for case in cases if case["part"] == part])
+            for part in ("served", "scaled", "grouped", "served networks")
+        ),
+        *(
+            (f"of these, {name}", [case for case in cases if case["part"] == part and name in case["name"]])
+            for part, name in _SERVED
+        ),
     ]
     return [(name, some) for name, some in found if some]
 

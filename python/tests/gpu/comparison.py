@@ -25,7 +25,9 @@ os.environ.setdefault("TORCHINDUCTOR_QUIESCE_ASYNC_COMPILE_POOL", "0")
 import cases
 import compared
 import networks
+import products
 import served
+import served_networks
 import torch
 import unaligned
 from cases import Case
@@ -40,9 +42,12 @@ from torch_diode.inductor import hiding
 NONE, OURS, MAX = "no tuning", "ours", "max-autotune"
 SHOWN = ", strides shown"
 TILES = 8
+MOST = 16
+"""How many picks a model ranks without ranking all configs."""
 PARTS: dict[str, Callable[[], Sequence[Case]]] = {
     "alone": cases.alone, "batched": cases.batched, "layers": cases.in_a_row, "epilogues": cases.epilogues,
-    "prologues": cases.prologues, "unaligned": unaligned.unaligned, "served": served.served, "networks": networks.networks,
+    "prologues": cases.prologues, "unaligned": unaligned.unaligned, "served": served.served, "scaled": products.scaled, "grouped": products.grouped,
+    "served networks": served_networks.served_networks, "networks": networks.networks,
 }  # fmt: skip
 
 
@@ -61,8 +66,14 @@ class NthTile:
         self._model = model
 
     def answer(self, request: Request) -> Answer | None:
-        choice = self._model.choose(request.problem, TILES + 1, tf32=request.tiles_tf32, shared_memory=request.shared_memory)
+        offered: dict[str, Any] = {"shared_memory": request.shared_memory, "swapped": request.may_swap, "tma": request.tma}
+        choice = self._model.choose(request.problem, MOST, tf32=request.tiles_tf32, **offered)
         tiles = [Candidate(config, us) for config, us in choice.picks if not config.is_library]
+        # Tiles that differ in nothing but the width of a group are as one.
+        unlike: dict[str, Candidate] = {}
+        for tile in tiles:
+            unlike.setdefault(tile.config.label, tile)
+        tiles = list(unlike.values())
         return Answer(self.source, tiles[self._rank :][:1], f"tile {self._rank}") if len(tiles) > self._rank else None
 
     def digest(self) -> str:
@@ -87,7 +98,7 @@ def prepare(case: Case, method: str) -> dict[str, Any]:
 
 
 def methods(part: str, tiles: int) -> list[str]:
-    several = [] if part in ("networks", "served") else [f"tile {rank}" for rank in range(tiles)]
+    several = [] if part.endswith(("networks", "served")) else [f"tile {rank}" for rank in range(tiles)]
     shown = [f"{tile}{SHOWN}" for tile in several] if part == "unaligned" else []
     return [NONE, OURS, *several, *shown]
 
@@ -107,7 +118,7 @@ def compile_share(given: Sequence[Case], share: int, of: int, tiles: int, notes:
         try:
             options = prepare(case, method)
             torch.manual_seed(0)
-            compiled(*case.make(), **options)
+            compiled(*case.make(), training=case.training, graphs=0, **options)
             note = picks()
         except Exception as error:
             note = [f"{type(error).__name__}: {error}"[:500]]
@@ -121,8 +132,13 @@ def compile_all(given: Sequence[Case], arguments: argparse.Namespace, folder: Pa
     environment = {**os.environ, "TORCHINDUCTOR_COMPILE_THREADS": "1", "OMP_NUM_THREADS": "1"}
     command = [sys.executable, __file__, *sys.argv[1:], "--folder", str(folder)]
     workers = [subprocess.Popen([*command, "--share", str(share)], env=environment) for share in range(arguments.workers)]
+    until = start + arguments.compile_seconds
     for worker in workers:
-        worker.wait()
+        try:
+            worker.wait(max(0.0, until - time.perf_counter()))
+        except subprocess.TimeoutExpired:  # What is left is compiled when it is timed.
+            worker.kill()
+            worker.wait()
     print(f"{len(given)} cases compiled in {time.perf_counter() - start:.0f} s", flush=True)
     lines = [line for notes in folder.glob("notes-*") for line in notes.read_text().splitlines()]
     return {(name, method): note for name, method, note in map(json.loads, lines)}
@@ -136,7 +152,7 @@ def measured(case: Case, tiles: int, noted: dict[tuple[str, str], Any]) -> dict[
     for method in (*methods(case.part, tiles), OURS, NONE):
         many = GRAPHS_OF_COMPARED // 2 if method in (NONE, OURS) else GRAPHS
         try:
-            _, captured = compiled(function, inputs, graphs=many, **prepare(case, method))
+            _, captured = compiled(function, inputs, training=case.training, graphs=many, **prepare(case, method))
             graphs.setdefault(method, []).extend(captured)
         except Exception as error:
             noted[case.name, method] = [f"{type(error).__name__}: {error}"[:500]]
@@ -207,6 +223,7 @@ def main() -> None:
     parser.add_argument("--autotune-seconds", type=float, default=1e9, help="autotune no network after so long")
     parser.add_argument("--only", default="", help="cases with one of these in their names, by commas; all by default")
     parser.add_argument("--workers", type=int, default=max(1, (os.cpu_count() or 2) - 1))
+    parser.add_argument("--compile-seconds", type=float, default=1e9, help="compile side by side for at most so long")
     parser.add_argument("--seconds", type=float, default=1e9, help="begin no case after so long")
     parser.add_argument("--share", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)

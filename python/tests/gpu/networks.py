@@ -38,8 +38,6 @@ def _in_tf32(case: Case) -> Case:
 
 
 class _Called(torch.nn.Module):
-    """A network that is called with one named input and returns one of its outputs."""
-
     def __init__(self, network: torch.nn.Module, given: str, wanted: str) -> None:
         super().__init__()
         self.network, self.given, self.wanted = network, given, wanted
@@ -49,8 +47,13 @@ class _Called(torch.nn.Module):
         return found
 
 
+def called(network: Any, given: str, wanted: str) -> torch.nn.Module:
+    """A network that is called with one named input and returns one of its outputs."""
+    return _Called(network, given, wanted)
+
+
 def _on_gpu(network: Any, given: str, wanted: str, value: torch.Tensor) -> Made:
-    return _Called(network.to(DEVICE, torch.bfloat16).eval(), given, wanted), (value,)
+    return called(network.to(DEVICE, torch.bfloat16).eval(), given, wanted), (value,)
 
 
 DEVICE = "cuda"

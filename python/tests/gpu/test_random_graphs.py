@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 from graphs import graph
+from served_graphs import served_graph
 from test_results import error
 from torch._inductor import config
 
@@ -37,3 +38,11 @@ def test_a_random_graph(seed: int) -> None:
     exact = one.function(*(tensor.double() for tensor in one.inputs))
     for value, expected in zip(results(found), results(exact), strict=True):
         assert error(value, expected) < TOLERANCE[one.inputs[0].dtype], one.label
+
+
+@pytest.mark.parametrize("seed", range(GRAPHS))
+def test_a_random_graph_of_what_models_are_served_with(seed: int) -> None:
+    one = served_graph(seed, "cuda")
+    torch_diode.install(heuristic=None if seed % 3 == 0 else lambda problem: one.tile)
+    found = torch.compile(one.function, dynamic=one.dynamic)(*one.inputs)
+    assert error(found, one.exact()) < one.tolerance, f"{one.label}\n{torch_diode.explain()}"

@@ -41,6 +41,8 @@ class Request:
     """What a tile would compute, too, and the library would leave to another kernel."""
     tma: bool = True
     """Whether Inductor offers the TMA form of its tiles, if it is asked to."""
+    may_swap: bool = False
+    """Whether a tile may multiply the transposes."""
     inductor_keys: Callable[[], Sequence[str]] = tuple
     """Returns the keys under which tables in Inductor's form list the problem."""
 

@@ -11,7 +11,6 @@ from .._core import Choice, Config, Costs, DiodeError, Hardware, Model
 from ..inductor import OPS
 from . import Answer, Candidate, Request
 
-TMA = "triton::mm_persistent_tma"
 _WORTH_TIMING = 1.25
 """If there are several picks, those predicted to be slower than the fastest by this factor are not benchmarked.
 
@@ -76,6 +75,8 @@ class ModelHeuristic:
             epilogue=request.epilogue if is_alone else None,
             alone=is_alone,
             untried=request.pick_unjudged,
+            swapped=request.may_swap,
+            tma=request.tma,
             cache=request.cache_predictions,
         )
 
@@ -105,16 +106,7 @@ class ModelHeuristic:
             return None
         if choice.unjudged is not None:
             return self._unjudged(choice)
-        answer = self._answer(model, request, choice, is_alone=True)
-        # The best stands first. Inductor swaps no operands, and does not offer every tile.
-        possible = [one for one in (*answer.candidates, *answer.near) if _is_offered(one.config, request)]
-        if not possible:
-            return None
-        answer = dataclasses.replace(answer, candidates=possible[:1], near=possible[1:])
-        if possible[0].config == choice.picks[0][0]:
-            return answer
-        why = f"the best that Inductor offers, by {self._named(model)}"
-        return dataclasses.replace(answer, why=why, probability=None, between_us=None, fusion=None)
+        return self._answer(model, request, choice, is_alone=True)
 
     def _named(self, model: Model) -> str:
         """A model in words: whose it is, and the beginning of its file's digest."""
@@ -127,10 +119,6 @@ class ModelHeuristic:
 
     def digest(self) -> str:
         return ",".join(sorted(model.digest for model in self._models.values())) + f";{self._asked_for}"
-
-
-def _is_offered(config: Config, request: Request) -> bool:
-    return not config.swap_ab and (request.tma or config.template != TMA)
 
 
 def _fusion(request: Request, choice: Choice) -> str | None:

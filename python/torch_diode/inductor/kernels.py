@@ -8,8 +8,10 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import sympy
 import torch
 from torch._inductor import config, utils
+from torch._inductor.ir import FixedLayout
 from torch._inductor.kernel_inputs import MMKernelInputs
 from torch._inductor.kernel_template_choice import KernelTemplateChoice
 from torch._inductor.lookup_table import LookupTableChoices
@@ -65,15 +67,28 @@ def build(template: Any, inputs: Any, op: str, params: Mapping[str, Any]) -> Any
     )
 
 
-def changed(choice: Any, params: Mapping[str, Any]) -> Any:
-    """A choice like another one, with other parameters."""
-    return KernelTemplateChoice(
+def changed(choice: Any, params: Mapping[str, Any], *, in_columns: bool = False) -> Any:
+    """A choice like another one, with other parameters. It may write its product by columns."""
+    return (_InColumns if in_columns else KernelTemplateChoice)(
         template=choice.template,
         params=DictKernelTemplateParams(params),
         extra_kwargs=choice.extra_kwargs,
         layout=choice.layout,
         inputs=choice.inputs,
     )
+
+
+class _InColumns(KernelTemplateChoice):
+    """A choice that writes its product by columns. Inductor gives all choices of scaled multiplications rows, also later."""
+
+    @property
+    def layout(self) -> Any:
+        return self._layout
+
+    @layout.setter
+    def layout(self, layout: Any) -> None:
+        rows, columns = layout.size
+        self._layout = FixedLayout(layout.device, layout.dtype, [rows, columns], [sympy.S.One, rows])
 
 
 def table_entry(choice: Any) -> dict[str, Any]:

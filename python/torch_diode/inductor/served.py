@@ -60,6 +60,21 @@ class Served:
         static = all(isinstance(size, (int, sympy.Integer)) for one in (self.a, self.b) for size in one.get_size())
         return static and self._arguments.get("bias") is None
 
+    def may_swap(self) -> bool:
+        """Whether the product of the transposes is lowered with the same operator."""
+        return self._target is aten._scaled_mm.default and self._arguments.get("bias") is None
+
+    def swapped(self) -> list[Any]:
+        """The arguments for the product of the transposes."""
+        other = {"self": "mat2", "mat2": "self", "scale_a": "scale_b", "scale_b": "scale_a"}
+        turned = lambda one: _lowered(aten.permute.default, one, [1, 0]) if len(one.get_size()) == 2 else one
+        given = (
+            {one.name: one.default_value for one in self._target._schema.arguments}
+            | self._arguments
+            | {"self": self.a, "mat2": self.b}
+        )
+        return [turned(given[other[name]]) if name in other else one for name, one in given.items()]
+
     def problem(self, out_dtype: torch.dtype | None) -> Problem:
         """The problem. ``out_dtype`` is what is made of the integers of an `_int_mm`."""
         (*_, m, k), (*_, n) = hints(self.a.get_size()), hints(self.b.get_size())
@@ -169,6 +184,11 @@ def wrap_grouped_tiles(planned: Callable[[], dict[str, Any] | None]) -> Undo:
             vars(template).pop("maybe_append_choice", None)
 
     return undo
+
+
+def turned_back(product: Any) -> Any:
+    """The product of the transposes as the product."""
+    return _lowered(aten.permute.default, product, [1, 0])
 
 
 def is_tile(choice: Any) -> bool:

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::epilogue::{Costs, Decision, Following, Verdict, Weighed, uncounted};
 use crate::serving::put_first;
-use crate::{Limits, MOST_PICKS, Metadata, Model, ModelError, RankedSpace, Ranker};
+use crate::{Forms, Limits, MOST_PICKS, Metadata, Model, ModelError, RankedSpace, Ranker};
 
 /// What is asked besides the problem.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -37,6 +37,8 @@ pub struct Question<'a> {
     pub alone: bool,
     /// Whether a tile may run alone for kinds of problems on which nobody has judged the model.
     pub untried: bool,
+    /// The forms of tiles that can run. Only scaled and grouped problems have swapped ones.
+    pub forms: Forms,
     /// How many bytes of shared memory a block may use, if other than the hardware's.
     pub shared_memory: Option<u32>,
     /// Picks that are predicted to take longer than the best by more than this factor are left out.
@@ -55,6 +57,7 @@ impl Default for Question<'_> {
             following: None,
             alone: false,
             untried: false,
+            forms: Forms::ALL,
             shared_memory: None,
             slowest: None,
         }
@@ -157,9 +160,11 @@ impl Model {
     fn answer_serving(&self, problem: &Problem, question: &Question<'_>) -> Result<Answer, ModelError> {
         let serving = self.serving_for(problem)?;
         let hardware = &self.metadata().hardware;
-        let limits = question
-            .shared_memory
-            .and_then(|bytes| Limits::on_hardware(hardware, problem, Some(bytes), false));
+        let is_limited = question.shared_memory.is_some() || question.forms != Forms::ALL;
+        let limits = is_limited
+            .then(|| Limits::on_hardware(hardware, problem, question.shared_memory, false))
+            .flatten()
+            .map(|limits| limits.for_forms(question.forms));
         let all = question.picks > MOST_PICKS;
         let ranked = serving.rank(hardware, &[problem], limits, all)?;
         let mut picks = ranked.picks(question.picks);

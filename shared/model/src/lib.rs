@@ -24,7 +24,7 @@ pub use diode_numeric::{Layer, Misfit, Network, math, normalise};
 pub use error::ModelError;
 pub use features::{COLUMN_COUNT, COLUMNS, FEATURE_SET, LIBRARY_COLUMNS};
 pub use file::UnseenModels;
-pub use limits::Limits;
+pub use limits::{Forms, Limits};
 pub use metadata::{GroupConfidence, Metadata, Training, TrainingRange, Unsure};
 pub use model::{Judgement, Model, Predictor, Shortlister};
 

@@ -20,6 +20,25 @@ pub struct Limits {
     tensor_cores: bool,
     /// Whether some rows are no multiples of 16 bytes.
     unaligned: bool,
+    forms: Forms,
+}
+
+/// Which forms of tiles the caller can run, besides the plain one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Forms {
+    /// Tiles that multiply the transposes.
+    pub swapped: bool,
+    /// Tiles that load by the tensor memory accelerator.
+    pub tma: bool,
+}
+
+impl Forms {
+    pub const ALL: Self = Self { swapped: true, tma: true };
+
+    fn include(self, config: &Config) -> bool {
+        (self.swapped || !config.tile().is_some_and(|tile| tile.swap_ab))
+            && (self.tma || !matches!(config, Config::PersistentTma(_)))
+    }
 }
 
 impl Limits {
@@ -33,7 +52,14 @@ impl Limits {
             out_bytes: problem.out_dtype.size(),
             tensor_cores: problem.a_dtype != DType::Float32 || tf32,
             unaligned: [rows.a, rows.b, rows.out].iter().any(|&rows| rows != Alignment::Bytes16),
+            forms: Forms::ALL,
         }
+    }
+
+    /// The same limits for a caller that can run these forms alone.
+    #[must_use]
+    pub fn for_forms(self, forms: Forms) -> Self {
+        Self { forms, ..self }
     }
 
     /// The limits on a GPU with its own shared memory, or with `shared_memory`. `None` for CPUs.
@@ -58,6 +84,9 @@ impl Limits {
         /// The smallest K of Triton's `tl.dot`.
         const LEAST_BLOCK_K: u32 = 16;
         let tile = config.tile()?;
+        if !self.forms.include(config) {
+            return Some(format!("{}: tiles of its form cannot run here", config.label()));
+        }
         if tile.block_k < LEAST_BLOCK_K {
             return Some(format!(
                 "{}: its block_k is {}, Triton multiplies {LEAST_BLOCK_K} or more of K at once",
@@ -96,8 +125,8 @@ impl Limits {
         const BARRIER: u64 = 8;
         let stage = u64::from(tile.block_m + tile.block_n) * u64::from(tile.block_k) * self.operand_bytes;
         let stages = u64::from(tile.num_stages);
-        let warp_groups =
-            tile.rocm.is_none() && self.tensor_cores && tile.block_m >= 64 && tile.num_warps >= 4;
+        let rows = if tile.swap_ab { tile.block_n } else { tile.block_m };
+        let warp_groups = tile.rocm.is_none() && self.tensor_cores && rows >= 64 && tile.num_warps >= 4;
         let main_loop = match config {
             Config::PersistentTma(_) => stages * (stage + BARRIER),
             _ if warp_groups => stages * stage,

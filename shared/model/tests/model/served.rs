@@ -1,8 +1,8 @@
 //! Scaled, grouped and experts problems, asked of the released models.
 
 use diode_core::hardware::find;
-use diode_core::{DType, Groups, Op, Problem, ProblemFields, Scaling, Stage};
-use diode_model::{Model, Question, Ranker};
+use diode_core::{Config, DType, Groups, Op, Problem, ProblemFields, Scaling, Stage, Tile};
+use diode_model::{Forms, Limits, Model, Question, Ranker};
 
 fn released(hardware: &str) -> Model {
     let path = format!(
@@ -38,6 +38,33 @@ fn the_h200s_model_knows_them() {
     // Few rows are read by tiles faster than by torch's kernel.
     let answer = ranker.answer(&by_row(16), &Question::default()).unwrap();
     assert!(!answer.picks_library());
+}
+
+#[test]
+fn a_caller_that_runs_fewer_forms_gets_no_others() {
+    let model = released("nvidia-h200");
+    let mut ranker = Ranker::new(&model);
+    let mut picks = |m, swapped, tma| {
+        let question =
+            Question { picks: 2000, forms: Forms { swapped, tma }, alone: true, ..Question::default() };
+        ranker.answer(&by_row(m), &question).unwrap().picks
+    };
+    let is_swapped = |config: &Config| config.tile().is_some_and(|tile| tile.swap_ab);
+    let is_tma = |config: &Config| matches!(config, Config::PersistentTma(_));
+    let [all, plain] = [picks(16, true, true), picks(16, false, false)];
+    assert!(is_swapped(&all[0].config) && all.iter().any(|pick| is_tma(&pick.config)));
+    assert!(plain.iter().all(|pick| !is_swapped(&pick.config) && !is_tma(&pick.config)));
+    let best_plain = all.iter().find(|pick| !is_swapped(&pick.config) && !is_tma(&pick.config)).unwrap();
+    assert_eq!((plain[0].config, plain[0].alone), (best_plain.config, best_plain.alone));
+    assert!(picks(1024, false, true).iter().any(|pick| is_tma(&pick.config)));
+}
+
+#[test]
+fn a_swapped_tile_multiplies_with_the_rows_of_its_columns() {
+    let tile = Tile { swap_ab: true, ..Tile::new(16, 64, 512, 4, 4) };
+    let bytes = 4 * (16 + 64) * 512;
+    let fits = |bytes| Limits::new(&by_row(16), bytes, false).obstacle(&Config::Mm(tile)).is_none();
+    assert_eq!([fits(bytes), fits(bytes - 1)], [true, false]);
 }
 
 #[test]
