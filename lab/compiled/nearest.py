@@ -4,8 +4,8 @@ python3 nearest.py data/attention.json [TABLE]     judges; writes a table of all
 
 An entry's options are those with the best mean gain over torch's, in logarithms, of the cases around it: a case d doublings away
 counts exp(-d / WIDTH), and losses count more. The table has the measured cases, and a grid between them. The plug-in takes the
-nearest entry and asks two more whether torch's own options are not the best. Decoding a few blocks of keys per program gains
-nothing, so such entries leave it to torch.
+nearest entry and asks two more whether torch's own options are not the best. Decoding few keys, or a few blocks of documents' keys
+per program, gains nothing, so such entries leave it to torch.
 """
 
 import json
@@ -13,8 +13,9 @@ import math
 import sys
 from pathlib import Path
 
-WIDTH, LOSS, GAIN, OTHER_MASK = 1.5, 10, 1.02, {"decode": 0.5, "forward": 1.0, "backward": 1.0}
-FEW = 2  # blocks of 64 keys for a program: torch splits the keys so that about two programs run on each of 132 multiprocessors
+WIDTH, LOSS, GAIN, OTHER_MASK = 1.5, 10, 1.02, {"decode": 1.5, "forward": 1.0, "backward": 1.0}
+FEW_KEYS = 128
+FEW_BLOCKS = 2  # of 64 keys for a program: torch splits the keys so that about two programs run on each of 132 multiprocessors
 FURTHEST = 3.0
 NAMES = {"decode": ("BLOCK_N",), "forward": ("BLOCK_M", "BLOCK_N"), "backward": ("BLOCK_M1", "BLOCK_N1", "BLOCK_M2", "BLOCK_N2")}
 MASKS = ("full", "causal", "window", "documents")
@@ -48,7 +49,15 @@ def distance(one, other):
 
 
 def few(one):
-    return one["pass"] == "decode" and one["kv"] / max(1, 264 // one["heads"]) / 64 <= FEW
+    blocks = one["kv"] / max(1, 264 // one["heads"]) / 64
+    return one["pass"] == "decode" and (one["kv"] <= FEW_KEYS or (one["mask"] == "documents" and blocks <= FEW_BLOCKS))
+
+
+def same_mask(one, other):
+    """As the plug-in sees it: when decoding, only documents differ from other masks."""
+    if one["pass"] == "decode":
+        return (one["mask"] == "documents") == (other["mask"] == "documents")
+    return one["mask"] == other["mask"]
 
 
 def chosen(one, cases):
@@ -80,7 +89,7 @@ def chosen(one, cases):
 def answer(one, table):
     """What the plug-in answers: the name of options, or None."""
     alike = [other for other in table if all(one[name] == other[name] for name in ("pass", "head_dim"))]
-    alike = [other for other in alike if one["pass"] == "decode" or one["mask"] == other["mask"]]
+    alike = [other for other in alike if same_mask(one, other)]
     near = sorted(((distance(one, other), at) for at, other in enumerate(alike)))[:3]
     some = [alike[at] for far, at in near if far <= FURTHEST]
     if not some or some[0]["best"] is None:
@@ -95,7 +104,8 @@ def grid():
         for keys in (128, 512, 2048, 8192, 32768):
             for heads in (2, 8, 32, 128, 512, 2048):
                 for group in (1, 4):
-                    yield entry("decode", size, "full", heads, 1, keys, group)
+                    for mask in ("full", "documents"):
+                        yield entry("decode", size, mask, heads, 1, keys, group)
             for mask in MASKS:
                 for heads in (12, 48, 192, 768):
                     yield entry("forward", size, mask, heads, keys, keys, 3)

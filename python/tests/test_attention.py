@@ -104,4 +104,6 @@ def test_what_is_far_from_every_case_or_on_other_hardware_is_torchs(tmp_path: Pa
     assert asked("nvidia-h200", kv=32768) is not None
     assert asked("nvidia-h200", kv=8192 * 16) is None
     assert asked("nvidia-h200", dtype="float16") is None
+    assert asked("nvidia-h200", mask="causal") is not None, "a single row meets all keys"
+    assert asked("nvidia-h200", mask="documents") is None
     assert asked("nvidia-h100") is None

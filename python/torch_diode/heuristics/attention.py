@@ -105,7 +105,9 @@ class AttentionTable:
 
 def _distance(asked: Attention, entry: Mapping[str, Any]) -> float:
     """How many doublings lie between the sizes of two cases."""
-    masks_differ = asked.kind != "decode" and asked.mask != entry["mask"]
+    # A row of queries meets all its keys, whatever the mask, except those of other documents.
+    told_apart = (lambda mask: mask == "documents") if asked.kind == "decode" else str
+    masks_differ = told_apart(asked.mask) != told_apart(entry["mask"])
     if masks_differ or (asked.kind, asked.dtype, asked.head_dim) != (entry["pass"], entry["dtype"], entry["head_dim"]):
         return math.inf
     sizes = ((asked.heads, "heads"), (asked.q, "q"), (asked.kv, "kv"), (asked.group, "group"))
