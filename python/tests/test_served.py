@@ -48,6 +48,15 @@ def dynamic(x: Any, b: Any, sb: Any) -> Any:
     return scaled((x.float() / scale).clamp(-448, 448).to(f8), b, scale, sb)
 
 
+def torchao(x: Any, b: Any, sb: Any) -> Any:
+    """A linear layer as torchao's float8 writes it with ``KernelPreference.TORCH``: by row, or by tensor if the weights have one scale."""
+    most = x.abs().amax([-1] if sb.numel() > 1 else [-2, -1], keepdim=True)
+    scale = (most / 448).to(f32)
+    rows = (x.to(f32) / scale).clamp(-448, 448).to(f8).reshape(-1, x.shape[-1])
+    product = scaled(rows, b, scale.reshape(-1, 1), sb)
+    return product.reshape(*x.shape[:-1], -1)
+
+
 def by_channel(a: Any, b: Any, sa: Any, sb: Any, one: Any) -> Any:
     """As vLLM does with ``--linear-backend torch``: scales of one, and an output in fp32 that is scaled afterwards."""
     return (torch._scaled_mm(a, b, one, one, out_dtype=f32) * sa * sb).to(bf)
@@ -65,6 +74,8 @@ GRAPHS: dict[str, Graph] = {
     "rows that may change": (scaled, (tensor(("m=512", K), f8), b, tensor(("m=512", 1), f32), rows[1]), TILE),
     "tensor": (scaled, (a, b, tensor((), f32), tensor((), f32)), TILE),
     "dynamically quantised": (dynamic, (tensor((M, K)), b, rows[1]), TILE),
+    "torchao, by row": (torchao, (tensor((1, M, K)), b, rows[1]), TILE),
+    "torchao, by tensor": (torchao, (tensor((1, M, K)), b, tensor((1, 1), f32)), TILE),
     "by channel": (by_channel, (a, b, *rows, tensor((), f32)), TILE),
     "silu, up, statically quantised": (
         lambda a, b, sa, sb, up, s: quantised(F.silu(scaled(a, b, sa, sb)) * up, s),
