@@ -14,8 +14,10 @@ def main():
     parser.add_argument("--out", required=True)
     parser.add_argument("folders", nargs="+")
     chosen = parser.parse_args()
-    for kind in ("attention", "experts", "weights"):
+    for kind in ("attention", "experts", "weights", "convolutions"):
         found = {one["case"]: one for folder in chosen.folders for one in pool.held(folder, kind) if one.get("us")}
+        if not found:
+            continue
         about = {
             "gpu": "NVIDIA H200",
             "torch": "2.11.0",

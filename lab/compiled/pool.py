@@ -282,7 +282,9 @@ def main():
     parser.add_argument("--workers", type=int, default=max(1, (os.cpu_count() or 2) - 1))
     parser.add_argument("--limit", type=int)
     parser.add_argument("--only", help="a file with names of cases, one a line")
-    parser.add_argument("kinds", nargs="+", help="attention, experts, weights; each with =WEIGHT, its share of the turns")
+    parser.add_argument(
+        "kinds", nargs="+", help="attention, experts, weights, convolutions; each with =WEIGHT, its share of the turns"
+    )
     chosen = parser.parse_args()
     run(
         chosen.out,
