@@ -18,7 +18,7 @@ use anyhow::{Context as _, bail};
 use diode_core::hardware::Hardware;
 use diode_core::stats::integer_quantile;
 use diode_core::{
-    Config, ConfigDictionary, Dataset, Failure, FailureReason, Method, Problem, Provenance, Solution,
+    Config, ConfigDictionary, Dataset, Failure, FailureReason, Method, Op, Problem, Provenance, Solution,
     TimeColumn,
 };
 use serde::de::DeserializeOwned;
@@ -160,8 +160,12 @@ impl MeasuredConfigs {
     }
 }
 
-/// Adds the library, and if any config rounds the problem's inputs to TF32, also the library that does so.
+/// Adds the library, and if any config rounds the problem's inputs to TF32, also the library that does so. No library
+/// multiplies by experts.
 pub(crate) fn add_libraries(configs: &mut Vec<Config>, problem: &Problem) {
+    if problem.op == Op::FusedMoe {
+        return;
+    }
     let rounds = configs.iter().any(|config| config.rounds(problem));
     configs.push(Config::Library);
     configs.extend(rounds.then_some(Config::RoundingLibrary));

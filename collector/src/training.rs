@@ -9,8 +9,11 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use diode_compat::{AnyModel, PredecessorOptions, train_predecessor};
+use diode_core::Dataset;
+use diode_model::Serving;
 use diode_train::{
-    Checkpoint, EpochLoss, Fitted, FoldModel, Plan, Share, TrainError, TrainOptions, TrainingSet, fit,
+    Checkpoint, EpochLoss, Fitted, FoldModel, LEAST_SERVED, Plan, Share, TrainError, TrainOptions,
+    TrainingSet, fit, judge_serving, serving_figures, serving_options, train_serving,
 };
 
 use crate::failure::Interrupted;
@@ -92,6 +95,52 @@ fn train_predecessors(
     })?;
     progress.finish();
     Ok(Trained { model: AnyModel::Predecessor(Box::new(model)), folds: Vec::new(), losses })
+}
+
+/// Trains the part of a model for scaled, grouped and experts problems, and judges it by others. Says how good it is.
+pub(crate) fn train_part(
+    learnt: &[Dataset],
+    others: &[Dataset],
+    (seed, epochs): (u64, Option<usize>),
+    interrupt: &Interrupt,
+) -> anyhow::Result<Serving> {
+    let defaults = serving_options();
+    let options = TrainOptions { seed, epochs: epochs.or(defaults.epochs), ..defaults };
+    let mut progress = Progress::new(100, "%");
+    let ended = train_serving(learnt, &options, &mut |epoch, epochs, loss| {
+        let message = format!("scaled and grouped problems, epoch {epoch} of {epochs} · loss {loss:.4}");
+        progress.set((100 * epoch / epochs) as u64, &message);
+        if interrupt.requested() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    progress.finish();
+    let mut part = match ended {
+        Err(TrainError::Stopped) => {
+            let words = "interrupted: the part for scaled and grouped problems is not learnt";
+            return Err(Interrupted::new(words).into());
+        }
+        ended => ended?,
+    };
+    part.about.judged = serving_figures(&judge_serving(&part, others)?);
+    let problems = output::count(part.about.problems as usize, "scaled or grouped problem");
+    say!("learnt from {problems}, {}", output::count(part.about.timings as usize, "timing"));
+    for figures in &part.about.judged {
+        let (mean, worst) = figures.first;
+        let problems = output::count(figures.problems as usize, "other problem");
+        say!(
+            "{}: on {problems}, first picks reach {:.2} % of the best of everything, at worst {:.1} %",
+            figures.kind,
+            100.0 * mean,
+            100.0 * worst
+        );
+    }
+    Ok(part)
+}
+
+/// Why the part for scaled and grouped problems is not learnt from so few, if it is not.
+pub(crate) fn too_few(learnt: &[Dataset]) -> Option<String> {
+    let problems: usize = learnt.iter().map(|set| set.solutions.len()).sum();
+    let few = format!("got {problems} scaled and grouped problems to learn from, expected {LEAST_SERVED}");
+    (problems < LEAST_SERVED).then_some(few)
 }
 
 /// The checkpoint of an interrupted training, or a new one. The checkpoint of another training is

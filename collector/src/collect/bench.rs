@@ -13,7 +13,7 @@ use diode_core::{Config, KernelVariant, Method, Problem, Provenance};
 use diode_formats::pack::Pack;
 
 use crate::devices::cpu::CpuMeter;
-use crate::devices::gpu::{Driver, GpuMeter, GpuOptions, GpuVendor, NoDriver};
+use crate::devices::gpu::{Driver, GpuMeter, GpuOptions, GpuVendor, NoDriver, TORCH};
 use crate::devices::{MeasuredConfigs, Meter, Outcome, Quality};
 use crate::failure::{Interrupted, Usage, one_line};
 use crate::input::arguments;
@@ -43,6 +43,10 @@ pub(crate) struct DeviceArgs {
     /// Folder with the vendor's multiplications (libcublas and libcublasLt, libhipblaslt), if the system does not find them
     #[arg(long, alias = "cublas", value_name = "FOLDER")]
     library: Option<PathBuf>,
+
+    /// Python with torch, to time what torch runs where the vendor's library has no multiplication: groups
+    #[arg(long, value_name = "PYTHON")]
+    torch: Option<PathBuf>,
 
     /// With --backend simulated, the GPU whose times are made up, such as nvidia-h100 [default: nvidia-h200]
     #[arg(long, value_name = "NAME")]
@@ -146,6 +150,7 @@ impl DeviceArgs {
             device: None,
             for_agent: false,
             library: None,
+            torch: None,
             simulate: None,
             odd: None,
             gpu_patience: None,
@@ -179,6 +184,7 @@ impl DeviceArgs {
                 self.library.is_some(),
                 "--library: the vendors' libraries are for GPUs; leave it out, or name a kernel pack",
             ),
+            (self.torch.is_some(), "--torch: it is for GPUs; leave it out, or name a kernel pack"),
             (
                 self.gpu_patience.is_some(),
                 "--gpu-patience: it is for GPUs; leave it out, or name a kernel pack",
@@ -195,8 +201,8 @@ impl DeviceArgs {
 
     fn gpus(&self, vendor: GpuVendor, seed: u64, interrupt: &Interrupt) -> anyhow::Result<Bench> {
         let patience = self.gpu_patience.unwrap_or(USUAL_PATIENCE);
-        let (packs, library) = (self.kernels.clone(), self.library.clone());
-        let options = GpuOptions { packs, vendor, library, seed, patience };
+        let (packs, library, torch) = (self.kernels.clone(), self.library.clone(), self.torch.clone());
+        let options = GpuOptions { packs, vendor, library, torch, seed, patience };
         let (mut bench, mut broken): (Option<Bench>, Vec<anyhow::Error>) = (None, Vec::new());
         let mut devices = match &self.device {
             Some(GpuChoice::Numbers(numbers)) => numbers.clone(),
@@ -228,7 +234,8 @@ impl DeviceArgs {
             let meter: Box<dyn Meter> = Box::new(meter);
             match &mut bench {
                 None => {
-                    let library = node.facts.contains_key(vendor.library_fact());
+                    let library =
+                        [vendor.library_fact(), TORCH].iter().any(|fact| node.facts.contains_key(*fact));
                     let provenance = node::provenance_of(node.facts)?;
                     let (arch, memory_bytes) = (node.arch, node.memory_bytes);
                     let gpu = Some(GpuNode { arch, memory_bytes, packs: self.kernels.clone() });
@@ -309,8 +316,9 @@ pub(crate) fn this_architecture() -> anyhow::Result<String> {
             Usage::new("this node has no GPU: say with --architecture for which to pull packs").into()
         );
     };
-    let (packs, library, seed, patience) = (Vec::new(), None, 0, USUAL_PATIENCE);
-    let (_, node) = GpuMeter::start(&GpuOptions { packs, vendor, library, seed, patience }, 0, &|| false)?;
+    let (packs, library, torch, seed, patience) = (Vec::new(), None, None, 0, USUAL_PATIENCE);
+    let options = GpuOptions { packs, vendor, library, torch, seed, patience };
+    let (_, node) = GpuMeter::start(&options, 0, &|| false)?;
     Ok(node.arch)
 }
 

@@ -14,10 +14,11 @@ mod procedure;
 mod routing;
 mod session;
 mod timing;
+mod torch;
 mod worker;
 
 pub(crate) use crate::devices::gpu::driver::{Driver, NoDriver};
-pub(crate) use crate::devices::gpu::meter::{GpuMeter, GpuOptions};
+pub(crate) use crate::devices::gpu::meter::{GpuMeter, GpuOptions, TORCH};
 pub(crate) use crate::devices::gpu::operands::most_operand_bytes;
 pub(crate) use crate::devices::gpu::worker::MeasureGpu;
 

@@ -30,7 +30,7 @@ pub(crate) struct Recipe {
     /// Times that every problem is seen [default: 120 from 1,000 problems on, else 60, small datasets more; base, deep:
     /// at most 100]
     #[arg(long, alias = "num-epochs", value_name = "N", value_parser = at_least_one)]
-    epochs: Option<usize>,
+    pub(crate) epochs: Option<usize>,
 
     /// Highest learning rate of the one-cycle schedule; the first one of base and deep [default: 0.008; base, deep: 0.001]
     #[arg(long, value_name = "X", value_parser = real)]

@@ -11,6 +11,7 @@ use crate::product::{Matrix, Product, Row, Scales, Served};
 use crate::script::Effect;
 
 const INVALID: i32 = 7;
+const NOT_SUPPORTED: i32 = 15;
 const ADD_BIAS: u32 = 4;
 const FAST_SUMS: c_int = 25;
 
@@ -162,9 +163,15 @@ functions! {
     ) |_, _| { Ok(()) }
 
     light_heuristic = cublasLtMatmulAlgoGetHeuristic, hipblasLtMatmulAlgoGetHeuristic (
-        _handle: usize, _description: *const Description, _a: *const Layout, _b: *const Layout, _c: *const Layout,
+        _handle: usize, description: *const Description, _a: *const Layout, _b: *const Layout, _c: *const Layout,
         _d: *const Layout, _preference: usize, _wanted: c_int, _found: *mut c_void, count: *mut c_int,
     ) |_, effect| {
+        // SAFETY: the caller gives what the functions above have made.
+        let Description { scales, modes, .. } = unsafe { &*description };
+        // As on an H200: scales that are laid out have an address.
+        if *modes != [0, 0] && scales.contains(&0) {
+            return Err(NOT_SUPPORTED);
+        }
         put(count, if effect == Some(Effect::Value(0)) { 0 } else { 1 });
         Ok(())
     }

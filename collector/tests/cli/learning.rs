@@ -4,6 +4,8 @@ use std::io::Write as _;
 use std::process::Stdio;
 
 use crate::sandbox::{Sandbox, content, stderr};
+use diode_core::Dataset;
+use diode_core::hardware::find;
 use diode_model::{Model, UnseenModels};
 use serde_json::{Value, json};
 
@@ -87,6 +89,125 @@ fn a_model_is_trained_judged_and_asked() {
     ]);
     let written: Value = serde_json::from_slice(&content(&sandbox.path("report.json"))).unwrap();
     assert_eq!(written["problems"], 6);
+}
+
+/// Times of a simulated H200 for some problems, with few configs, under the real one's name.
+fn simulated(sandbox: &Sandbox, output: &str, problems: &[Value]) -> Dataset {
+    sandbox.write("problems.json", &serde_json::to_string(problems).unwrap());
+    let tile = |m: u32, n: u32, stages: u32| {
+        json!({"template": "triton::mm", "block_m": m, "block_n": n, "block_k": 128, "group_m": 8, "num_stages": stages,
+            "num_warps": 4})
+    };
+    let tiles = [tile(16, 64, 3), tile(64, 64, 3), tile(64, 128, 3), tile(128, 128, 2), tile(64, 64, 4)];
+    sandbox.write("tiles.json", &serde_json::to_string(&tiles).unwrap());
+    let list = ["--problems", "problems.json", "--space", "tiles.json"];
+    sandbox
+        .ok(&[&["collect", "--backend", "simulated", "--output", "simulated.msgpack.zst"], &list[..]]
+            .concat());
+    let mut dataset = sandbox.dataset("simulated.msgpack.zst");
+    std::fs::remove_file(sandbox.path("simulated.msgpack.zst")).unwrap();
+    dataset.hardware = find("nvidia-h200").unwrap();
+    write(sandbox, output, &dataset);
+    dataset
+}
+
+fn write(sandbox: &Sandbox, name: &str, dataset: &Dataset) {
+    diode_formats::write_file(&sandbox.path(name), std::slice::from_ref(dataset)).unwrap();
+}
+
+fn by_row(m: u64, k: u64) -> Value {
+    json!({"op": "scaled_mm", "b": 1, "m": m, "n": 4096, "k": k, "a_dtype": "float8_e4m3fn", "b_dtype": "float8_e4m3fn",
+        "out_dtype": "bfloat16", "a_layout": "row", "b_layout": "column", "bias": "none", "scaling": "row"})
+}
+
+#[test]
+fn served_problems_are_learnt_onto_a_model_and_beside_others() {
+    let sandbox = Sandbox::new();
+    let served: Vec<Value> = (1..=60).map(|m| by_row(8 * m, 2048)).collect();
+    let mut dataset = simulated(&sandbox, "fp8.msgpack.zst", &served);
+    simulated(&sandbox, "others.msgpack.zst", &[by_row(16, 1024), by_row(256, 1024)]);
+    dataset.solutions.truncate(49);
+    write(&sandbox, "few.msgpack.zst", &dataset);
+    write(&sandbox, "h100.msgpack.zst", &Dataset { hardware: find("nvidia-h100").unwrap(), ..dataset });
+    let plain = (1..=6).map(|m| {
+        json!({"op": "mm", "b": 1, "m": 64 * m, "n": 1024, "k": 1024, "a_dtype": "bfloat16", "b_dtype": "bfloat16",
+            "out_dtype": "bfloat16", "a_layout": "row", "b_layout": "row", "bias": "none"})
+    });
+    simulated(&sandbox, "plain.msgpack.zst", &plain.collect::<Vec<_>>());
+
+    let onto = |data: &str| {
+        ["train", "--epochs", "1", "--data", data, "--onto", "nvidia-h200-matmul", "--model", "m.safetensors"]
+            .map(str::to_owned)
+    };
+    let train = onto("fp8.msgpack.zst");
+    let train: Vec<&str> = train.iter().map(String::as_str).collect();
+    let output = sandbox.run(&[&train[..], &["--judge", "others.msgpack.zst"]].concat());
+    let said = stderr(&output);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("learnt from 60 scaled or grouped problems, 300 timings"), "{said}");
+    assert!(said.contains("scaled_mm") && said.contains("on 2 other problems, first picks reach"), "{said}");
+    let model = Model::from_bytes(&content(&sandbox.path("m.safetensors"))).unwrap();
+    let about = &model.serving().unwrap().about;
+    assert_eq!((about.problems, about.kinds.len(), about.judged[0].problems), (60, 1, 2));
+    let shipped = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../trained_models/matmul/nvidia-h200/matmul-nvidia-h200.safetensors"
+    );
+    let shipped = Model::from_bytes(&content(shipped.as_ref())).unwrap();
+    assert_eq!(model.network(), shipped.network(), "all else is taken from the model");
+    let asked = sandbox.ok(&["predict", "16x4096x2048 fp8 row", "--model", "m.safetensors"]);
+    assert!(asked.contains("scaled_mm 16×4096×2048 float8_e4m3fn"), "{asked}");
+
+    // Sizes that servers keep judge a part that has not learnt them.
+    let kept = [&train[..], &["--without-kept", "--force"]].concat();
+    let said = stderr(&sandbox.run(&kept));
+    let model = Model::from_bytes(&content(&sandbox.path("m.safetensors"))).unwrap();
+    let about = &model.serving().unwrap().about;
+    assert_eq!(about.problems + about.judged[0].problems, 60, "{said}");
+
+    let both = [
+        "train",
+        "--epochs",
+        "1",
+        "--folds",
+        "0",
+        "--model",
+        "both.safetensors",
+        "--data",
+        "plain.msgpack.zst",
+    ];
+    sandbox.ok(&[&both[..], &["fp8.msgpack.zst"]].concat());
+    let model = Model::from_bytes(&content(&sandbox.path("both.safetensors"))).unwrap();
+    assert_eq!(model.serving().unwrap().about.problems, 60);
+    let said = stderr(&sandbox.run(&[&both[..], &["few.msgpack.zst", "--force"]].concat()));
+    assert!(
+        said.contains(
+            "note: got 49 scaled and grouped problems to learn from, expected 50: these are not learnt"
+        ),
+        "{said}"
+    );
+    let model = Model::from_bytes(&content(&sandbox.path("both.safetensors"))).unwrap();
+    assert!(model.serving().is_none());
+
+    for (arguments, code, words) in [
+        (
+            &onto("few.msgpack.zst")[..],
+            1,
+            "got 49 scaled and grouped problems to learn from, expected 50; collect more problems",
+        ),
+        (&onto("plain.msgpack.zst"), 1, "got 0 scaled and grouped problems"),
+        (&onto("h100.msgpack.zst"), 1, "--onto: got a model of nvidia-h200 and timings of nvidia-h100"),
+    ] {
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).chain(["--force"]).collect();
+        let error = sandbox.fails(code, &arguments);
+        assert!(error.contains(words), "{error}");
+    }
+    let error = sandbox.fails(1, &[&train[..], &["--force", "--judge", "h100.msgpack.zst"]].concat());
+    assert!(error.contains("--judge: got timings of nvidia-h100, expected some of nvidia-h200"), "{error}");
+    let alone = ["train", "--epochs", "1", "--data", "fp8.msgpack.zst", "--model", "alone.safetensors"];
+    let error = sandbox.fails(2, &alone);
+    assert!(error.contains("a model to add them to, with --onto"), "{error}");
+    assert!(!sandbox.path("alone.safetensors").exists());
 }
 
 #[test]

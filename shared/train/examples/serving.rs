@@ -1,15 +1,13 @@
-//! Scaled, grouped and experts problems: makes datasets, trains this part of a model, and judges it.
+//! Scaled, grouped and experts problems: makes datasets, and judges the part of a model that `diode train --onto` learns.
 //!
 //! ```sh
 //! cargo run --release -p diode-train --example serving -- data learnt.jsonl learnt.msgpack.zst
-//! cargo run --release -p diode-train --example serving -- train MODEL KEPT… : LEARNT…
 //! cargo run --release -p diode-train --example serving -- judge MODEL KEPT…
 //! cargo run --release -p diode-train --example serving -- rivals MODEL kept.jsonl KEPT…
 //! cargo run --release -p diode-train --example serving -- lend FROM TO
 //! ```
 //!
-//! `train` replaces the part in MODEL and leaves all else as it is. `lend` copies the part into the model of other
-//! hardware, for which it then stands in.
+//! `lend` copies the part into the model of other hardware, for which it then stands in.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -23,7 +21,7 @@ use diode_core::{
     TimeColumn,
 };
 use diode_model::{Model, Question, Ranker, Serving, ServingKind};
-use diode_train::{JudgedServing, geomean, judge_serving, serving_figures, serving_options, train_serving};
+use diode_train::{JudgedServing, geomean, judge_serving, serving_figures};
 use serde::Deserialize;
 
 type Outcome<T = ()> = Result<T, Box<dyn Error>>;
@@ -51,11 +49,6 @@ fn main() -> Outcome {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words[..] {
         ["data", from, to] => data(from, to),
-        ["train", model, ref rest @ ..] => {
-            let mut parts = rest.split(|word| *word == ":");
-            let (kept, learnt) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-            train(model, &read(learnt)?, &read(kept)?)
-        }
         ["judge", model, ref kept @ ..] => {
             let model = Model::from_bytes(&std::fs::read(model)?)?;
             let serving = model.serving().ok_or("the model has no part for these problems")?;
@@ -65,11 +58,13 @@ fn main() -> Outcome {
         }
         ["rivals", model, named, ref kept @ ..] => rivals(model, named, &read(kept)?),
         ["lend", from, to] => lend(from, to),
-        _ => Err("expected data, train, judge, rivals or lend; see the source's first lines".into()),
+        _ => Err("expected data, judge, rivals or lend; see the source's first lines".into()),
     }
 }
 
 fn data(from: &str, to: &str) -> Outcome {
+    // A graph of many launches was timed as a whole. Times of the collector are longer.
+    let method = Method::try_from("mean-cold-event".to_owned())?;
     let (mut known, mut configs) = (Vec::new(), ConfigDictionary::default());
     let mut solutions = Vec::new();
     for line in std::io::BufReader::new(std::fs::File::open(from)?).lines() {
@@ -84,7 +79,7 @@ fn data(from: &str, to: &str) -> Outcome {
                 let times = TimeColumn::from_nanos(ns.into_iter().chain(library_ns).collect())?;
                 solutions.push(Solution {
                     problem: *problem,
-                    method: Method::MEDIAN_COLD_EVENT,
+                    method,
                     configs: indices,
                     times,
                     minimum_ns: None,
@@ -113,21 +108,6 @@ fn read(paths: &[&str]) -> Outcome<Vec<Dataset>> {
         all.extend(diode_formats::read_file(Path::new(path))?.datasets);
     }
     Ok(all)
-}
-
-fn train(path: &str, learnt: &[Dataset], kept: &[Dataset]) -> Outcome {
-    let started = Instant::now();
-    let mut serving = train_serving(learnt, &serving_options(), &mut |epoch, epochs, loss| {
-        if epoch % 10 == 0 || epoch == epochs {
-            eprintln!("epoch {epoch} of {epochs}: loss {loss:.4}, {:.0} s", started.elapsed().as_secs_f64());
-        }
-        std::ops::ControlFlow::Continue(())
-    })?;
-    let judged = judge_serving(&serving, kept)?;
-    serving.about.judged = serving_figures(&judged);
-    table(&judged);
-    let model = Model::from_bytes(&std::fs::read(path)?)?.with_serving(serving);
-    Ok(diode_formats::write_atomically(Path::new(path), &model.to_bytes()?)?)
 }
 
 /// Sets first picks for layers of experts beside the defaults and published files of vLLM and SGLang.

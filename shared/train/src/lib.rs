@@ -27,7 +27,7 @@ pub use judgement::{FoldModel, Folds, cross_validate};
 pub use options::{Plan, TrainOptions};
 pub use progress::{Checkpoint, EpochLoss, LearntNetwork, Observer, Progress, Share, curves};
 pub use serving::{
-    JudgedServing, ServingProblem, geomean, judge_serving, serving_figures, serving_options,
-    serving_problems, train_serving,
+    JudgedServing, LEAST_SERVED, ServingProblem, geomean, judge_serving, served, serving_figures,
+    serving_options, serving_problems, train_serving,
 };
 pub use set::{LeftOut, TimedConfig, TrainingProblem, TrainingSet};

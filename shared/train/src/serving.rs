@@ -8,7 +8,7 @@ use diode_core::hardware::Hardware;
 use diode_core::ids::Digest;
 use diode_core::problem::are_one_layer;
 use diode_core::stats::median;
-use diode_core::{Config, Dataset, Op, Problem, hash_of_size};
+use diode_core::{Config, Dataset, Method, Op, Problem, Provenance, Solution, hash_of_size};
 use diode_model::{ModelError, Network, RankedSpace, Serving, ServingAbout, ServingFigures, ServingKind};
 use diode_numeric::serving::{SERVING_FEATURES, ServingFeatures};
 
@@ -20,6 +20,24 @@ use crate::{TrainError, TrainOptions};
 
 /// As many networks are trained. Each leaves out a part of the sizes, on which what runs untuned is then compared.
 const NETWORKS: usize = 4;
+
+/// This part is not learnt from fewer problems.
+pub const LEAST_SERVED: usize = 50;
+
+/// The scaled, grouped and experts problems of datasets that were timed in one way, as far as they are wanted.
+pub fn served(datasets: &[Dataset], method: Method, is_wanted: impl Fn(&Problem) -> bool) -> Vec<Dataset> {
+    let of = |set: &Dataset| {
+        let suits =
+            |one: &&Solution| !one.problem.op.is_plain() && one.method == method && is_wanted(&one.problem);
+        Dataset {
+            hardware: set.hardware.clone(),
+            provenance: Provenance::default(),
+            configs: set.configs.clone(),
+            solutions: set.solutions.iter().filter(suits).cloned().collect(),
+        }
+    };
+    datasets.iter().map(of).filter(|set| !set.solutions.is_empty()).collect()
+}
 
 /// The settings of a training of this part.
 pub fn serving_options() -> TrainOptions {

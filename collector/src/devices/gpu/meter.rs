@@ -8,10 +8,11 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use diode_core::{Config, FailureReason, Method, Problem};
+use diode_core::{Config, FailureReason, Method, Op, Problem};
 
 use crate::devices::gpu::GpuVendor;
 use crate::devices::gpu::management::{self, Management};
+use crate::devices::gpu::torch::Torch;
 use crate::devices::gpu::worker::{
     Cause, EXACT, GpuDescription, KERNEL_SIZES, Measure, Message, Results, no_memory_left,
 };
@@ -35,6 +36,9 @@ const START: u32 = 4;
 const SLOWEST_FLOPS_PER_SECOND: f64 = 1e11;
 const SLOWEST_BYTES_PER_SECOND: f64 = 1e9;
 
+/// The fact that names the version of torch which timed what the library does not have.
+pub(crate) const TORCH: &str = "torch";
+
 /// How the measuring processes of GPUs are started.
 #[derive(Debug, Clone)]
 pub(crate) struct GpuOptions {
@@ -44,6 +48,8 @@ pub(crate) struct GpuOptions {
     pub(crate) vendor: GpuVendor,
     /// The folder with cuBLAS or hipBLASLt; `None` if the system finds it.
     pub(crate) library: Option<PathBuf>,
+    /// A Python with torch, which times what the library does not have.
+    pub(crate) torch: Option<PathBuf>,
     pub(crate) seed: u64,
     /// After how long a silent process counts as hung, not counting the time that its kernels take.
     pub(crate) patience: Duration,
@@ -52,6 +58,7 @@ pub(crate) struct GpuOptions {
 pub(crate) struct GpuMeter {
     process: MeasuringProcess,
     options: GpuOptions,
+    torch: Option<Torch>,
     device: u32,
     bus_id: String,
     /// NVML or AMD SMI, opened on first use. The parent asks it, because the measuring process may have
@@ -73,9 +80,12 @@ impl GpuMeter {
         device: u32,
         abandon: &dyn Fn() -> bool,
     ) -> anyhow::Result<(Self, GpuDescription)> {
+        let torch =
+            options.torch.as_deref().map(|python| Torch::start(python, device, abandon)).transpose()?;
         let mut meter = Self {
             process: process(options, device)?,
             options: options.clone(),
+            torch,
             device,
             bus_id: String::new(),
             management: OnceCell::new(),
@@ -94,7 +104,11 @@ impl GpuMeter {
         let not_ready = |message: String| Err(NotReady(message).into());
         let began = self.process.ask(None::<&Measure>, patience, abandon, Some);
         let described = began.and_then(|began| match began {
-            Ok(Message::Ready(described)) => Ok(described),
+            Ok(Message::Ready(mut described)) => {
+                let torch = self.torch.iter().map(|torch| (TORCH.to_owned(), torch.version.clone()));
+                described.facts.extend(torch);
+                Ok(described)
+            }
             Ok(Message::Broken { message, cause: Cause::Gpu | Cause::Memory }) => not_ready(message),
             Ok(Message::Broken { message, cause: Cause::Pack | Cause::Setup }) => bail!("{message}"),
             Ok(other) => bail!("the measuring process began with {other:?}"),
@@ -170,7 +184,8 @@ impl Meter for GpuMeter {
     fn surroundings(&self) -> Surroundings {
         let open = || management::open(self.options.vendor, &self.bus_id);
         let Some(management) = self.management.get_or_init(open) else { return Surroundings::default() };
-        let own = usize::from(self.process.is_running());
+        let torch = self.torch.as_ref().is_some_and(Torch::is_running);
+        let own = usize::from(self.process.is_running()) + usize::from(torch);
         let state = management.state();
         Surroundings {
             others: management.processes().map(|processes| processes.saturating_sub(own)),
@@ -181,6 +196,7 @@ impl Meter for GpuMeter {
 
     fn let_go(&mut self) {
         self.process.end();
+        self.torch.iter_mut().for_each(Torch::end);
     }
 
     fn take_again(&mut self, abandon: &dyn Fn() -> bool) -> anyhow::Result<()> {
@@ -192,6 +208,47 @@ impl Meter for GpuMeter {
     }
 
     fn measure(
+        &mut self,
+        problem: &Problem,
+        configs: &[Config],
+        abandon: &dyn Fn() -> bool,
+    ) -> anyhow::Result<Outcome> {
+        match self.measure_kernels(problem, configs, abandon)? {
+            Outcome::Measured { measured, quality } => {
+                let with_torch = self.add_torch(problem, configs, measured, abandon)?;
+                Ok(with_torch.map_or(Outcome::Abandoned, |measured| Outcome::Measured { measured, quality }))
+            }
+            other => Ok(other),
+        }
+    }
+}
+
+impl GpuMeter {
+    /// Adds what torch takes, if the library was to be timed and has no such multiplication. `None` if it is
+    /// abandoned.
+    fn add_torch(
+        &mut self,
+        problem: &Problem,
+        configs: &[Config],
+        mut measured: MeasuredConfigs,
+        abandon: &dyn Fn() -> bool,
+    ) -> anyhow::Result<Option<MeasuredConfigs>> {
+        let Some(torch) = &mut self.torch else { return Ok(Some(measured)) };
+        let known = measured.timed.iter().map(|one| one.0).chain(measured.failed.iter().map(|one| one.0));
+        let lacks_library =
+            configs.contains(&Config::Library) && known.into_iter().all(|one| !one.is_library());
+        if lacks_library && !problem.op.is_plain() && problem.op != Op::FusedMoe {
+            let patience = self.options.patience.saturating_add(slowest(problem, 16));
+            match torch.time(problem, patience, abandon)? {
+                None => return Ok(None),
+                Some(Ok(samples)) => measured.timed.push((Config::Library, samples)),
+                Some(Err(why)) => say!("note: {} by torch: {why}", problem.canonical()),
+            }
+        }
+        Ok(Some(measured))
+    }
+
+    fn measure_kernels(
         &mut self,
         problem: &Problem,
         configs: &[Config],

@@ -112,7 +112,7 @@ fn scales_between_groups(problem: &ProblemFields) -> u64 {
 }
 
 /// How many copies of a problem's matrices to make.
-fn copies(problem: &Problem) -> u64 {
+pub(super) fn copies(problem: &Problem) -> u64 {
     let one: u64 = sizes(problem).iter().sum();
     if one * TURNS <= MOST_FOR_TURNS { TURNS } else { 2 }
 }

@@ -99,8 +99,7 @@ impl Routing {
                 }
             }
             Op::GroupedMm | Op::ScaledGroupedMm => {
-                let ends = groups.iter().map(|groups| ends(groups, count(problem)));
-                routing.ends = Some(Table::new(gpu, ends.collect())?);
+                routing.ends = Some(Table::new(gpu, ends_of_groups(problem))?);
             }
             _ => {}
         }
@@ -167,6 +166,11 @@ fn groups_of_rows(problem: &ProblemFields) -> Vec<Vec<u32>> {
         drawn
     };
     (0..ROUTINGS).map(|_| draw()).collect()
+}
+
+/// For each routing, the row after the last of each group.
+pub(super) fn ends_of_groups(problem: &ProblemFields) -> Vec<Vec<u32>> {
+    groups_of_rows(problem).iter().map(|groups| ends(groups, count(problem))).collect()
 }
 
 /// The row after the last of each group. `groups` is sorted.

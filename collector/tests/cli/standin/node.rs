@@ -68,11 +68,10 @@ impl Node {
 
     /// Builds a pack by a Python that has this version of Triton.
     pub(super) fn build(&self, pack: &str, triton: &str, more: &[&str]) -> Output {
-        let python = self.sandbox.path(&format!("python-{triton}"));
+        let python = format!("python-{triton}");
         let compiler = include_str!("compiler.py")
             .replace(r#"{"triton": "3.6.0"}"#, &format!(r#"{{"triton": "{triton}"}}"#));
-        diode_formats::write_atomically(&python, compiler.as_bytes()).unwrap();
-        std::fs::set_permissions(&python, std::fs::Permissions::from_mode(0o755)).unwrap();
+        self.script(&python, &compiler);
         let build = [
             "kernels",
             "build",
@@ -83,8 +82,15 @@ impl Node {
             "--space",
             "tiles.json",
         ];
+        let python = self.sandbox.path(&python);
         let to = ["--out", pack, "--python", python.to_str().unwrap()];
         self.sandbox.run(&[&build[..], &to, more].concat())
+    }
+
+    /// Writes a program.
+    pub(super) fn script(&self, name: &str, text: &str) {
+        self.sandbox.write(name, text);
+        std::fs::set_permissions(self.sandbox.path(name), std::fs::Permissions::from_mode(0o755)).unwrap();
     }
 
     /// A node with one sound GPU and with a pack that exists already.

@@ -116,6 +116,8 @@ fn served_problems(fp8: DType) -> Vec<ProblemFields> {
             problems.push(ProblemFields { scaling, groups, ..plain(Op::FusedMoe, 20, fp8) });
         }
     }
+    // cuBLASLt takes block scales if there are multiples of four.
+    problems.push(ProblemFields { scaling: Scaling::Block, k: 512, ..plain(Op::ScaledMm, 20, fp8) });
     problems.push(ProblemFields { scaling: Scaling::Row, ..plain(Op::ScaledMm, 20, DType::Int8) });
     problems.push(ProblemFields { groups: groups(None), ..plain(Op::GroupedMm, 40, DType::BFloat16) });
     for (m, count) in [(20, 6), (1, 64)] {
@@ -148,11 +150,47 @@ fn what_models_are_served_with_is_measured() {
             let tma = nvidia && problem.op != Op::FusedMoe && problem.scaling != Scaling::Block;
             let swap = nvidia && matches!(problem.op, Op::ScaledMm | Op::FusedMoe);
             let scaled = problem.op == Op::ScaledMm && problem.a_dtype == fp8;
-            let library = nvidia && scaled && problem.scaling != Scaling::Block;
+            let library = nvidia && scaled && (problem.scaling != Scaling::Block || problem.k == 512);
             let expected = 2 + usize::from(tma) + usize::from(swap) + usize::from(library);
             assert_eq!(solution.times.len(), expected, "{name}");
         }
     }
+}
+
+/// A Python whose torch takes 50 µs for grouped rows and has no scaled ones.
+const TORCH: &str = r#"#!/bin/sh
+echo '{"ready": "2.11.0"}'
+while read line; do
+case "$line" in
+*'"op":"grouped_mm"'*'"copies":16,"ends":[['*) echo '{"timed": [50000, 52000, 51000]}' ;;
+*) echo '{"refused": "RuntimeError: no"}' ;;
+esac
+done
+"#;
+
+#[test]
+fn a_python_with_torch_times_what_the_library_does_not_have() {
+    let problems = serde_json::to_string(&served_problems(DType::Float8E4M3)).unwrap();
+    let node = Node::with_configs(Vendor::Nvidia, &problems, &[config([64, 64, 64], 2)]);
+    node.script("torch", TORCH);
+    let output = node.collect(&node.sound(), &["--torch", "./torch"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stderr(&output).contains("by torch: RuntimeError: no"), "{}", stderr(&output));
+    let dataset = node.sandbox.dataset("a.msgpack.zst");
+    assert_eq!(dataset.provenance.node["torch"], "2.11.0");
+    for solution in &dataset.solutions {
+        let (problem, mut times) =
+            (&solution.problem, solution.configs.iter().zip(solution.times.iter_nanos()));
+        let library = times.find(|(config, _)| dataset.configs.get(**config).is_library());
+        let nanos = library.map(|(_, time)| time.0);
+        match problem.op {
+            Op::GroupedMm => assert_eq!(nanos, Some(51_000.0)),
+            Op::FusedMoe | Op::ScaledGroupedMm => assert_eq!(nanos, None),
+            _ => assert_ne!(nanos, Some(51_000.0)),
+        }
+    }
+    let without = stderr(&node.collect(&node.sound(), &["--torch", "/bin/false", "--resume"]));
+    assert!(without.contains("--torch: /bin/false has no torch that sees GPU 0"), "{without}");
 }
 
 #[test]

@@ -2,19 +2,17 @@
 //! enough was measured and its picks are no worse. If not, the new model keeps the part of the published one.
 
 use std::ops::ControlFlow;
+use std::slice;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use diode_core::{Dataset, Method, Provenance, Solution, is_kept};
+use diode_core::{Dataset, Method, is_kept};
 use diode_model::{Model, Serving};
 use diode_train::{
-    JudgedServing, TrainError, TrainOptions, geomean, judge_serving, serving_figures, serving_options,
-    train_serving,
+    JudgedServing, LEAST_SERVED, TrainError, TrainOptions, geomean, judge_serving, served, serving_figures,
+    serving_options, train_serving,
 };
 
 use crate::jobs::worker::train::{LEAST_PROBLEMS, MARGIN};
-
-/// A part is not learnt from fewer problems.
-const LEAST: usize = 50;
 
 /// The part that a new model gets, if it gets one, and why in words. `in_force` is the published model.
 pub(super) fn part(
@@ -26,25 +24,15 @@ pub(super) fn part(
     tell: &mut dyn FnMut(String),
 ) -> Result<Option<Serving>, TrainError> {
     let before = in_force.and_then(Model::serving);
-    let [learnt, kept] = [false, true].map(|kept| {
-        let is_wanted = |solution: &&Solution| {
-            let problem = &solution.problem;
-            !problem.op.is_plain() && solution.method == method && is_kept(problem) == kept
-        };
-        Dataset {
-            hardware: dataset.hardware.clone(),
-            provenance: Provenance::default(),
-            configs: dataset.configs.clone(),
-            solutions: dataset.solutions.iter().filter(is_wanted).cloned().collect(),
-        }
-    });
-    let problems = learnt.solutions.len();
+    let [learnt, kept] = [false, true]
+        .map(|kept| served(slice::from_ref(dataset), method, |problem| is_kept(problem) == kept));
+    let problems: usize = learnt.iter().map(|set| set.solutions.len()).sum();
     let from_before =
         if before.is_some() { "the part of the published model is kept" } else { "none is learnt" };
-    if problems < LEAST {
+    if problems < LEAST_SERVED {
         if problems > 0 || before.is_some() {
             tell(format!(
-                "scaled and grouped problems: {from_before}, since {problems} were measured; {LEAST} are needed"
+                "scaled and grouped problems: {from_before}, since {problems} were measured; {LEAST_SERVED} are needed"
             ));
         }
         return Ok(before.cloned());
@@ -54,7 +42,7 @@ pub(super) fn part(
         tell(format!("scaled and grouped problems: epoch {epoch} of {epochs}, loss {loss:.4}"));
         if stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    let mut part = match train_serving(&[learnt], &options, &mut observe) {
+    let mut part = match train_serving(&learnt, &options, &mut observe) {
         // None of them has features: the hardware has no peak for their types.
         Err(TrainError::Empty { .. }) => return Ok(before.cloned()),
         trained => trained?,
@@ -62,7 +50,6 @@ pub(super) fn part(
     if stop.load(Ordering::Relaxed) {
         return Err(TrainError::Stopped);
     }
-    let kept = [kept];
     let judged = judge_serving(&part, &kept)?;
     part.about.judged = serving_figures(&judged);
     if let Some(before) = before {
@@ -90,7 +77,9 @@ mod tests {
     use diode_core::hardware::find;
     use diode_core::simulated::SimulatedDevice;
     use diode_core::space::{Space, SpaceName};
-    use diode_core::{ConfigDictionary, DType, Op, Problem, ProblemFields, Scaling, TimeColumn};
+    use diode_core::{
+        ConfigDictionary, DType, Op, Problem, ProblemFields, Provenance, Scaling, Solution, TimeColumn,
+    };
 
     use super::*;
 

@@ -174,16 +174,12 @@ impl CublasLt {
         }
         let prepared = match &mut *last {
             Some(prepared) => prepared,
-            empty => empty.insert(self.prepare(problem, gemm, bias)?),
+            empty => empty.insert(self.prepare(problem, gemm, matrices, bias)?),
         };
         if let Some(bias) = bias {
             prepared.description.set(self.numbers.bias_pointer, &bias.pointer())?;
         }
-        if let (Some([a, b]), Some(_)) = (matrices.scales, scale_modes(problem.scaling)) {
-            for (attribute, scales) in SCALES.into_iter().zip([b, a]) {
-                prepared.description.set(attribute, &scales.pointer())?;
-            }
-        }
+        set_scales(&prepared.description, problem, matrices)?;
         let (one, output) = (1.0_f32, matrices.c.pointer());
         let [b, a, c] = [&prepared.b, &prepared.a, &prepared.c].map(|layout| layout.handle);
         // SAFETY: the matrices and the workspace lie within their allocations, and all else lives across the call.
@@ -214,6 +210,7 @@ impl CublasLt {
         &self,
         problem: &Problem,
         gemm: &Gemm,
+        matrices: &Matrices<'_>,
         bias: Option<Slice<'_>>,
     ) -> Result<Prepared, LibraryError> {
         let numbers = self.numbers;
@@ -236,6 +233,8 @@ impl CublasLt {
                 }
             }
             description.set(FAST_SUMS, &i8::from(problem.scaling != Scaling::Block))?;
+            // Without their addresses, cuBLASLt finds no algorithm for scales by row and by block.
+            set_scales(&description, problem, matrices)?;
         }
         if let Some(bias) = bias {
             description.set(numbers.epilogue, &ADD_BIAS)?;
@@ -301,6 +300,13 @@ impl CublasLt {
         })?;
         Ok(choice)
     }
+}
+
+/// Says where the scales are, if the operands have any.
+fn set_scales(description: &Owned, problem: &Problem, matrices: &Matrices<'_>) -> Result<(), LibraryError> {
+    let Some([a, b]) = matrices.scales.filter(|_| problem.scaling != Scaling::None) else { return Ok(()) };
+    description.set(SCALES[0], &b.pointer())?;
+    description.set(SCALES[1], &a.pointer())
 }
 
 /// A multiplication that has been described, with the algorithm chosen for it.

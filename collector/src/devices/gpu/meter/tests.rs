@@ -23,7 +23,8 @@ fn meter_of(process: MeasuringProcess) -> GpuMeter {
     let (vendor, patience) = (GpuVendor::Nvidia, Duration::from_secs(30));
     GpuMeter {
         process,
-        options: GpuOptions { packs: Vec::new(), vendor, library: None, seed: 1, patience },
+        options: GpuOptions { packs: Vec::new(), vendor, library: None, torch: None, seed: 1, patience },
+        torch: None,
         device: 0,
         bus_id: String::new(),
         management: OnceCell::from(None),
