@@ -469,15 +469,23 @@ CREATE TABLE work (
     measured_by TEXT, -- the contributor that must not get it: an account, or `anonymous`
     driver      TEXT, -- the driver that an agent must have
     state       TEXT NOT NULL, -- waiting, leased, done or refused
+    wishes      INTEGER NOT NULL DEFAULT 0, -- how many contributors ask for it
     lease       TEXT REFERENCES leases (id) ON DELETE SET NULL,
     upload      TEXT REFERENCES uploads (id) ON DELETE SET NULL,
     refusal     TEXT -- why the hardware could not measure it
 ) STRICT;
 -- No problem is measured twice, but for a confirmation and for another driver.
 CREATE UNIQUE INDEX work_once ON work (hardware, problem, (purpose = 'confirm'), (COALESCE(driver, '')));
-CREATE INDEX work_in_order ON work (hardware, state, rank, position);
+CREATE INDEX work_in_order ON work (hardware, state, rank, wishes DESC, position);
 CREATE INDEX work_by_lease ON work (lease);
 CREATE INDEX work_by_upload ON work (upload);
+
+-- Who asks for a problem: an account, or `anonymous`.
+CREATE TABLE wishes (
+    work        INTEGER NOT NULL REFERENCES work (position) ON DELETE CASCADE,
+    contributor TEXT NOT NULL,
+    PRIMARY KEY (work, contributor)
+) STRICT, WITHOUT ROWID;
 
 -- What one agent cannot measure, though others with its hardware may: it lacks kernels or memory.
 CREATE TABLE refusals (

@@ -16,6 +16,7 @@ use crate::metrics::Metrics;
 use crate::page_cache::PageCache;
 use crate::readiness::Readiness;
 use crate::turns::{Turn, Turns};
+use crate::workloads::Workloads;
 
 /// How many uploads may arrive at a time. An upload that arrives takes a connection and a file, but no
 /// memory.
@@ -40,6 +41,7 @@ pub struct App {
     pub(crate) exports: Exports,
     pub(crate) pages: PageCache,
     pub(crate) config_caches: ConfigCaches,
+    pub(crate) workloads: Workloads,
     pub(crate) refused: Refused,
     pub(crate) metrics: Metrics,
     receiving: Turns,
@@ -72,6 +74,7 @@ impl App {
             exports: Exports::default(),
             pages: PageCache::default(),
             config_caches: ConfigCaches::default(),
+            workloads: Workloads::default(),
             refused: Refused::default(),
             receiving: Turns::new(RECEIVING_AT_ONCE, share_of(RECEIVING_AT_ONCE)),
             picking: Arc::new(Semaphore::new(PICKING_AT_ONCE)),

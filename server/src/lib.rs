@@ -36,3 +36,4 @@ pub mod tls;
 mod turns;
 mod ui;
 pub mod uploads;
+mod workloads;

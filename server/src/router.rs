@@ -34,6 +34,7 @@ use crate::models::model_routes;
 use crate::readiness::{healthz, readyz};
 use crate::snapshots::snapshot_routes;
 use crate::uploads;
+use crate::workloads::workload_routes;
 use crate::{pages, ui};
 
 #[derive(OpenApi)]
@@ -147,7 +148,10 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(kernels::get))
         .routes(routes!(agent_routes::coverage_of))
         .routes(routes!(agent_routes::coverage_map))
-        .routes(routes!(agent_routes::want, agent_routes::measuring));
+        .routes(routes!(agent_routes::want, agent_routes::measuring))
+        .routes(routes!(workload_routes::list))
+        .routes(routes!(workload_routes::get))
+        .routes(routes!(workload_routes::want));
     let train = OpenApiRouter::new()
         .routes(routes!(job_routes::create, job_routes::list))
         .routes(routes!(job_routes::get, job_routes::cancel))
@@ -181,11 +185,12 @@ fn api() -> OpenApiRouter<App> {
 }
 
 /// Which answers are compressed. Models, the dashboard and datasets (except those in text) are compressed
-/// already. Event streams must not be delayed. Stored files are sent unchanged, because a file's tag and the
+/// already, and archives are small. Event streams must not be delayed. Stored files are sent unchanged, because a file's tag and the
 /// parts that clients ask for are those of the stored bytes.
 fn compressible() -> impl tower_http::compression::Predicate {
     DefaultPredicate::new()
         .and(NotForContentType::const_new("application/octet-stream"))
+        .and(NotForContentType::const_new("application/zip"))
         .and(NotForContentType::const_new("application/zstd"))
         .and(NotForContentType::const_new("application/vnd.apache.parquet"))
         .and(|_: StatusCode, _: Version, headers: &HeaderMap, _: &Extensions| {

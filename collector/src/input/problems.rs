@@ -14,6 +14,7 @@ use diode_core::problem::{begins_problem, is_serving_word, serving_problems};
 use diode_core::{
     Bias, DType, Groups, Invalid, Layout, Op, OutputLayout, Problem, ProblemFields, Scaling, Stage, numbered,
 };
+use diode_workloads::catalogue;
 use serde::de::{Error, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -144,6 +145,8 @@ impl FromStr for Size {
 enum Asked {
     Size(Size),
     Words(String),
+    /// A model of the catalogue.
+    Model(String),
 }
 
 impl FromStr for Asked {
@@ -155,6 +158,8 @@ impl FromStr for Asked {
             let known = |word: &str| begins_problem(word) || is_serving_word(word);
             if words().count() > 0 && words().all(known) {
                 Ok(Self::Words(text.to_owned()))
+            } else if catalogue::find(text).is_some() {
+                Ok(Self::Model(text.to_owned()))
             } else {
                 Err(error)
             }
@@ -166,7 +171,7 @@ impl Asked {
     /// The words of a line, or of one argument.
     fn text(&self) -> String {
         match self {
-            Self::Words(text) => text.clone(),
+            Self::Words(text) | Self::Model(text) => text.clone(),
             Self::Size(Size { b, m, n, k }) => {
                 let b = b.map_or_else(String::new, |b| format!("{b}x"));
                 format!("{b}{m}x{n}x{k}")
@@ -194,6 +199,14 @@ impl Asked {
 }
 
 impl AskedArgs {
+    /// The model, if one is named in place of sizes.
+    pub(crate) fn model(&self) -> Option<&str> {
+        match self.sizes.as_slice() {
+            [Asked::Model(name)] => Some(name),
+            _ => None,
+        }
+    }
+
     /// The problems, at least one. An invalid problem counts as a mistake in the flags.
     pub(crate) fn problems(&self) -> anyhow::Result<Vec<Problem>> {
         let recorded =
@@ -201,6 +214,13 @@ impl AskedArgs {
         if let Some(recorded) = recorded {
             // The file states for each problem what flags state for all.
             return Ok(read_problems(recorded)?.0);
+        }
+        if let Some(Asked::Model(name)) = self.sizes.iter().find(|asked| matches!(asked, Asked::Model(_))) {
+            return Err(Usage::new(format!(
+                "SIZE: got the model {name}, expected sizes; `diode tune {name}` writes its kernel configs, and `diode want \
+                 {name}` has it measured"
+            ))
+            .into());
         }
         let sizes = match (&self.list, self.m) {
             (Some(list), _) => read_sizes(list)?,
@@ -219,7 +239,7 @@ impl AskedArgs {
     fn asked(&self, asked: &Asked) -> Result<Vec<Problem>, Usage> {
         match asked {
             Asked::Size(size) => Ok(vec![self.problem(*size)?]),
-            Asked::Words(text) => {
+            Asked::Words(text) | Asked::Model(text) => {
                 let nothing = || {
                     let expected =
                         "a size, such as 16x4096x4096, and what is scaled or grouped: 16x4096x14336 fp8 row";

@@ -446,6 +446,10 @@ fn what_nobody_can_compute_is_refused_in_one_sentence() {
         error.contains("scaled_mm 16×4096×14336: NVIDIA A100 does not multiply float8_e4m3fn"),
         "{error}"
     );
+    let error = sandbox.fails(2, &["predict", "Qwen3-8B", "--hardware", "nvidia-h200"]);
+    assert!(error.contains("SIZE: got the model Qwen3-8B") && error.contains("diode tune Qwen3-8B"), "{error}");
+    let error = sandbox.fails(2, &["want", "64x64x64", "--tp", "2", "--hardware", "nvidia-h200"]);
+    assert!(error.contains("expected a model such as"), "{error}");
     let ask = |dtype, more: &[&'static str]| {
         [&["predict", "4096x4096x4096", "--hardware", "nvidia-h200", "--dtype", dtype], more].concat()
     };

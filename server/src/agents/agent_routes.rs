@@ -12,11 +12,13 @@ use diode_api::{
     LeaseRequest, LeaseSummary, Measuring, MeasuringQuery, Moderation, ModerationAction, ModerationSubject,
     Purpose, Reason, Receipt, Registration, Renewal, Wanted,
 };
+use diode_core::Problem;
 use diode_core::hardware::{Hardware, fits};
 use diode_core::ids::{AgentId, Digest, HardwareSlug, LeaseId};
 use serde::Deserialize;
 
 use crate::accounts::{Authorized, Measure, Needed, licence_of, new_lease_id};
+use crate::agents::agent_store::ANONYMOUS;
 use crate::agents::plan::{breadth_of, expected_seconds};
 use crate::agents::{coverage, hand_out, map, next, shown};
 use crate::app::App;
@@ -165,7 +167,7 @@ pub(crate) async fn coverage_of(
 )]
 pub(crate) async fn want(
     State(app): State<App>,
-    _: Authorized<Measure>,
+    Authorized { account, .. }: Authorized<Measure>,
     FromPath(hardware): FromPath<Hardware>,
     headers: HeaderMap,
     body: Body,
@@ -175,17 +177,25 @@ pub(crate) async fn want(
     for problem in &wanted.problems {
         fits(&hardware, problem).map_err(|error| ApiFault::invalid(error.to_string()))?;
     }
-    let work: Vec<NewWork> = wanted
-        .problems
-        .into_iter()
-        .map(|problem| {
-            let breadth = breadth_of(&problem);
-            let seconds = expected_seconds(&hardware, &problem, breadth);
-            NewWork { problem, purpose: Purpose::Wanted, breadth, seconds }
-        })
-        .collect();
-    app.backend.store.add_work(&hardware.slug, &work).await?;
+    ask_for(&app, &hardware, wanted.problems, account.as_ref()).await?;
     Ok(StatusCode::ACCEPTED)
+}
+
+/// Asks agents for problems. Returns how many of them are not measured.
+pub(crate) async fn ask_for(
+    app: &App,
+    hardware: &Hardware,
+    problems: Vec<Problem>,
+    account: Option<&Account>,
+) -> StoreResult<u64> {
+    let wanted = |problem: Problem| {
+        let breadth = breadth_of(&problem);
+        let seconds = expected_seconds(hardware, &problem, breadth);
+        NewWork { problem, purpose: Purpose::Wanted, breadth, seconds }
+    };
+    let work: Vec<NewWork> = problems.into_iter().map(wanted).collect();
+    let contributor = account.map_or(ANONYMOUS, |account| account.id.as_str());
+    app.backend.store.ask_for_work(&hardware.slug, &work, contributor).await
 }
 
 /// Whether problems are measured on a hardware, are to be, or cannot be; in the order in which they are asked about.

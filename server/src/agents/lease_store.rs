@@ -110,7 +110,7 @@ impl Store {
             // locks.
             for lock in [db.skip_locked(), db.lock_row()] {
                 let select = push_waiting(Statement::new(WorkRow::SELECT), wish.agent, wish.seconds)
-                    .push(" ORDER BY rank, position LIMIT ")
+                    .push(" ORDER BY rank, wishes DESC, position LIMIT ")
                     .push_bind(MOST_PROBLEMS)
                     .push(lock);
                 let first: Vec<WorkRow> = db.read_all(select).await?;
@@ -384,7 +384,7 @@ impl Connection {
         let select = Statement::new(WorkRow::SELECT)
             .push(" WHERE state = 'leased' AND lease = ")
             .push_bind(id.as_str())
-            .push(" ORDER BY rank, position");
+            .push(" ORDER BY rank, wishes DESC, position");
         let rows: Vec<WorkRow> = self.read_all(select).await?;
         let work: Vec<NewWork> = rows.into_iter().map(WorkRow::work).collect::<Result<_, _>>()?;
         Ok(Some(LeasedWork { id, work }))
@@ -397,7 +397,7 @@ impl Connection {
             .push_bind(FIRST_RANK)
             .push(" AND rank < ")
             .push_bind(LAST_RANK)
-            .push(" ORDER BY rank, position LIMIT ")
+            .push(" ORDER BY rank, wishes DESC, position LIMIT ")
             .push_bind(MOST_ASKED)
             .push(lock);
         self.read_all(select).await
@@ -412,7 +412,7 @@ impl Connection {
     ) -> StoreResult<u64> {
         let select = push_waiting(Statement::new("SELECT COUNT(*) FROM (SELECT 1 FROM work"), agent, seconds)
             // The order makes Postgres use the index. Otherwise Postgres would read the whole table to find enough rows.
-            .push(" AND purpose IN ('hole', 'more') ORDER BY rank, position LIMIT ")
+            .push(" AND purpose IN ('hole', 'more') ORDER BY rank, wishes DESC, position LIMIT ")
             .push_bind(most)
             .push(") planned");
         let (count,): (i64,) = self.fetch_one(select).await?;

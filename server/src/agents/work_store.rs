@@ -148,6 +148,23 @@ impl Store {
         })
     }
 
+    /// Asks for problems for a contributor, which counts once for each. Of the problems that are asked for, agents get
+    /// those first that most contributors ask for. Returns how many of them are not measured.
+    pub async fn ask_for_work(
+        &self,
+        hardware: &HardwareSlug,
+        work: &[NewWork],
+        contributor: &str,
+    ) -> StoreResult<u64> {
+        in_transaction!(self, async |db| {
+            let new = db.unmeasured_work(hardware, work).await?;
+            db.hasten_work(hardware, &new).await?;
+            db.add_work(hardware, new.iter().copied(), Whom::default()).await?;
+            db.count_wishes(hardware, &new, contributor).await?;
+            Ok(new.len() as u64)
+        })
+    }
+
     /// The state of some problems on a hardware, in their order. They must be few enough for one statement.
     pub async fn measuring(
         &self,
@@ -212,7 +229,7 @@ impl Store {
         let select = Statement::new(WorkRow::SELECT)
             .push(" WHERE state = 'waiting' AND hardware = ")
             .push_bind(hardware.as_str())
-            .push(" ORDER BY rank, position LIMIT ")
+            .push(" ORDER BY rank, wishes DESC, position LIMIT ")
             .push_bind(i64::from(limit));
         let rows: Vec<WorkRow> = db.read_all(select).await?;
         Ok(rows.into_iter().map(WorkRow::work).collect::<Result<_, _>>()?)
@@ -332,6 +349,34 @@ impl Connection {
         Ok(())
     }
 
+    /// Notes who asks for problems that wait or are being measured.
+    async fn count_wishes(
+        &mut self,
+        hardware: &HardwareSlug,
+        wanted: &[&NewWork],
+        contributor: &str,
+    ) -> StoreResult<()> {
+        for chunk in wanted.chunks(ROWS_PER_STATEMENT) {
+            let of_chunk = |statement: Statement| {
+                let ids = chunk.iter().map(|new| new.problem.id().as_str().to_owned());
+                statement
+                    .push(" WHERE purpose NOT IN ('confirm', 'again') AND state IN ('waiting', 'leased') AND hardware = ")
+                    .push_bind(hardware.as_str())
+                    .push(" AND problem IN (")
+                    .push_list(ids)
+                    .push(")")
+            };
+            let insert = Statement::new("INSERT INTO wishes (work, contributor) SELECT position, ")
+                .push_bind(contributor)
+                .push(" FROM work");
+            self.execute(of_chunk(insert).push(" ON CONFLICT DO NOTHING")).await?;
+            let count =
+                "UPDATE work SET wishes = (SELECT COUNT(*) FROM wishes w WHERE w.work = work.position)";
+            self.execute(of_chunk(Statement::new(count))).await?;
+        }
+        Ok(())
+    }
+
     /// The work whose problems have no solution that counts.
     async fn unmeasured_work<'w>(
         &mut self,
@@ -349,7 +394,7 @@ impl Connection {
     }
 
     /// Which of these problems have a solution that counts.
-    async fn measured_among(
+    pub(crate) async fn measured_among(
         &mut self,
         hardware: &HardwareSlug,
         problems: &[ProblemId],

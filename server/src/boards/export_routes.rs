@@ -95,7 +95,13 @@ pub(crate) async fn table(
         Form::Diode => format!("{slug}-table.json"),
         Form::Inductor(_) => format!("{slug}-inductor.json"),
     };
-    let export = Export { slug: &hardware.slug, form: format!("{query:?}"), name, media: "application/json" };
+    let export = Export {
+        slug: &hardware.slug,
+        form: format!("{query:?}"),
+        name,
+        media: "application/json",
+        even_empty: false,
+    };
     export.answer(&app, &client, &method, &headers, make_table(&app, hardware.clone(), &query, form)).await
 }
 
@@ -256,7 +262,13 @@ pub(crate) async fn dataset(
         name += &format!("-part-{part}");
     }
     name += format.ending();
-    let export = Export { slug: &hardware.slug, form: "dataset".to_owned(), name, media: media(&file) };
+    let export = Export {
+        slug: &hardware.slug,
+        form: "dataset".to_owned(),
+        name,
+        media: media(&file),
+        even_empty: false,
+    };
     let make = make_dataset(&app, hardware.clone(), format, part, wanted);
     export.answer(&app, &client, &method, &headers, make).await
 }
@@ -329,6 +341,8 @@ pub(crate) struct Export<'a> {
     /// The file's name when a browser saves it.
     pub(crate) name: String,
     pub(crate) media: &'static str,
+    /// Whether there is a file even if nothing has been measured.
+    pub(crate) even_empty: bool,
 }
 
 impl Export<'_> {
@@ -342,7 +356,7 @@ impl Export<'_> {
         make: impl Future<Output = ApiResult<ExportFile>>,
     ) -> ApiResult<Response> {
         let state = app.backend.store.hardware_state(self.slug).await?;
-        let state = state.filter(|state| !state.is_empty()).ok_or_else(|| {
+        let state = state.filter(|state| self.even_empty || !state.is_empty()).ok_or_else(|| {
             ApiFault::not_found(format!("nothing has been uploaded for `{}` yet", self.slug))
         })?;
         let made_of = format!("{VERSION}\n{}\n{state}\n{}\n{}", self.slug, self.name, self.form);

@@ -244,7 +244,7 @@ pub(crate) async fn configs(
     // on their revision, too.
     let revision = app.backend.store.entries_revision(slug).await?;
     let form = format!("{revision:?} {filter:?}");
-    let export = Export { slug, form, name, media: "application/json" };
+    let export = Export { slug, form, name, media: "application/json", even_empty: false };
     export.answer(&app, &client, &asked, &headers, make(&app, &summary, method, &filter)).await
 }
 

@@ -128,3 +128,5 @@ mod unseen_models;
 mod uploads;
 #[cfg(test)]
 mod visitor;
+#[cfg(test)]
+mod workloads;

@@ -79,7 +79,7 @@ async fn a_pick_is_not_compared_with_configs_that_compute_something_else() {
 }
 
 /// Adds a file as a shipped model of a hardware.
-async fn shipped(app: &TestApp, bytes: &[u8], hardware: &Hardware) -> ModelSummary {
+pub(crate) async fn shipped(app: &TestApp, bytes: &[u8], hardware: &Hardware) -> ModelSummary {
     let model = ModelSummary { hardware: hardware.slug.clone(), ..summary(bytes) };
     app.backend.blobs.put(BlobKind::Model, &model.digest, bytes.to_vec().into()).await.unwrap();
     assert!(app.backend.store.add_shipped_model(&model, hardware, &[], None, Now::read()).await.unwrap());

@@ -95,6 +95,7 @@ async fn story(store: Arc<Store>) {
     crate::account_story::accounts_live(store.as_ref()).await;
     crate::agent_story::agents_measure(store.as_ref()).await;
     crate::asked_story::what_is_asked_for_has_a_part_of_each_lease(store.as_ref()).await;
+    crate::workloads::what_most_people_want_comes_first(store.as_ref()).await;
     let verified = verify_entries(store.as_ref()).await.unwrap();
     assert!(verified.entries >= 10 && verified.differences.is_empty(), "{verified}");
     store.close().await;

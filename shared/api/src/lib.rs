@@ -37,6 +37,7 @@ pub mod query;
 mod snapshots;
 pub mod upload_check;
 mod uploads;
+mod workloads;
 
 pub use accounts::*;
 pub use agents::*;
@@ -52,3 +53,4 @@ pub use models::*;
 pub use problems::*;
 pub use snapshots::*;
 pub use uploads::*;
+pub use workloads::*;

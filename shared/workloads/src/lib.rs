@@ -2,6 +2,7 @@
 //! configs from.
 #![forbid(unsafe_code)]
 
+pub mod agreed;
 pub mod catalogue;
 mod entry_check;
 pub mod file_body;
@@ -11,6 +12,8 @@ pub mod layers;
 pub mod measured;
 pub mod model_config;
 pub mod published;
+pub mod served;
 pub mod server_log;
 pub mod slower;
 pub mod tuning;
+pub mod zip;

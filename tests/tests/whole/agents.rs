@@ -141,6 +141,39 @@ fn an_agent_measures_what_models_are_served_with() -> anyhow::Result<()> {
     })
 }
 
+/// A model is asked for by its name, agents measure its problems, and its page counts them.
+#[test]
+fn an_agent_measures_a_model_that_somebody_wants() -> anyhow::Result<()> {
+    let folder = tempfile::tempdir()?;
+    let folder = folder.path();
+    let server = Server::start_with(folder, &["--accept-simulated", "--no-worker"])?;
+    let flags = ["--backend", "simulated", "--once", "--lease", "12s", "--ops", "mm", "--dtypes", "bfloat16"];
+    let mut agent = Agent::start(folder, "one", server.url(), &flags)?;
+    assert_eq!(agent.child.wait()?.code(), Some(0));
+    let known = |key: &str| -> anyhow::Result<u64> {
+        let workload = server.get(&format!("/api/v1/workloads/DLRM/{SIMULATED}"))?;
+        workload[key].as_u64().with_context(|| workload.to_string())
+    };
+    let before = known("measured")?;
+    diode(folder, &["want", "DLRM", "--hardware", SIMULATED, "--server", server.url()])?;
+    ensure!(known("waiting")? > 50 && known("waiting")? + before <= known("problems")?);
+    until("ten problems of the model are measured", || {
+        let mut agent = Agent::start(folder, "one", server.url(), &flags)?;
+        assert_eq!(agent.child.wait()?.code(), Some(0));
+        Ok(known("measured")? >= before + 10)
+    })?;
+    // The list counts them, too.
+    let list = server.get("/api/v1/workloads")?;
+    let models = list["models"].as_array().context("models")?;
+    let model = models.iter().find(|model| model["name"] == json!("DLRM")).context("DLRM")?;
+    assert_eq!(model["served"][0]["on"][0]["measured"], json!(known("measured")?), "{model}");
+    let output = diode_command(folder, &["want", "DLRM", "--tp", "2", "--hardware", SIMULATED, "--server", server.url()])?
+        .output()?;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && said.contains("DLRM with tp=2"), "{said}");
+    Ok(())
+}
+
 #[test]
 fn a_model_comes_of_what_agents_measure() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;

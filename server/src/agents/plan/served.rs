@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use diode_core::kept::mix;
-use diode_core::{DType, Groups, KernelVariant, Layout, Op, Problem, ProblemFields, Rows, Scaling};
+use diode_core::{DType, Groups, Layout, Op, Problem, ProblemFields, Rows, Scaling};
 use diode_workloads::catalogue::{Model, Tag, models};
 use diode_workloads::file_names::Consumer;
 use diode_workloads::layers::Serving;
 use diode_workloads::model_config::Quantization;
+use diode_workloads::served::has_kernels;
 
 use crate::agents::plan::kind::{Kind, SizeBin};
 use crate::agents::plan::planner::{MOST_CELLS, shuffled};
@@ -67,13 +68,10 @@ static LAYERS: LazyLock<BTreeMap<Kind, Vec<Layer>>> = LazyLock::new(|| {
     let mut kinds: BTreeMap<Kind, Vec<Layer>> = BTreeMap::new();
     for form in FORMS {
         for layer in layers(form.0) {
-            // Kernels copy whole blocks of scales.
-            let whole =
-                form.2 != Scaling::Block || [layer.n, layer.k].iter().all(|n| n % Scaling::BLOCK == 0);
             let each = layer.rows_per_token();
-            for m in TOKENS.iter().filter(|m| whole && m.most() / each >= m.least().div_ceil(each)) {
+            for m in TOKENS.iter().filter(|m| m.most() / each >= m.least().div_ceil(each)) {
                 let problem = layer.problem(form, m.least().div_ceil(each) * each);
-                let measurable = problem.filter(|problem| KernelVariant::for_problem(problem).is_ok());
+                let measurable = problem.filter(has_kernels);
                 let Some(kind) = measurable.as_ref().and_then(describe) else { continue };
                 let known = kinds.entry(kind).or_default();
                 if !known.contains(&layer) {
@@ -177,7 +175,7 @@ mod tests {
             assert!(!drawn.is_empty() && distinct.len() == drawn.len(), "{kind}: {}", drawn.len());
             for problem in &drawn {
                 assert_eq!(kind_of(problem), Some(kind));
-                assert!(KernelVariant::for_problem(problem).is_ok(), "{kind}");
+                assert!(has_kernels(problem), "{kind}");
             }
         }
         for form in FORMS {
