@@ -8,6 +8,8 @@ use axum::routing::get;
 use diode_api::{ApiError, JobEvent, Kernels, LeaderboardSort, SnapshotManifest, SortOrder};
 use diode_core::table::TableFormat;
 use diode_core::table::inductor::TorchVersion;
+use diode_workloads::model_config::Quantization;
+use diode_workloads::served::Reader;
 use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::{DefaultPredicate, NotForContentType, Predicate as _};
 use utoipa::OpenApi;
@@ -50,6 +52,8 @@ use crate::{pages, ui};
         JobEvent,
         Kernels,
         LeaderboardSort,
+        Quantization,
+        Reader,
         SnapshotManifest,
         SortOrder,
         TableFormat,

@@ -1,5 +1,5 @@
 use clap::Args;
-use diode_api::{AskedWorkload, WantedWorkload, Wanted};
+use diode_api::{AskedWorkload, Wanted, WantedWorkload};
 use diode_core::Scaling;
 use diode_core::hardware::find;
 use diode_core::ids::HardwareSlug;
@@ -113,10 +113,13 @@ impl Want {
         };
         // A slash is part of a checkpoint's name.
         let path = format!("/workloads/{}/{slug}/wanted", name.trim().replace('/', "%2F"));
-        let AskedWorkload { problems, measured, asked, unable } = self.server.client()?.post(&path, &wanted)?;
+        let AskedWorkload { problems, measured, asked, unable } =
+            self.server.client()?.post(&path, &wanted)?;
         say!("{asked} of {problems} problems of {name} asked for on {slug}, {measured} are measured already");
         if unable > 0 {
-            say!("{unable} are not asked for: no kernel computes them, or the GPU does not multiply their type");
+            say!(
+                "{unable} are not asked for: no kernel computes them, or the GPU does not multiply their type"
+            );
         }
         Ok(())
     }

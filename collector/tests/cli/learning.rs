@@ -447,7 +447,10 @@ fn what_nobody_can_compute_is_refused_in_one_sentence() {
         "{error}"
     );
     let error = sandbox.fails(2, &["predict", "Qwen3-8B", "--hardware", "nvidia-h200"]);
-    assert!(error.contains("SIZE: got the model Qwen3-8B") && error.contains("diode tune Qwen3-8B"), "{error}");
+    assert!(
+        error.contains("SIZE: got the model Qwen3-8B") && error.contains("diode tune Qwen3-8B"),
+        "{error}"
+    );
     let error = sandbox.fails(2, &["want", "64x64x64", "--tp", "2", "--hardware", "nvidia-h200"]);
     assert!(error.contains("expected a model such as"), "{error}");
     let ask = |dtype, more: &[&'static str]| {

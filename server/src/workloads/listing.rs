@@ -59,7 +59,9 @@ impl Listing {
         for (place, model) in models().iter().enumerate() {
             let Ok(architecture) = model.architecture() else { continue };
             for tensor_parallel in PARALLEL {
-                for &quantization in &model.ships {
+                // Where it ships in a form without such kernels, it is served in 16 bits.
+                let ships = if model.ships.is_empty() { &[Quantization::Bf16][..] } else { &model.ships };
+                for &quantization in ships {
                     let serving = Serving { tensor_parallel, expert_parallel: 1, quantization };
                     let Ok(problems) = architecture.problems(&serving, Reader::Vllm, &hardware) else {
                         continue;

@@ -28,7 +28,8 @@ fn timed(problem: &Problem, consumer: Consumer, others: &[(Tile, u64)], default_
     let default = consumer.default_config().config(&h200(), problem).unwrap();
     let swap = default.tile().unwrap().swap_ab;
     let mut measured = dataset(h200(), std::slice::from_ref(problem), 1.0);
-    let others = others.iter().map(|(tile, us)| (Config::Mm(Tile { swap_ab: swap, ..tile.for_k(problem.k) }), *us));
+    let others =
+        others.iter().map(|(tile, us)| (Config::Mm(Tile { swap_ab: swap, ..tile.for_k(problem.k) }), *us));
     let (configs, times): (Vec<_>, Vec<_>) = std::iter::once((default, default_us)).chain(others).unzip();
     let configs = configs.into_iter().map(|config| measured.configs.intern(config)).collect();
     let solution = &mut measured.solutions[0];
@@ -63,7 +64,8 @@ fn manifest(reply: &Reply) -> WorkloadManifest {
 /// The batches whose pick was measured, as layer and batch size.
 fn measured_picks(manifest: &WorkloadManifest) -> Vec<(String, u64)> {
     let of_layer = |layer: &diode_api::WorkloadLayer| {
-        let measured = layer.batches.iter().filter(|batch| batch.pick.is_some_and(|pick| pick.measured.is_some()));
+        let measured =
+            layer.batches.iter().filter(|batch| batch.pick.is_some_and(|pick| pick.measured.is_some()));
         measured.map(|batch| (layer.name.clone(), batch.batch_size)).collect::<Vec<_>>()
     };
     manifest.layers.iter().flat_map(of_layer).collect()
@@ -99,7 +101,13 @@ async fn files_say_of_each_config_who_measured_it_or_what_predicts_it() {
 
         // The config of one batch size is measured. The model has picked another.
         let fastest = Tile { group_m: 32, ..Tile::new(16, 32, 128, 5, 4) };
-        app.receipt(timed(&qkv(32), Consumer::Sglang, &[(fastest, 90), (Tile::new(16, 64, 128, 3, 4), 95)], 100)).await;
+        app.receipt(timed(
+            &qkv(32),
+            Consumer::Sglang,
+            &[(fastest, 90), (Tile::new(16, 64, 128, 3, 4), 95)],
+            100,
+        ))
+        .await;
         let after = app.get(&zip).await;
         is_accepted(&after, Consumer::Sglang);
         let now = manifest(&after);
@@ -109,7 +117,8 @@ async fn files_say_of_each_config_who_measured_it_or_what_predicts_it() {
         let (untuned, pick) = (batch.untuned.unwrap(), batch.pick.unwrap());
         assert_eq!((untuned.us, pick.us, batch.gain, batch.measured), (100.0, 90.0, Some(100.0 / 90.0), 1));
         assert_eq!(pick.measured.map(|backing| (backing.contributors, backing.confirmed_by)), Some((1, 1)));
-        let file: serde_json::Value = serde_json::from_slice(&unzipped(&after)[&now.layers[0].files[0]]).unwrap();
+        let file: serde_json::Value =
+            serde_json::from_slice(&unzipped(&after)[&now.layers[0].files[0]]).unwrap();
         assert_eq!((&file["32"]["BLOCK_SIZE_N"], &file["32"]["num_stages"]), (&32.into(), &5.into()));
         // All other configs are as they were.
         let mut others = (all.layers.clone(), now.layers.clone());
@@ -133,7 +142,10 @@ async fn experts_are_measured_once_both_multiplications_are() {
         manifest(&reply)
     };
     let first = of().await;
-    assert_eq!(first.files, ["E=128,N=384,device_name=NVIDIA_H200,dtype=fp8_w8a8,block_shape=[128,128].json"]);
+    assert_eq!(
+        first.files,
+        ["E=128,N=384,device_name=NVIDIA_H200,dtype=fp8_w8a8,block_shape=[128,128].json"]
+    );
     assert_eq!(first.variable.as_deref(), Some("VLLM_TUNED_CONFIG_FOLDER"));
     let text = "moe 128x384x2048 top8 16 tokens fp8 block";
     let launches = diode_core::problem::serving_problems(text, DType::BFloat16).unwrap().unwrap();
@@ -146,7 +158,10 @@ async fn experts_are_measured_once_both_multiplications_are() {
     let both = of().await;
     assert_eq!(measured_picks(&both), [("experts".to_owned(), 16)]);
     let batch = both.layers[0].batches.iter().find(|batch| batch.batch_size == 16).unwrap();
-    assert_eq!((batch.pick.unwrap().us, batch.untuned.unwrap().us, batch.keeps_untuned), (350.0, 460.0, false));
+    assert_eq!(
+        (batch.pick.unwrap().us, batch.untuned.unwrap().us, batch.keeps_untuned),
+        (350.0, 460.0, false)
+    );
 }
 
 /// A tag stands for the timings and the published model.
@@ -162,11 +177,16 @@ async fn a_tag_changes_with_timings_and_with_the_model_and_with_nothing_else() {
         assert_eq!(app.get_with(&zip, &[("if-none-match", &first)]).await.status, 304);
         assert_ne!(tag(&format!("{zip}&tp=2")).await, first);
         // A wish, an agent and timings of other hardware change nothing.
-        let wanted = app.send_bytes(&format!("{DENSE}/wanted"), br#"{"quantization":"fp8-block"}"#.to_vec()).await;
+        let wanted =
+            app.send_bytes(&format!("{DENSE}/wanted"), br#"{"quantization":"fp8-block"}"#.to_vec()).await;
         assert_eq!(wanted.status, 202);
         register(&app, &h200_registration()).await;
-        app.receipt(columnar(&dataset(diode_core::hardware::find("nvidia-h100").unwrap(), &[mm(64, 64, 64)], 1.0)))
-            .await;
+        app.receipt(columnar(&dataset(
+            diode_core::hardware::find("nvidia-h100").unwrap(),
+            &[mm(64, 64, 64)],
+            1.0,
+        )))
+        .await;
         assert_eq!(tag(&zip).await, first);
         let replica = app.replica().await;
         assert_eq!(replica.get(&zip).await.header("etag"), first);
@@ -223,7 +243,8 @@ async fn the_list_counts_what_is_measured_and_what_is_predicted() {
         assert_eq!(code, Some(0));
         if app.data.database_url.starts_with("sqlite") {
             let gone: Workloads = app.fetch(LIST).await;
-            let left = gone.models.iter().flat_map(|model| &model.served).map(|way| way.on[0].measured).sum::<u64>();
+            let left =
+                gone.models.iter().flat_map(|model| &model.served).map(|way| way.on[0].measured).sum::<u64>();
             assert_eq!(left, 0);
         }
         app.end().await;
@@ -242,17 +263,18 @@ async fn what_cannot_be_served_is_refused_in_words() {
     refused("Qwen3-8B/nvidia-h900.zip", 404, "not_found", "no hardware").await;
     refused("Qwen3-8B/nvidia-h200?tp=3", 400, "invalid", "Qwen3-8B with tp=3, ep=1 in bf16").await;
     refused("Qwen3-8B/nvidia-h200?tp=0", 400, "invalid", "from 1 to 1024").await;
-    refused("Qwen3-30B-A3B/nvidia-h200?ep=7", 400, "invalid", "experts: got 128, expected a multiple of 7").await;
+    refused("Qwen3-30B-A3B/nvidia-h200?ep=7", 400, "invalid", "experts: got 128, expected a multiple of 7")
+        .await;
     refused("Qwen3-8B/nvidia-h200?quantization=fp7", 400, "invalid", "fp8-block").await;
     refused("Qwen3-8B/nvidia-h200?consumer=tgi", 400, "invalid", "vllm").await;
     refused("Qwen3-8B/nvidia-h200?gpus=3", 400, "invalid", "one of").await;
-    refused("Qwen3-8B/nvidia-h200.zip", 422, "refused", "vllm, which reads no files for Qwen3-8B in bf16").await;
-    refused("Qwen3-8B/nvidia-h200?consumer=inductor&quantization=fp8-block", 400, "invalid", "no scaled").await;
+    refused("Qwen3-8B/nvidia-h200.zip", 422, "refused", "vllm, which reads no files for Qwen3-8B in bf16")
+        .await;
+    refused("Qwen3-8B/nvidia-h200?consumer=inductor&quantization=fp8-block", 400, "invalid", "no scaled")
+        .await;
     // Seven problems of no model are measured, and nothing predicts.
     refused("Qwen3-30B-A3B/nvidia-h200.zip", 422, "refused", "nothing is known of Qwen3-30B-A3B").await;
-    let want = async |body: &str| {
-        app.send_bytes(&format!("{DENSE}/wanted"), body.as_bytes().to_vec()).await
-    };
+    let want = async |body: &str| app.send_bytes(&format!("{DENSE}/wanted"), body.as_bytes().to_vec()).await;
     want(r#"{"tensor_parallel":3}"#).await.refusal(400, "invalid");
     want(r#"{"quantization":"fp7"}"#).await.refusal(400, "invalid");
     want(r#"{"model":"x"}"#).await.refusal(400, "invalid");
@@ -265,7 +287,10 @@ async fn a_model_is_found_by_its_checkpoints_name_and_inductors_table_has_its_de
     shipped(&app, &std::fs::read(MODEL).unwrap(), &h200()).await;
     let path = "/api/v1/workloads/Qwen%2FQwen3-30B-A3B-Instruct-2507-FP8/nvidia-h200";
     let found: Workload = app.fetch(path).await;
-    assert_eq!((found.manifest.model.as_str(), found.manifest.quantization.as_str()), ("Qwen3-30B-A3B", "fp8-block"));
+    assert_eq!(
+        (found.manifest.model.as_str(), found.manifest.quantization.as_str()),
+        ("Qwen3-30B-A3B", "fp8-block")
+    );
     let experts = found.manifest.layers.last().unwrap();
     assert_eq!((experts.name.as_str(), experts.n, experts.k, experts.count), ("experts", 768, 2048, 48));
     let reply = app.get("/api/v1/workloads/DLRM/nvidia-h200.zip?consumer=inductor").await;
@@ -287,14 +312,22 @@ async fn the_problems_of_a_model_are_asked_for_and_leased() {
         let again: AskedWorkload = app.send_bytes(&format!("{DENSE}/wanted"), body).await.json();
         assert_eq!(again, asked);
         let workload: Workload = app.fetch(&format!("{DENSE}?quantization=fp8-block")).await;
-        assert_eq!((workload.measured, workload.waiting, workload.problems), (1, asked.asked, asked.problems));
+        assert_eq!(
+            (workload.measured, workload.waiting, workload.problems),
+            (1, asked.asked, asked.problems)
+        );
         let agent = register(&app, &scaled()).await;
         let lease = crate::agents::take(&app, &agent).await;
         let wanted: Vec<&LeasedProblem> =
             lease.work.iter().filter(|work| work.purpose == Purpose::Wanted).collect();
         assert!(!wanted.is_empty(), "{lease:?}");
-        let ids: Vec<_> =
-            workload.manifest.layers.iter().flat_map(|layer| &layer.batches).flat_map(|batch| &batch.problems).collect();
+        let ids: Vec<_> = workload
+            .manifest
+            .layers
+            .iter()
+            .flat_map(|layer| &layer.batches)
+            .flat_map(|batch| &batch.problems)
+            .collect();
         assert!(wanted.iter().all(|work| ids.contains(&&work.problem.id())));
         app.end().await;
     }

@@ -167,8 +167,11 @@ fn an_agent_measures_a_model_that_somebody_wants() -> anyhow::Result<()> {
     let models = list["models"].as_array().context("models")?;
     let model = models.iter().find(|model| model["name"] == json!("DLRM")).context("DLRM")?;
     assert_eq!(model["served"][0]["on"][0]["measured"], json!(known("measured")?), "{model}");
-    let output = diode_command(folder, &["want", "DLRM", "--tp", "2", "--hardware", SIMULATED, "--server", server.url()])?
-        .output()?;
+    let output = diode_command(
+        folder,
+        &["want", "DLRM", "--tp", "2", "--hardware", SIMULATED, "--server", server.url()],
+    )?
+    .output()?;
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success() && said.contains("DLRM with tp=2"), "{said}");
     Ok(())
