@@ -8,6 +8,7 @@ mod entry_check;
 pub mod file_body;
 pub mod file_check;
 pub mod file_names;
+pub mod files;
 pub mod layers;
 pub mod measured;
 pub mod model_config;
