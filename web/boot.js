@@ -13,7 +13,7 @@ const [, part, name] = location.pathname.split("/");
 // because most readers go there next.
 const pieces = { boards: "{{PIECE boards}}", pages: "{{PIECE pages}}", predict: "{{PIECE predict}}" };
 const pieceOf = { hardware: "boards", problems: "boards", predict: name === "list" ? "pages" : "predict" };
-for (const page of ["models", "datasets", "compare", "contribute"]) pieceOf[page] = "pages";
+for (const page of ["models", "datasets", "compare", "contribute", "workloads"]) pieceOf[page] = "pages";
 const fetchPiece = (rel, piece) =>
   pieces[piece].forEach((href) => {
     document.head.append(Object.assign(document.createElement("link"), { rel, as: "fetch", crossOrigin: "anonymous", href }));
@@ -38,7 +38,7 @@ const given = ["hardware", "method"].filter((key) => asked.get(key)).map((key) =
 if (part === "") ["/hardware", "/models"].forEach(ask);
 if (part === "hardware") ask(`/hardware/${name}`);
 if (part === "problems") [`/problems/${name}${given.length ? "?" : ""}${given.join("&")}`, "/models"].forEach(ask);
-if (part === "predict") ask("/models?model_type=ranking");
+if (part === "predict" || part === "workloads") ask("/models?model_type=ranking");
 // After ten seconds an answer is too old for the app.
 setTimeout(() => Object.keys(ahead).forEach((path) => delete ahead[path]), 10_000);
 

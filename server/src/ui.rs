@@ -11,6 +11,7 @@ use diode_api::ModelSummary;
 use diode_core::Problem;
 use diode_core::hardware::Hardware;
 use diode_core::ids::Digest;
+use diode_workloads::catalogue;
 use percent_encoding::percent_decode_str;
 use rust_embed::{EmbeddedFile, RustEmbed};
 
@@ -37,7 +38,9 @@ pub(crate) async fn serve(State(app): State<App>, method: Method, uri: Uri, head
     if let Some(asset) = Asset::find::<Dashboard>(name, &headers) {
         return respond(asset, &headers);
     }
-    if name.rsplit('/').next().is_some_and(|last| last.contains('.')) {
+    // Names of served models have dots, too.
+    let is_model = name.strip_prefix("workloads/").is_some_and(is_workload);
+    if !is_model && name.rsplit('/').next().is_some_and(|last| last.contains('.')) {
         return ApiFault::not_found(format!("no file `{path}`; the dashboard begins at /")).into_response();
     }
     let known = exists(&app, path).await;
@@ -204,12 +207,22 @@ const PATIENCE: Duration = Duration::from_millis(250);
 async fn exists(app: &App, path: &str) -> bool {
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     match parts[..] {
-        [] | ["models" | "datasets" | "predict" | "compare" | "contribute"] | ["predict", "list"] => true,
+        []
+        | ["models" | "datasets" | "predict" | "compare" | "contribute" | "workloads"]
+        | ["predict", "list"] => true,
+        ["workloads", model] => is_workload(model),
         ["hardware" | "datasets", slug] => is_there::<Hardware>(app, slug).await,
         ["problems", id] => is_there::<Problem>(app, id).await,
         ["models", id] => is_there::<ModelSummary>(app, id).await,
         _ => false,
     }
+}
+
+/// Whether the page of a served model has a subject: a model of the catalogue, or the config that the reader pasted.
+fn is_workload(name: &str) -> bool {
+    percent_decode_str(name)
+        .decode_utf8()
+        .is_ok_and(|name| name == "config" || catalogue::find(&name).is_some())
 }
 
 async fn is_there<T: Lookup>(app: &App, id: &str) -> bool {

@@ -8,7 +8,7 @@ use leptos_router::{Lazy, LazyRoute, path};
 use crate::components::{Deferred, FollowPage, Footer, Header};
 use crate::pages::{
     About, ComparePage, ContributePage, DatasetPage, DatasetsPage, HardwarePage, HomePage, ListPage,
-    ModelPage, ModelsPage, NotFoundPage, PredictPage, ProblemPage, further_view,
+    ModelPage, ModelsPage, NotFoundPage, PredictPage, ProblemPage, WorkloadPage, WorkloadsPage, further_view,
 };
 
 #[component]
@@ -31,6 +31,8 @@ pub(crate) fn App() -> impl IntoView {
                     <Route path=path!("/predict") view={Lazy::<PredictRoute>::new()} />
                     <Route path=path!("/predict/list") view={Lazy::<ListRoute>::new()} />
                     <Route path=path!("/compare") view={Lazy::<CompareRoute>::new()} />
+                    <Route path=path!("/workloads") view={Lazy::<WorkloadsRoute>::new()} />
+                    <Route path=path!("/workloads/:model") view={Lazy::<WorkloadRoute>::new()} />
                     <Route path=path!("/contribute") view={Lazy::<ContributeRoute>::new()} />
                 </Routes>
                 // The footer comes after the first parts of the page, because these would push it down.
@@ -82,6 +84,8 @@ lazy_pages! {
     pages: DatasetsRoute, datasets => DatasetsPage;
     pages: DatasetRoute, dataset => DatasetPage;
     pages: CompareRoute, compare => ComparePage;
+    pages: WorkloadsRoute, workloads => WorkloadsPage;
+    pages: WorkloadRoute, workload => WorkloadPage;
     pages: ContributeRoute, contribute => ContributePage;
 }
 

@@ -1,5 +1,6 @@
 //! Components that several pages use.
 
+mod bar;
 mod chrome;
 mod figures;
 mod loaded;
@@ -9,6 +10,7 @@ mod select;
 mod snippet;
 mod table;
 
+pub(crate) use bar::{LookUp, given_elsewhere};
 pub(crate) use chrome::{FollowPage, Footer, Header, use_title};
 pub(crate) use figures::{Bar, BarCell, CaveatMark, Explained, RatioCell, Stat, Stats};
 pub(crate) use loaded::{Deferred, FailedLoad, Loaded, Missing, Skeleton, be_the_first, due, empty};

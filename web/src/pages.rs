@@ -5,10 +5,11 @@ mod contribute;
 mod datasets;
 mod hardware;
 mod home;
-mod list;
+pub(crate) mod list;
 mod models;
-mod predict;
+pub(crate) mod predict;
 mod problem;
+mod workloads;
 
 use leptos::prelude::*;
 use leptos_router::hooks::{use_location, use_params_map};
@@ -24,6 +25,7 @@ pub(crate) use crate::pages::list::ListPage;
 pub(crate) use crate::pages::models::{ModelPage, ModelsPage};
 pub(crate) use crate::pages::predict::{About, PredictPage, further_view};
 pub(crate) use crate::pages::problem::ProblemPage;
+pub(crate) use crate::pages::workloads::{WorkloadPage, WorkloadsPage};
 
 /// The numbers of picks in an evaluation, in order. The evaluation's map sorts them as text.
 const TOP_K: [&str; 5] = ["1", "3", "5", "8", "16"];

@@ -321,7 +321,7 @@ mod tests {
     fn a_log_gets_the_files_that_it_lacks() {
         let at = "Using default MoE config. Performance might be sub-optimal! Config file not found at";
         let name = "E=8,N=14336,device_name=NVIDIA_H200.json";
-        let shared = "E=256,N=256,device_name=NVIDIA_H200,dtype=fp8_w8a8,block_shape=[128,128].json";
+        let shared = "E=128,N=768,device_name=NVIDIA_H200,dtype=fp8_w8a8,block_shape=[128,128].json";
         let unknown = "E=3,N=5,device_name=NVIDIA_H200.json";
         let log = Log::read(&[name, shared, unknown].map(|name| format!("{at} /v/{name}\n")).concat());
         let (model, mut files) = (model(), Files::default());
@@ -331,12 +331,12 @@ mod tests {
         let missing: Vec<_> = log.missing().collect();
         assert_eq!(add(missing[0], None), Ok(()));
         let said = add(missing[1], None).unwrap_err();
-        assert!(said.contains("DeepSeek-V3 and") && said.ends_with("look for it"), "{said}");
+        assert!(said.contains("Qwen3-30B-A3B and") && said.ends_with("look for it"), "{said}");
         assert_eq!(add(missing[2], None).unwrap_err(), "no model of the catalogue looks for it");
-        let deepseek = find("DeepSeek-V3").unwrap().architecture().unwrap();
-        let named = Some(("DeepSeek-V3", &deepseek));
+        let qwen = find("Qwen3-30B-A3B").unwrap().architecture().unwrap();
+        let named = Some(("Qwen3-30B-A3B", &qwen));
         assert_eq!(add(missing[1], named), Ok(()));
-        assert_eq!(add(missing[2], named).unwrap_err(), "DeepSeek-V3 does not look for it");
+        assert_eq!(add(missing[2], named).unwrap_err(), "Qwen3-30B-A3B does not look for it");
         assert_eq!(files.files.iter().map(|file| file.path.as_str()).collect::<Vec<_>>(), [name, shared]);
         let hardware = Some(&model.metadata().hardware);
         let findings = check_file(

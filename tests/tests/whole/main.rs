@@ -38,3 +38,4 @@ mod tf32;
 mod trainings;
 mod unseen_models;
 mod whole_loop;
+mod workloads;

@@ -22,6 +22,7 @@ pub(crate) fn Header() -> impl IntoView {
                 <nav class="nav" aria-label="Pages">
                     <A href="/" exact=true>"Overview"</A>
                     <A href="/predict">"Predict"</A>
+                    <A href="/workloads">"Workloads"</A>
                     <A href="/compare">"Compare"</A>
                     <A href="/models">"Models"</A>
                     <A href="/datasets">"Datasets"</A>

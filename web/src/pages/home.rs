@@ -2,19 +2,15 @@
 
 use diode_api::{Activity, HardwareSummary, ModelSummary, NewestUpload, WorkingAgent};
 use diode_core::Op;
-use leptos::ev::{Event, SubmitEvent};
+use leptos::ev::SubmitEvent;
 use leptos::prelude::*;
 use leptos_router::hooks::use_navigate;
-use wasm_bindgen::JsCast as _;
-use web_sys::{ClipboardEvent, Element};
 
 use crate::components::{
-    Deferred, Loaded, Snippet, Stat, Stats, be_the_first, chips, head, is_pasted, num, table, unnamed,
-    use_title,
+    Deferred, Loaded, LookUp, Snippet, Stat, Stats, be_the_first, chips, head, num, table, unnamed, use_title,
 };
 use crate::format;
 use crate::pages::hardware::{gains, unconfirmed};
-use crate::pages::list::keep_pasted;
 use crate::pages::predict::{DTYPES, Parameters, SizeField};
 use crate::query::{address, link, server_address};
 use crate::remote::remote;
@@ -34,10 +30,11 @@ pub(crate) fn HomePage() -> impl IntoView {
                 </p>
             </div>
             <Deferred>
-                <div class="split even lookups">
-                    <Lookup />
-                    <Paste />
-                </div>
+                <section class="section" aria-labelledby="bar-title">
+                    <h2 id="bar-title">"Look up a shape, a list, a model or a log"</h2>
+                    <LookUp />
+                </section>
+                <Lookup />
             </Deferred>
             <Deferred>
                 <section class="section">
@@ -163,8 +160,8 @@ fn Lookup() -> impl IntoView {
         navigate(&(address("/predict", parameters) + &further), Default::default());
     };
     view! {
-        <section class="card" aria-labelledby="lookup-title">
-            <h2 id="lookup-title">"Look up your shape"</h2>
+        <section class="section" aria-labelledby="lookup-title">
+            <h2 id="lookup-title">"Or by its sizes"</h2>
             <form class="lookup" on:submit=submit>
                 {move || is_batched.get().then(|| view! { <SizeField key="b" value=batch take /> })}
                 {sizes.map(|(key, value)| view! { <SizeField key value take /> }).collect_view()}
@@ -172,102 +169,6 @@ fn Lookup() -> impl IntoView {
                 <button type="submit" class="button primary">"Predict"</button>
             </form>
         </section>
-    }
-}
-
-const EXAMPLE: &str = "1x28672x4096 bf16\nor a list, one shape per line";
-
-#[component]
-fn Paste() -> impl IntoView {
-    let (text, is_missing) = (RwSignal::new(String::new()), RwSignal::new(false));
-    let navigate = use_navigate();
-    let go = move || {
-        let given = text.get_untracked();
-        is_missing.set(given.trim().is_empty());
-        match destination(&given) {
-            Destination::Nowhere => {}
-            Destination::OneShape(target) => navigate(&target, Default::default()),
-            Destination::List => {
-                keep_pasted(given);
-                navigate("/predict/list", Default::default());
-            }
-        }
-    };
-    let submit = {
-        let go = go.clone();
-        move |event: SubmitEvent| {
-            event.prevent_default();
-            go();
-        }
-    };
-    // A shape may be pasted anywhere on the page.
-    let anywhere = {
-        let go = go.clone();
-        window_event_listener(leptos::ev::paste, move |event| {
-            if let Some(pasted) = pasted_outside_fields(&event) {
-                text.set(pasted);
-                go();
-            }
-        })
-    };
-    on_cleanup(move || anywhere.remove());
-    let input = move |event: Event| {
-        text.set(event_target_value(&event));
-        // A typed text is complete when the reader presses the button.
-        if is_pasted(&event) {
-            go();
-        }
-    };
-    view! {
-        <section class="card" aria-labelledby="paste-title">
-            <h2 id="paste-title">"Or paste a shape or a list"</h2>
-            <form class="paste" on:submit=submit>
-                <textarea
-                    class="mono"
-                    rows="2"
-                    spellcheck="false"
-                    aria-label="A shape, or a list with one shape per line"
-                    aria-describedby="paste-fault"
-                    placeholder=EXAMPLE
-                    prop:value=move || text.get()
-                    on:input=input
-                ></textarea>
-                <button type="submit" class="button primary">"Look up"</button>
-            </form>
-            <p class="hint" id="paste-fault" role="status">
-                {move || if is_missing.get() {
-                    "Paste a shape first, such as 1x28672x4096 bf16."
-                } else {
-                    "As soon as it is pasted, here or anywhere on this page, one shape is looked up on all hardware, and a list is predicted in your browser."
-                }}
-            </p>
-        </section>
-    }
-}
-
-/// The text of a paste. `None` if a field takes it, or if it has no digit and so is no shape.
-fn pasted_outside_fields(event: &ClipboardEvent) -> Option<String> {
-    let place = event.target()?.dyn_into::<Element>().ok()?;
-    let text = event.clipboard_data()?.get_data("text").ok()?;
-    let is_field = ["INPUT", "TEXTAREA", "SELECT"].contains(&place.tag_name().as_str());
-    (!is_field && text.contains(|c: char| c.is_ascii_digit())).then_some(text)
-}
-
-/// The page to which a text leads.
-#[derive(Debug, PartialEq)]
-enum Destination {
-    Nowhere,
-    /// The page that compares the shape on all hardware.
-    OneShape(String),
-    List,
-}
-
-fn destination(text: &str) -> Destination {
-    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    match (lines.next(), lines.next()) {
-        (None, _) => Destination::Nowhere,
-        (Some(shape), None) => Destination::OneShape(address("/compare", [("shape", shape.to_owned())])),
-        _ => Destination::List,
     }
 }
 
@@ -363,18 +264,5 @@ fn agent(agent: &WorkingAgent) -> impl IntoView + use<> {
             <td><a href=format!("/hardware/{}", agent.hardware)>{agent.hardware.to_string()}</a></td>
             <td class="num">{format::count(agent.measured)}</td>
         </tr>
-    }
-}
-
-#[cfg(test)]
-mod paste_tests {
-    use super::*;
-
-    #[test]
-    fn one_line_is_a_shape_and_several_are_a_list() {
-        assert_eq!(destination(" \n "), Destination::Nowhere);
-        let one = Destination::OneShape("/compare?shape=1x2x3%20bf16".to_owned());
-        assert_eq!(destination("\n 1x2x3 bf16 \n"), one);
-        assert_eq!(destination("1x2x3\n4x5x6"), Destination::List);
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use diode_model::Model;
+use diode_worker::workloads::{Asked, Workloads};
 use diode_worker::{Line, Ranking, Row};
 use wasm_bindgen::prelude::wasm_bindgen;
 
@@ -35,6 +36,31 @@ impl Ranker {
         let lines: Vec<Line> = serde_json::from_str(lines).map_err(|error| error.to_string())?;
         let rows: Vec<Row> = lines.into_iter().map(|line| self.0.row(line)).collect();
         serde_json::to_string(&rows).map_err(|error| error.to_string())
+    }
+}
+
+/// Answers about served models.
+#[wasm_bindgen]
+#[derive(Debug, Default)]
+pub struct Served(Workloads);
+
+#[wasm_bindgen]
+impl Served {
+    #[wasm_bindgen(constructor)]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes the file of the model that predicts from now on.
+    pub fn take(&mut self, model: &[u8]) -> Result<(), String> {
+        self.0.take(Model::from_bytes(model).map_err(|error| error.to_string())?);
+        Ok(())
+    }
+
+    /// Answers a question. Both are JSON.
+    pub fn answer(&self, asked: &str) -> Result<String, String> {
+        let asked: Asked = serde_json::from_str(asked).map_err(|error| error.to_string())?;
+        serde_json::to_string(&self.0.answer(asked)).map_err(|error| error.to_string())
     }
 }
 
