@@ -82,7 +82,6 @@ pub(super) enum Outcome {
 
 /// A launch's parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(clippy::struct_field_names, reason = "the names are those of configs everywhere")]
 pub(super) struct Parameters {
     block_m: u32,
     block_n: u32,
