@@ -97,8 +97,7 @@ fn ctrl_c_keeps_what_was_measured_and_resume_goes_on() {
     let said = sandbox.fails(2, &other);
     assert!(said.contains("got a measurement of bf16, TP 2, EP 1, expected bf16, TP 4, EP 1"), "{said}");
     // A line that was cut short is measured again.
-    let journal_path = sandbox.path("tuned/measured.jsonl");
-    fs::write(&journal_path, kept.join("\n") + "\n{\"file\": \"E=8").unwrap();
+    sandbox.write("tuned/measured.jsonl", &(kept.join("\n") + "\n{\"file\": \"E=8"));
     let told = document(&sandbox, &["--resume"]);
     let complete = journal(&sandbox);
     assert_eq!(complete.len(), 19);

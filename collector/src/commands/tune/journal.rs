@@ -102,7 +102,7 @@ impl Journal {
         }
         let bytes = diode_formats::read_bounded(&path, MOST)?;
         let mut journal = Self { path, file, entries: Vec::new(), is_new: false };
-        let text = String::from_utf8_lossy(&bytes);
+        let text = bytes.utf8_chunks().next().map_or("", |chunk| chunk.valid());
         if text.is_empty() || !resume && force {
             journal.begin(question)?;
             return Ok(journal);
@@ -130,12 +130,17 @@ impl Journal {
             .into());
         }
         // A line is cut short if the disk was full or the node went down. Its batch size is measured again.
-        journal.entries = lines.map_while(|line| serde_json::from_str(line).ok()).collect();
-        let whole = journal.entries.clone();
-        journal.begin(question)?;
-        for entry in &whole {
-            journal.write(entry)?;
+        let Some(end) = text.find('\n') else {
+            journal.begin(question)?;
+            return Ok(journal);
+        };
+        let mut whole = end + 1;
+        for line in text[whole..].split_inclusive('\n').filter(|line| line.ends_with('\n')) {
+            let Ok(entry) = serde_json::from_str(line) else { break };
+            journal.entries.push(entry);
+            whole += line.len();
         }
+        journal.file.set_len(whole as u64).with_context(|| journal.cannot())?;
         Ok(journal)
     }
 

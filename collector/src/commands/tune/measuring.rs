@@ -233,6 +233,7 @@ impl<'a> Measuring<'a> {
         if !wanted.is_empty() && !self.stopped && Instant::now() < self.until {
             self.time(layer, file, &wanted)?;
         }
+        let mut untimed = Vec::new();
         for choice in &mut tuned.choices {
             let Some(entry) = self.journal.find(file, choice.batch) else { continue };
             self.done += 1;
@@ -242,13 +243,21 @@ impl<'a> Measuring<'a> {
                 .into_iter()
                 .filter_map(|pick| Some((pick, together(entry, &pick, stages)?)))
                 .collect();
-            let Some(((first, default), others)) = timed.split_first() else { continue };
             // Without the default's time nothing can be compared.
-            if first.tile == choice.default {
-                let others: Vec<(Pick, &[f64])> =
-                    others.iter().map(|(pick, times)| (*pick, times.as_slice())).collect();
-                choice.settle(default, &others);
+            match timed.split_first() {
+                Some(((first, default), others)) if first.tile == choice.default => {
+                    let others: Vec<(Pick, &[f64])> =
+                        others.iter().map(|(pick, times)| (*pick, times.as_slice())).collect();
+                    choice.settle(default, &others);
+                }
+                _ => untimed.push(choice.batch.to_string()),
             }
+        }
+        if !untimed.is_empty() {
+            say!(
+                "{file}: the default could not be timed at {} tokens, so the prediction stays",
+                untimed.join(", ")
+            );
         }
         Ok(())
     }

@@ -156,14 +156,19 @@ impl Node {
 
     /// The command `diode collect` on this node.
     pub(super) fn command(&self, script: &Script, more: &[&str]) -> Command {
+        let usual =
+            ["collect", "--output", "a.msgpack.zst", "--kernels", "test.pack", "--space", "tiles.json"];
+        let problems = ["--problems", "problems.json"];
+        self.program(script, &[&usual[..], &problems, more].concat())
+    }
+
+    /// Any command on this node.
+    pub(super) fn program(&self, script: &Script, arguments: &[&str]) -> Command {
         self.sandbox.write("script.json", &serde_json::to_string(script).unwrap());
         for left in [Script::STARTS, Script::HOLDERS, Script::VIOLATIONS] {
             let _ = std::fs::remove_file(self.beside(left));
         }
-        let usual =
-            ["collect", "--output", "a.msgpack.zst", "--kernels", "test.pack", "--space", "tiles.json"];
-        let problems = ["--problems", "problems.json"];
-        let mut command = self.sandbox.command(&[&usual[..], &problems, more].concat());
+        let mut command = self.sandbox.command(arguments);
         command
             .env(Script::VARIABLE, self.sandbox.path("script.json"))
             .env("LD_LIBRARY_PATH", self.sandbox.path("libraries"))
