@@ -111,7 +111,7 @@ fn ctrl_c_keeps_what_was_measured_and_resume_goes_on() {
 #[test]
 fn the_budget_leaves_the_rest_predicted() {
     let sandbox = prepared();
-    let output = sandbox.command(&line(&["--budget", "1s"])).env("SLEEP", "0.3").output().unwrap();
+    let output = sandbox.command(&line(&["--budget", "3s"])).env("SLEEP", "0.4").output().unwrap();
     assert!(output.status.success());
     let said = String::from_utf8(output.stdout).unwrap();
     assert!(said.contains("Other times are predicted"), "{said}");
@@ -122,7 +122,9 @@ fn the_budget_leaves_the_rest_predicted() {
         .iter()
         .map(|line| serde_json::from_str::<Value>(line).unwrap()["batch"].clone())
         .collect();
-    assert_eq!(sizes[..2], [json!(1), json!(3072)]);
+    assert!(!sizes.is_empty() && sizes.len() < 18, "{sizes:?}");
+    let first = [json!(1), json!(3072), json!(64)];
+    assert!(sizes.iter().zip(&first).all(|(size, expected)| size == expected), "{sizes:?}");
 }
 
 #[test]
@@ -169,7 +171,7 @@ fn what_cannot_be_measured_is_refused_in_one_line() {
         ("--log a.log", "--log"),
         ("--dry-run", "required arguments were not provided"),
         ("--for inductor", "torch.compile times its own kernels"),
-        ("--published tuned", "tuned: no such folder"),
+        ("--published nowhere", "nowhere: no such folder"),
         ("--published .", "expected that of the installed package vllm"),
     ] {
         let code = if words.contains("no such folder") { 1 } else { 2 };
