@@ -80,12 +80,10 @@ impl GpuMeter {
         device: u32,
         abandon: &dyn Fn() -> bool,
     ) -> anyhow::Result<(Self, GpuDescription)> {
-        let torch =
-            options.torch.as_deref().map(|python| Torch::start(python, device, abandon)).transpose()?;
         let mut meter = Self {
             process: process(options, device)?,
             options: options.clone(),
-            torch,
+            torch: None,
             device,
             bus_id: String::new(),
             management: OnceCell::new(),
@@ -93,8 +91,13 @@ impl GpuMeter {
             culprits: HashMap::new(),
             lost_in_a_row: 0,
         };
-        let described = meter.started(abandon)?;
+        let mut described = meter.started(abandon)?;
         meter.bus_id.clone_from(&described.bus_id);
+        // Torch starts last. Otherwise the first process would report it as another user of the GPU.
+        if let Some(python) = &options.torch {
+            meter.torch = Some(Torch::start(python, device, abandon)?);
+            described.facts.extend(meter.torch_version());
+        }
         Ok((meter, described))
     }
 
@@ -105,8 +108,7 @@ impl GpuMeter {
         let began = self.process.ask(None::<&Measure>, patience, abandon, Some);
         let described = began.and_then(|began| match began {
             Ok(Message::Ready(mut described)) => {
-                let torch = self.torch.iter().map(|torch| (TORCH.to_owned(), torch.version.clone()));
-                described.facts.extend(torch);
+                described.facts.extend(self.torch_version());
                 Ok(described)
             }
             Ok(Message::Broken { message, cause: Cause::Gpu | Cause::Memory }) => not_ready(message),
@@ -127,6 +129,11 @@ impl GpuMeter {
             Err(_) => self.process.end(),
         }
         described
+    }
+
+    /// The fact of the node that torch adds.
+    fn torch_version(&self) -> Option<(String, String)> {
+        Some((TORCH.to_owned(), self.torch.as_ref()?.version.clone()))
     }
 
     /// Starts the process if it is gone. `false` if the start was abandoned.

@@ -157,8 +157,9 @@ fn what_models_are_served_with_is_measured() {
     }
 }
 
-/// A Python whose torch takes 50 µs for grouped rows and has no scaled ones.
+/// A Python whose torch computes on the GPU, takes 50 µs for grouped rows and has no scaled ones.
 const TORCH: &str = r#"#!/bin/sh
+echo "$3 $$" >> "$DIODE_STANDIN.holders"
 echo '{"ready": "2.11.0"}'
 while read line; do
 case "$line" in
@@ -176,6 +177,7 @@ fn a_python_with_torch_times_what_the_library_does_not_have() {
     let output = node.collect(&node.sound(), &["--torch", "./torch"]);
     assert!(output.status.success(), "{}", stderr(&output));
     assert!(stderr(&output).contains("by torch: RuntimeError: no"), "{}", stderr(&output));
+    assert!(!stderr(&output).contains("another process computes"), "{}", stderr(&output));
     let dataset = node.sandbox.dataset("a.msgpack.zst");
     assert_eq!(dataset.provenance.node["torch"], "2.11.0");
     for solution in &dataset.solutions {
