@@ -1,6 +1,5 @@
 use clap::Args;
-use diode_api::{AskedWorkload, Wanted, WantedWorkload};
-use diode_core::Scaling;
+use diode_api::{Ability, AskedWorkload, Wanted, WantedWorkload};
 use diode_core::hardware::find;
 use diode_core::ids::HardwareSlug;
 use diode_workloads::catalogue;
@@ -68,16 +67,9 @@ impl Want {
         let problems = self.asked.problems()?;
         input::check_computable(&problems)?;
         if let Ok(hardware) = &known
-            && let Some(problem) = problems.iter().find(|problem| {
-                problem.scaling != Scaling::None
-                    && hardware.facts.is_some()
-                    && !hardware.scales(problem.a_dtype)
-            })
+            && let Some(why) = problems.iter().find_map(|problem| Ability::obstacle(hardware, problem))
         {
-            let (op, dims, dtype) = (problem.op, problem.dims(), problem.a_dtype);
-            return Err(
-                Usage::new(format!("{op} {dims}: {} does not multiply {dtype}", hardware.name)).into()
-            );
+            return Err(Usage::new(why).into());
         }
         let slug = match known {
             Ok(hardware) => hardware.slug,

@@ -182,6 +182,7 @@ impl Plan {
         let mut variants: BTreeSet<Variant> =
             self.ops.iter().flat_map(|&op| self.served_variants(op, dtype)).collect();
         for op in self.ops.iter().filter(|op| op.is_plain() && KernelVariant::DTYPES.contains(&dtype)) {
+            let Some(kernel) = KernelKind::of(*op) else { continue };
             let biases = self.biases.iter().filter(|bias| op.has_bias() == (**bias != Bias::None));
             for bias in biases {
                 for &(a_layout, b_layout) in &self.layouts {
@@ -194,7 +195,7 @@ impl Plan {
                                     b: if b_layout == Layout::Row { n } else { k },
                                     out: n,
                                 };
-                                let (kernel, bias, scaling) = (KernelKind::of(*op), *bias, Scaling::None);
+                                let (bias, scaling) = (*bias, Scaling::None);
                                 variants.insert(Variant::from(KernelVariant {
                                     kernel,
                                     dtype,

@@ -8,9 +8,9 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use diode_api::query::from_text;
 use diode_api::{
-    AGENT_KEY, Account, Agent, AgentDetail, Coverage, CoverageMap, CoverageMapQuery, GivenBack, LeaseAnswer,
-    LeaseRequest, LeaseSummary, Measuring, MeasuringQuery, Moderation, ModerationAction, ModerationSubject,
-    Purpose, Reason, Receipt, Registration, Renewal, Wanted,
+    AGENT_KEY, Ability, Account, Agent, AgentDetail, Coverage, CoverageMap, CoverageMapQuery, GivenBack,
+    LeaseAnswer, LeaseRequest, LeaseSummary, Measuring, MeasuringQuery, Moderation, ModerationAction,
+    ModerationSubject, Purpose, Reason, Receipt, Registration, Renewal, Wanted,
 };
 use diode_core::Problem;
 use diode_core::hardware::{Hardware, fits};
@@ -154,8 +154,8 @@ pub(crate) async fn coverage_of(
 }
 
 /// Asks agents to measure problems on a hardware, before others of kinds that are known. What is planned or
-/// measured already stays as it is. What no device of the hardware can hold is refused, and all that is asked for
-/// with it.
+/// measured already stays as it is. What no device of the hardware can compute or hold is refused, and all that is
+/// asked for with it.
 #[utoipa::path(
     post, path = "/hardware/{slug}/wanted", tag = "agents", params(("slug" = String, Path)),
     request_body = Wanted,
@@ -176,6 +176,9 @@ pub(crate) async fn want(
     wanted.check()?;
     for problem in &wanted.problems {
         fits(&hardware, problem).map_err(|error| ApiFault::invalid(error.to_string()))?;
+        if let Some(why) = Ability::obstacle(&hardware, problem) {
+            return Err(ApiFault::invalid(why));
+        }
     }
     ask_for(&app, &hardware, wanted.problems, account.as_ref()).await?;
     Ok(StatusCode::ACCEPTED)

@@ -5,11 +5,11 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::Request;
 use diode_api::{AGENT_KEY, Measuring, MeasuringState, Purpose};
-use diode_core::Problem;
+use diode_core::{DType, Op, Problem, ProblemFields, Scaling};
 use diode_server::store::{AGENT_LEASE, Now};
 
 use crate::agents::{h200_registration, register, take};
-use crate::samples::{columnar, dataset, h200, mm};
+use crate::samples::{columnar, dataset, h200, mm, problem};
 use crate::test_app::{Reply, TestApp};
 
 async fn post(app: &TestApp, path: &str, body: serde_json::Value) -> Reply {
@@ -74,6 +74,39 @@ async fn what_is_asked_about_has_an_id() {
         app.get(&format!("{path}{query}")).await.refusal(400, "invalid");
     }
     app.get("/api/v1/hardware/nvidia-z9/wanted?problems=0123456789abcdef").await.refusal(404, "not_found");
+}
+
+#[tokio::test]
+async fn what_no_device_can_compute_is_refused() {
+    for app in TestApp::on_both("uncomputable").await {
+        let bytes = columnar(&dataset(h200(), &[mm(24, 40, 40)], 1.0));
+        assert_eq!(app.upload(bytes).await.status, 201);
+        let (small, int32) = (mm(24, 40, 48), DType::Int32);
+        let plain = small.clone().into_fields();
+        let of = |fields| Problem::new(fields).unwrap();
+        let scaled = ProblemFields::plain(Op::ScaledMm, 1, 64, 64, 64, DType::Float8E4M3Fnuz);
+        let refused = [
+            (
+                problem(Op::Mm, 64, 64, 64, DType::Bool),
+                "kernels exist for float16, bfloat16 and float32, not for bool",
+            ),
+            (of(ProblemFields { out_dtype: int32, ..plain.clone() }), "not for int32"),
+            (of(ProblemFields { b_dtype: DType::Float32, ..plain }), "kernels exist for one type throughout"),
+            (
+                of(ProblemFields { scaling: Scaling::Row, out_dtype: DType::BFloat16, ..scaled }),
+                "does not multiply",
+            ),
+        ];
+        for (problem, why) in refused {
+            let body = serde_json::json!({ "problems": [small, problem] });
+            let refusal = post(&app, "/hardware/nvidia-h200/wanted", body).await.refusal(400, "invalid");
+            assert!(refusal.contains(why), "{refusal}");
+            // The refused request has asked for none of its problems.
+            let unasked = (MeasuringState::Unasked, None, None);
+            assert_eq!(told(&app, &[small.clone(), problem]).await, [unasked.clone(), unasked]);
+        }
+        app.end().await;
+    }
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use diode_api::{AskedWorkload, LeasedProblem, Purpose, Registration, Workload, W
 use diode_core::hardware::Hardware;
 use diode_core::{Config, DType, Op, Problem, Tile, TimeColumn};
 use diode_server::store::{NewWork, Now, Store};
-use diode_workloads::file_check::{Judged, Reader as ReadBy, Severity, check_folder};
+use diode_workloads::file_check::{Judged, Reader as FileReader, Severity, check_folder};
 use diode_workloads::file_names::Consumer;
 use diode_workloads::layers::DenseLayer;
 use diode_workloads::model_config::Quantization;
@@ -82,7 +82,7 @@ fn is_accepted(reply: &Reply, consumer: Consumer) {
         .collect();
     assert_eq!(texts.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>(), manifest.files);
     let judged: Vec<Judged<'_>> = texts.iter().map(|(path, text)| Judged { path, text }).collect();
-    let findings = check_folder(&judged, ReadBy { consumer, hardware: Some(&h200()) });
+    let findings = check_folder(&judged, FileReader { consumer, hardware: Some(&h200()) });
     let bad: Vec<_> = findings.iter().filter(|finding| finding.severity != Severity::Note).collect();
     assert!(bad.is_empty() && !judged.is_empty(), "{bad:?}");
 }

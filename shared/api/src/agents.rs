@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use diode_core::hardware::{Hardware, Vendor, is_stray};
 use diode_core::ids::{AgentId, HardwareSlug, LeaseId, ProblemId};
+use diode_core::kernel_variant::KernelKind;
 use diode_core::named_enum::named_enum;
-use diode_core::{DType, Invalid, KernelVariant, Layout, Op, Problem};
+use diode_core::{DType, Invalid, KernelVariant, Layout, Op, Problem, Scaling};
 use serde::{Deserialize, Serialize};
 
 /// The header with an agent's key. Only this key shows which agent sent a request without an account.
@@ -37,14 +38,33 @@ impl Ability {
     pub fn of(hardware: &Hardware, memory_bytes: u64) -> Self {
         let is_gpu = hardware.vendor != Vendor::Cpu;
         let scaled = KernelVariant::SCALED_DTYPES.into_iter().filter(|dtype| hardware.scales(*dtype));
+        let computes = |op: &Op| KernelKind::of(*op).is_some_and(|kernel| is_gpu || kernel.is_plain());
         Self {
-            ops: Op::ALL.iter().copied().filter(|op| is_gpu || op.is_plain()).collect(),
+            ops: Op::ALL.iter().copied().filter(computes).collect(),
             dtypes: Self::USUAL.into_iter().chain(scaled).collect(),
             layouts: Layout::ALL.to_vec(),
             unaligned: true,
             memory_bytes,
             variants: None,
         }
+    }
+
+    /// Why no device of a hardware can measure a problem, in one sentence. `None` if one with enough memory can.
+    pub fn obstacle(hardware: &Hardware, problem: &Problem) -> Option<String> {
+        if let Some(why) = KernelVariant::obstacle(problem) {
+            return Some(why);
+        }
+        let (op, dtype, name) = (problem.op, problem.a_dtype, &hardware.name);
+        let why = if !Self::of(hardware, 0).ops.contains(&op) {
+            format!("{name} does not compute {op}")
+        } else if problem.scaling != Scaling::None && hardware.facts.is_some() && !hardware.scales(dtype) {
+            format!("{name} does not multiply {dtype}")
+        } else if hardware.vendor == Vendor::Cpu {
+            return None;
+        } else {
+            KernelVariant::for_problem(problem).err()?
+        };
+        Some(format!("{op} {}: {why}", problem.dims()))
     }
 
     /// Whether the agent has kernels for a problem, or needs none.
@@ -298,6 +318,7 @@ impl RefusedWork {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use diode_core::ProblemFields;
     use diode_core::hardware::find;
 
     #[test]
@@ -311,6 +332,26 @@ mod tests {
         let cpu = Hardware { vendor: Vendor::Cpu, ..find("nvidia-h200").unwrap() };
         let cpu = Ability::of(&cpu, 1 << 30);
         assert_eq!((cpu.ops, cpu.dtypes), (Op::PLAIN.to_vec(), Ability::USUAL.to_vec()));
+    }
+
+    #[test]
+    fn what_a_hardware_cannot_measure_is_said() {
+        let on = |name, fields| Ability::obstacle(&find(name).unwrap(), &Problem::new(fields).unwrap());
+        let cpu = Hardware { vendor: Vendor::Cpu, facts: None, ..find("nvidia-h200").unwrap() };
+        let plain = |op, dtype| ProblemFields::plain(op, 1, 64, 64, 64, dtype);
+        let mixed = ProblemFields { b_dtype: DType::Float32, ..plain(Op::Mm, DType::Float16) };
+        let int8 = ProblemFields {
+            scaling: Scaling::Row,
+            out_dtype: DType::BFloat16,
+            ..plain(Op::ScaledMm, DType::Int8)
+        };
+        assert_eq!(on("nvidia-h200", plain(Op::Mm, DType::Float16)), None);
+        assert!(on("nvidia-h200", plain(Op::Mm, DType::Bool)).unwrap().ends_with("not for bool"));
+        assert!(on("nvidia-h200", mixed.clone()).unwrap().contains("one type throughout"));
+        assert_eq!(Ability::obstacle(&cpu, &Problem::new(mixed).unwrap()), None);
+        assert_eq!(on("nvidia-a100", int8.clone()), None);
+        let said = Ability::obstacle(&cpu, &Problem::new(int8).unwrap()).unwrap();
+        assert!(said.ends_with("NVIDIA H200 does not compute scaled_mm"), "{said}");
     }
 
     #[test]

@@ -24,15 +24,16 @@ named_enum! {
 }
 
 impl KernelKind {
-    /// The kernel that computes the problems of an op.
-    pub const fn of(op: Op) -> Self {
+    /// The kernel that computes the problems of an op. `None` if there is none: then no command computes or predicts
+    /// them, no pack has kernels for them, and no agent is asked for them.
+    pub const fn of(op: Op) -> Option<Self> {
         match op {
-            Op::Mm | Op::Addmm => Self::Mm,
-            Op::Bmm | Op::Baddbmm => Self::Bmm,
-            Op::ScaledMm => Self::ScaledMm,
-            Op::GroupedMm => Self::GroupedMm,
-            Op::ScaledGroupedMm => Self::ScaledGroupedMm,
-            Op::FusedMoe => Self::FusedMoe,
+            Op::Mm | Op::Addmm => Some(Self::Mm),
+            Op::Bmm | Op::Baddbmm => Some(Self::Bmm),
+            Op::ScaledMm => Some(Self::ScaledMm),
+            Op::GroupedMm => Some(Self::GroupedMm),
+            Op::ScaledGroupedMm => Some(Self::ScaledGroupedMm),
+            Op::FusedMoe => Some(Self::FusedMoe),
         }
     }
 
@@ -64,8 +65,9 @@ impl KernelVariant {
     /// Why nobody can compute a problem, in one sentence. `None` if there are kernels for its operator and types.
     pub fn obstacle(problem: &Problem) -> Option<String> {
         let refused = Self::for_problem(problem).err()?;
-        let why = if problem.op.is_plain() {
-            [problem.a_dtype, problem.b_dtype].into_iter().find_map(|dtype| Self::check_dtype(dtype).err())?
+        let why = if KernelKind::of(problem.op).is_some_and(KernelKind::is_plain) {
+            let dtypes = [problem.a_dtype, problem.b_dtype, problem.out_dtype];
+            dtypes.into_iter().find_map(|dtype| Self::check_dtype(dtype).err())?
         } else {
             refused
         };
@@ -74,7 +76,8 @@ impl KernelVariant {
 
     /// The variant that computes a problem, or the reason why there is none.
     pub fn for_problem(problem: &Problem) -> Result<Self, String> {
-        let (dtype, op, kernel) = (problem.a_dtype, problem.op, KernelKind::of(problem.op));
+        let (dtype, op) = (problem.a_dtype, problem.op);
+        let kernel = KernelKind::of(op).ok_or_else(|| format!("no kernels exist for {op}"))?;
         let scaled = problem.scaling != Scaling::None;
         let out_dtype = if scaled { DType::BFloat16 } else { dtype };
         if problem.b_dtype != dtype || (!scaled && problem.out_dtype != out_dtype) {

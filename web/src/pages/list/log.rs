@@ -73,7 +73,10 @@ fn said<'a>(details: &[&'a str], name: &str) -> Option<&'a str> {
 }
 
 fn known(op: &str) -> Result<Op, String> {
-    op.parse().map_err(|_| format!("got the operator {op}, expected mm, addmm, bmm or baddbmm"))
+    let parsed = op.parse().ok().filter(|op: &Op| op.is_plain());
+    parsed.ok_or_else(|| {
+        format!("got the operator {op}, expected one of {}", Op::PLAIN.map(Op::as_str).join(", "))
+    })
 }
 
 fn numbers<'a>(texts: impl Iterator<Item = &'a str>) -> Result<Vec<u64>, String> {
@@ -214,7 +217,7 @@ AUTOTUNE mm(64x32, 32x128)
                 (4, Ok("addmm;b=1;m=16;n=1000;k=512;in=bfloat16,bfloat16;out=bfloat16;layout=row,column;bias=vector".to_owned())),
                 (10, Ok("bmm;b=8;m=128;n=128;k=64;in=float32,float32;out=float32;layout=row,row;bias=none".to_owned())),
                 (17, Err("got the size `s0`, expected a number".to_owned())),
-                (18, Err("got the operator convolution, expected mm, addmm, bmm or baddbmm".to_owned())),
+                (18, Err("got the operator convolution, expected one of mm, addmm, bmm, baddbmm".to_owned())),
                 (19, Ok("mm;b=1;m=64;n=128;k=32;in=float16,float16;out=float16;layout=row,row;bias=none".to_owned())),
             ]
         );
