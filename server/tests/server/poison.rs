@@ -13,12 +13,13 @@ use diode_core::{Config, Dataset, Problem, Tile, TimeColumn};
 use diode_model::{Model, Ranker};
 use diode_server::blobs::BlobKind;
 use diode_server::jobs::worker;
-use diode_server::store::Now;
+use diode_server::store::{ComparedWithPublished, Now, PickChange};
 use diode_server::uploads::ingest::ingest;
 
+use crate::models::summary;
 use crate::moderation::administrator;
 use crate::publications::{problems, timed};
-use crate::samples::{columnar, mm};
+use crate::samples::{columnar, h200, mm};
 use crate::test_app::TestApp;
 use crate::trust::{send, settle};
 use crate::visitor::Visitor;
@@ -310,6 +311,66 @@ async fn what_fits_is_learnt_and_a_removal_reaches_everything() {
         assert!(page.contains(second.id.as_str()) && page.contains("which was removed"), "{page}");
         app.stop();
         working.await.unwrap();
+        app.end().await;
+    }
+}
+
+/// The worker says when a model waits (see its own tests). Until an administrator acts, the earlier model is served.
+#[tokio::test]
+async fn a_model_waits_until_an_administrator_has_seen_whose_data_change_what() {
+    for app in TestApp::confirming("waiting_model").await {
+        let root = administrator(&app).await;
+        ship(&app).await;
+        let ada = Visitor::signed_up(&app, "ada").await;
+        let (problem, new) = (shipped()[0].clone(), new_tile(&shipped()[0], 0));
+        let upload = send(&ada, &lie(Lie::New, 0.9, 0)).await.id;
+        let (first, waiting) = (summary(b"first"), summary(b"waiting"));
+        let store = app.backend.store.as_ref();
+        assert!(store.add_shipped_model(&first, &h200(), &[], None, Now::read()).await.unwrap());
+        let before = *honest(&shipped()).configs.get(honest(&shipped()).solutions[0].configs[0]);
+        let change = PickChange {
+            method: honest(&shipped()).solutions[0].method,
+            problem,
+            before,
+            before_us: 40.0,
+            after: new,
+            after_us: 47.5,
+        };
+        let why = "7 of 60 first picks are slower than before: it waits for an administrator";
+        let judged = ComparedWithPublished {
+            beside: Some(first.id.clone()),
+            publish: false,
+            why: why.to_owned(),
+            changes: vec![change],
+        };
+        let uploads = [upload.clone()];
+        store
+            .add_judged_model(&waiting, &h200(), &uploads, None, &judged, Now::read())
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!(served(&app).await.id, first.id);
+        assert!(root.page("/admin/trainings").await.contains(waiting.id.as_str()));
+        let path = format!("/admin/models/{}", waiting.id);
+        assert_eq!(ada.get(&path).await.status, 403);
+        let page = root.page(&path).await;
+        // The pick before, by the operator; the pick after, by the one who alone has seen it; and the data behind.
+        let shows = [
+            why,
+            "1 first pick ",
+            &before.canonical(),
+            &new.canonical(),
+            "47.5 µs",
+            "no account ",
+            "ada ",
+            upload.as_str(),
+        ];
+        for text in shows {
+            assert!(page.contains(text), "{text}: {page}");
+        }
+        let publish = [("act", "publish"), ("model", waiting.id.as_str()), ("reason", "looked at it")];
+        assert_eq!(root.submit("/admin/trainings", &publish).await.status, 200);
+        assert_eq!(served(&app).await.id, waiting.id);
         app.end().await;
     }
 }

@@ -4,6 +4,9 @@
 //! What one contributor alone has seen teaches only what fits: it may not beat what others have measured, nor lie far from
 //! what the model in force predicts, and there may be little of it.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use diode_core::hardware::Hardware;

@@ -465,3 +465,48 @@ pub(super) fn summary(
         contribution: None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use diode_formats::read_file;
+
+    use super::*;
+
+    /// The shipped model against itself, after every so many-th of its first picks was made slower.
+    fn compared(every: usize) -> Compared {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../trained_models/matmul/nvidia-h100");
+        let model = std::fs::read(folder.join("matmul-nvidia-h100.safetensors")).unwrap();
+        let model = Model::from_bytes(&model).unwrap();
+        let datasets = read_file(&folder.join("data/h100-mm-bf16-nn.msgpack.zst")).unwrap().datasets;
+        let set = TrainingSet::from_datasets(&datasets, None).unwrap();
+        let judged = set.iter().map(|problem| problem.problem.clone()).collect();
+        let (learnt, problems) = set.split_kept().unwrap();
+        let picks = FirstPicks::new(&model, &problems).unwrap();
+        let mut sample = Sample::of(&learnt, &problems, &judged, &model).unwrap();
+        assert!(sample.first.len() >= 100, "{}", sample.first.len());
+        let configs: Vec<Config> = sample
+            .problems
+            .iter()
+            .map(|problem| *sample.problems.config(problem.timings[9].config))
+            .collect();
+        let others = sample.first.iter_mut().zip(configs).step_by(every);
+        for ((config, us), other) in others {
+            (*config, *us) = (if other == *config { Config::library(false) } else { other }, *us * 1.2);
+        }
+        OnKept { problems, picks, sample: Some(sample) }
+            .compare(&ModelId::of(b"other"), &model, &|| true)
+            .unwrap()
+    }
+
+    #[test]
+    fn a_model_that_makes_many_first_picks_slower_waits_for_an_administrator() {
+        let many = compared(10);
+        assert!(!many.no_worse && many.why.contains("waits for an administrator"), "{}", many.why);
+        assert!(many.changes.iter().all(|change| change.after_us > change.before_us));
+        let few = compared(50);
+        assert!(few.no_worse && !few.changes.is_empty(), "{}", few.why);
+        assert!(few.changes.len() * 3 < many.changes.len());
+    }
+}
