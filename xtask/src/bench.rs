@@ -17,6 +17,9 @@ pub(crate) struct Options {
     /// Only uploads, pages and agents
     #[arg(long)]
     servers: bool,
+    /// Only pages of a server that runs, such as a copy of yours; nothing is written
+    #[arg(long, value_name = "URL", conflicts_with_all = ["full", "servers"])]
+    against: Option<String>,
 }
 
 /// Benchmarks that print their own lines, as pairs of package and example.
@@ -28,6 +31,9 @@ const EXAMPLES: &[(&str, &str)] = &[
 ];
 
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
+    if let Some(url) = &options.against {
+        return example("load", &["against", url, USUAL.seconds]);
+    }
     if !options.servers {
         codecs()?;
         for (package, example) in EXAMPLES {
@@ -131,6 +137,9 @@ struct Size {
 const USUAL: Size = Size { uploads: "30", timings: "3000000", seconds: "10" };
 const FULL: Size = Size { uploads: "300", timings: "100000000", seconds: "30" };
 
+/// For how many seconds clients try to starve others.
+const STARVED: &str = "60";
+
 /// A fleet of agents: their number, the number of servers, and for how many minutes the agents work.
 const ON_SQLITE: [&str; 3] = ["50", "1", "3"];
 const ON_POSTGRES: [&str; 3] = ["500", "2", "3"];
@@ -141,7 +150,12 @@ fn servers(full: bool) -> anyhow::Result<()> {
     // The benchmarks start the server from the folder of their own program.
     build(&["-p", "diode-server", "--bin", "diode-server"])?;
     let postgres = Postgres::start(Durability::Real)?;
-    let loads = [&["ingest", size.uploads][..], &["pages", size.timings, size.seconds]];
+    let loads = [
+        &["ingest", size.uploads][..],
+        &["pages", size.timings, size.seconds],
+        &["shipped", size.seconds],
+        &["starve", STARVED],
+    ];
     for load in loads {
         example("load", load)?;
         let url = postgres.database(load[0])?;

@@ -2,6 +2,9 @@
 //!
 //! - `load ingest COLLECTIONS [POSTGRES_URL]` and `load pages TIMINGS SECONDS [POSTGRES_URL]`: how fast a server takes
 //!   uploads and answers;
+//! - `load against URL SECONDS` and `load shipped SECONDS [POSTGRES_URL]`: the same of a running server, whose data stay as
+//!   they are, and of a new one with the shipped data;
+//! - `load starve SECONDS [POSTGRES_URL]`: how long honest clients wait beside those that only take;
 //! - `load tasks PROBLEMS [POSTGRES_URL]` and `load tasks URL`: how long the dashboard's tasks and changes of page are
 //!   on a slow computer, with a new server or a running one; `load changes URL`: only the changes of page.
 //!
@@ -20,6 +23,7 @@ mod machine;
 mod pace;
 mod pages;
 mod site;
+mod starve;
 mod tasks;
 
 use std::time::Duration;
@@ -41,6 +45,18 @@ fn main() -> anyhow::Result<()> {
             let time = Duration::from_secs(seconds.parse().context("SECONDS")?);
             pages::run(&mut Site::new(database.first().copied())?, timings, time)
         }
+        ["against", url, seconds] => {
+            pages::against(url, Duration::from_secs(seconds.parse().context("SECONDS")?))
+        }
+        ["shipped", seconds, ref database @ ..] => {
+            let time = Duration::from_secs(seconds.parse().context("SECONDS")?);
+            let site = Site::shipped(database.first().copied(), &[])?;
+            pages::against(site.url()?, time)
+        }
+        ["starve", seconds, ref database @ ..] => {
+            let time = Duration::from_secs(seconds.parse().context("SECONDS")?);
+            starve::run(database.first().copied(), time)
+        }
         ["changes", url] => tokio::runtime::Runtime::new()?.block_on(changes::look_at(url)),
         ["tasks", url] if url.starts_with("http") => {
             tokio::runtime::Runtime::new()?.block_on(tasks::look_at(url))
@@ -50,7 +66,7 @@ fn main() -> anyhow::Result<()> {
             tasks::run(database.first().copied(), problems)
         }
         _ => anyhow::bail!(
-            "expected ingest COLLECTIONS, pages TIMINGS SECONDS or tasks PROBLEMS, and perhaps POSTGRES_URL; or tasks URL, changes URL"
+            "expected ingest COLLECTIONS, pages TIMINGS SECONDS, against URL SECONDS, shipped SECONDS, starve SECONDS or tasks PROBLEMS, and perhaps POSTGRES_URL; or tasks URL, changes URL"
         ),
     }
 }

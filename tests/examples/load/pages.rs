@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use diode_formats::{Format, encode};
 
+use crate::answers::Answers;
 use crate::collections::Collections;
 use crate::connection::{Connection, Request};
 use crate::filling::{SENDERS, send};
@@ -13,6 +14,7 @@ use crate::machine::load;
 use crate::pace::{at_rate, without_pause};
 use crate::site::Site;
 
+const HARDWARE: &str = "/api/v1/hardware/nvidia-h200";
 const BOARD: &str = "/api/v1/hardware/nvidia-h200/leaderboard";
 const POINTS: &str = "/api/v1/hardware/nvidia-h200/problems";
 
@@ -37,19 +39,8 @@ pub(crate) fn run(site: &mut Site, timings: usize, time: Duration) -> anyhow::Re
     println!("a server starts on it in {:.2} s (goal: 1)", site.start.as_secs_f64());
 
     let url = site.url()?.to_owned();
-    let (boards, problems) = (boards(&url)?, problems(&url)?);
-    let both: Vec<Request> =
-        boards.iter().cycle().zip(&problems).flat_map(|(a, b)| [a.clone(), b.clone()]).collect();
-    let told = |what: &str, goal: &str, measure: &dyn Fn() -> anyhow::Result<String>| {
-        let before = load();
-        println!("{what}: {} (goal: {goal}); load average {before} before, {} after", measure()?, load());
-        anyhow::Ok(())
-    };
-    for (what, requests) in [("boards", &boards), ("problems", &problems), ("boards and problems", &both)] {
-        told(&format!("{what}, {RATE} a second"), "p99 10 ms", &|| {
-            Ok(at_rate(&url, requests, RATE, time, 200)?.to_string())
-        })?;
-    }
+    let Asked { boards, problems, both } = Asked::of(&url)?;
+    at_a_rate(&url, time, "p99 10 ms")?;
     let current = with_tags(&url, &boards)?;
     for (what, requests, status, goal) in [
         ("boards", &boards, 200, "2,000"),
@@ -78,6 +69,90 @@ pub(crate) fn run(site: &mut Site, timings: usize, time: Duration) -> anyhow::Re
     })?;
     println!("the most memory that the server took: {:.0} MB (goal: 300)", site.peak_memory()?);
     Ok(())
+}
+
+/// Prints a figure beside its goal and the machine's load.
+fn told(what: &str, goal: &str, measure: &dyn Fn() -> anyhow::Result<String>) -> anyhow::Result<()> {
+    let before = load();
+    println!("{what}: {} (goal: {goal}); load average {before} before, {} after", measure()?, load());
+    Ok(())
+}
+
+/// Pages of boards, problems, and both in turns.
+struct Asked {
+    boards: Vec<Request>,
+    problems: Vec<Request>,
+    both: Vec<Request>,
+}
+
+impl Asked {
+    fn of(url: &str) -> anyhow::Result<Self> {
+        let (boards, problems) = (boards(url)?, problems(url)?);
+        let both = boards.iter().cycle().zip(&problems).flat_map(|(a, b)| [a.clone(), b.clone()]).collect();
+        Ok(Self { boards, problems, both })
+    }
+}
+
+fn at_a_rate(url: &str, time: Duration, goal: &str) -> anyhow::Result<()> {
+    let Asked { boards, problems, both } = Asked::of(url)?;
+    for (what, requests) in [("boards", &boards), ("problems", &problems), ("boards and problems", &both)] {
+        told(&format!("{what}, {RATE} a second"), goal, &|| {
+            Ok(at_rate(url, requests, RATE, time, 200)?.to_string())
+        })?;
+    }
+    Ok(())
+}
+
+/// How many problems a page of picks has, and how many such pages are asked for.
+const PICKED: usize = 20;
+const PAGES_OF_PICKS: usize = 10;
+
+/// A server that runs, with the shipped data or more: its pages at a fixed rate, boards with filters that nobody has asked
+/// for before, and picks. Nothing is written.
+pub(crate) fn against(url: &str, time: Duration) -> anyhow::Result<()> {
+    at_a_rate(url, time, "p99 15 ms")?;
+    let filters: Vec<Request> = (0..50_000_u64).map(filtered).collect();
+    told("boards with other filters each time, without a pause", "1,500 a second on SQLite", &|| {
+        let answers = without_pause(url, &filters, time, 200)?;
+        Ok(format!("{:.0} a second, {answers}", answers.count() as f64 / time.as_secs_f64()))
+    })?;
+    let mut connection = Connection::new(url);
+    ensure!(connection.get(&Request::new(HARDWARE))?.status == 200, "{HARDWARE} is refused");
+    let summary: serde_json::Value = serde_json::from_slice(&connection.body)?;
+    let method = summary["method"].as_str().context("nothing was measured")?;
+    let ids = ids(url)?;
+    let page = |some: &[String]| {
+        Request::new(format!("{HARDWARE}/picks?method={method}&problems={}", some.join(",")))
+    };
+    let pages: Vec<Request> = ids.chunks(PICKED).step_by(3).take(PAGES_OF_PICKS).map(page).collect();
+    for what in ["for the first time", "again"] {
+        told(&format!("picks of {PICKED} problems, {what}"), "100 ms", &|| {
+            let (mut connection, mut answers) = (Connection::new(url), Answers::default());
+            for request in &pages {
+                let start = Instant::now();
+                match connection.get(request)?.status {
+                    200 => answers.add(start.elapsed()),
+                    _ => answers.failed += 1,
+                }
+            }
+            Ok(answers.sorted().to_string())
+        })?;
+    }
+    Ok(())
+}
+
+/// A board with a filter of its own.
+fn filtered(number: u64) -> Request {
+    let drawn = |from: u64, of: u64| {
+        from + (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 17).wrapping_mul(from) % of
+    };
+    let sort = ["tflops", "time", "roofline", "gain", "ratio", "flops"][number as usize % 6];
+    Request::new(format!(
+        "{BOARD}?sort={sort}&min_m={}&max_n={}&min_k={}",
+        drawn(1, 4_001),
+        drawn(3_001, 9_001),
+        drawn(7, 1_009)
+    ))
 }
 
 fn fill(site: &Site, making: &mut Collections, timings: usize) -> anyhow::Result<()> {
@@ -129,13 +204,17 @@ fn boards(url: &str) -> anyhow::Result<Vec<Request>> {
     Ok(requests)
 }
 
-/// An even sample of all problems.
 fn problems(url: &str) -> anyhow::Result<Vec<Request>> {
+    Ok(ids(url)?.iter().map(|id| Request::new(format!("/api/v1/problems/{id}"))).collect())
+}
+
+/// An even sample of all problems.
+fn ids(url: &str) -> anyhow::Result<Vec<String>> {
     let mut connection = Connection::new(url);
     ensure!(connection.get(&Request::new(POINTS))?.status == 200, "{POINTS} is refused");
     let points: Vec<serde_json::Value> = serde_json::from_slice(&connection.body)?;
     let ids = points.iter().filter_map(|point| point["problem_id"].as_str());
-    Ok(ids.map(|id| Request::new(format!("/api/v1/problems/{id}"))).collect())
+    Ok(ids.map(str::to_owned).collect())
 }
 
 /// The same requests with the tag of each answer, as from a client that has the answers already.

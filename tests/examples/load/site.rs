@@ -21,6 +21,8 @@ pub(crate) struct Site {
     database: Option<String>,
     metrics: String,
     server: Option<Server>,
+    /// Beside those that all servers here have.
+    flags: Vec<String>,
     /// How long the last start took.
     pub(crate) start: Duration,
 }
@@ -33,12 +35,15 @@ impl Site {
         Ok(site)
     }
 
-    /// Like [`Self::new`], with the shipped measurements and models in the database.
-    pub(crate) fn seeded(database: Option<&str>, trained: &Path) -> anyhow::Result<Self> {
+    /// Like [`Self::new`], with the shipped measurements and models in the database, and with more flags for the server.
+    pub(crate) fn shipped(database: Option<&str>, flags: &[&str]) -> anyhow::Result<Self> {
+        let trained = Path::new(env!("CARGO_MANIFEST_DIR")).join("../trained_models").canonicalize()?;
         let mut site = Self::prepared(database)?;
+        site.flags = flags.iter().map(|&flag| flag.to_owned()).collect();
         let status = server_command(site.folder.path(), &["admin", "seed"])?.arg(trained).status()?;
         ensure!(status.success(), "`diode-server admin seed` failed: {status}");
         site.restart()?;
+        site.settle()?;
         Ok(site)
     }
 
@@ -53,6 +58,7 @@ impl Site {
             database: database.map(str::to_owned),
             metrics: format!("127.0.0.1:{port}"),
             server: None,
+            flags: Vec::new(),
             start: Duration::ZERO,
         })
     }
@@ -60,7 +66,8 @@ impl Site {
     /// Stops the server, if it runs, and starts it again.
     pub(crate) fn restart(&mut self) -> anyhow::Result<()> {
         self.server.take().map_or(Ok(()), Server::stop)?;
-        let flags = ["--no-worker", "--auto-train", "off", "--metrics-listen", &self.metrics];
+        let mut flags = vec!["--no-worker", "--auto-train", "off", "--metrics-listen", &self.metrics];
+        flags.extend(self.flags.iter().map(String::as_str));
         let began = Instant::now();
         self.server = Some(Server::start_with(self.folder.path(), &flags)?);
         self.start = began.elapsed();

@@ -1,7 +1,6 @@
 //! The longest tasks of each page on a slow computer. A page does not answer during a task, so a task of 100 ms is
 //! felt.
 
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
@@ -59,8 +58,7 @@ struct Page {
 
 /// Opens the largest pages of a site that has the shipped data and `problems` more problems of an H200.
 pub(crate) fn run(database: Option<&str>, problems: usize) -> anyhow::Result<()> {
-    let trained = Path::new(env!("CARGO_MANIFEST_DIR")).join("../trained_models").canonicalize()?;
-    let site = Site::seeded(database, &trained)?;
+    let site = Site::shipped(database, &[])?;
     fill(&site, problems)?;
     tokio::runtime::Runtime::new()?.block_on(look_at(site.url()?))
 }
