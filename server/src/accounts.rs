@@ -14,9 +14,9 @@ pub(crate) mod own;
 mod pages;
 mod password;
 mod policy;
-mod secrets;
+pub(crate) mod secrets;
 pub(crate) mod session_store;
-mod sessions;
+pub(crate) mod sessions;
 pub(crate) mod terms;
 
 use axum::Router;

@@ -10,6 +10,7 @@ use crate::agents::Plans;
 use crate::backend::Backend;
 use crate::boards::consensus::ConfigCaches;
 use crate::boards::export_cache::Exports;
+use crate::boards::pick_routes::KeptPicks;
 use crate::http::Hosts;
 use crate::limits::Refused;
 use crate::metrics::Metrics;
@@ -20,7 +21,7 @@ use crate::workloads::Workloads;
 
 /// How many uploads may arrive at a time. An upload that arrives takes a connection and a file, but no
 /// memory.
-const RECEIVING_AT_ONCE: usize = 64;
+pub(crate) const RECEIVING_AT_ONCE: usize = 64;
 
 /// How long a client waits until its upload may arrive.
 const WAIT_TO_RECEIVE: Duration = Duration::from_secs(15);
@@ -32,7 +33,7 @@ const PICKING_AT_ONCE: usize = 2;
 const WAIT_TO_PICK: Duration = Duration::from_secs(15);
 
 /// How many event streams may be read at a time. Each keeps a connection as long as its job waits or runs.
-const FOLLOWING_AT_ONCE: usize = 64;
+pub(crate) const FOLLOWING_AT_ONCE: usize = 64;
 
 #[derive(Clone)]
 pub struct App {
@@ -42,6 +43,7 @@ pub struct App {
     pub(crate) pages: PageCache,
     pub(crate) config_caches: ConfigCaches,
     pub(crate) workloads: Workloads,
+    pub(crate) first_picks: KeptPicks,
     pub(crate) refused: Refused,
     pub(crate) metrics: Metrics,
     receiving: Turns,
@@ -75,6 +77,7 @@ impl App {
             pages: PageCache::default(),
             config_caches: ConfigCaches::default(),
             workloads: Workloads::default(),
+            first_picks: KeptPicks::default(),
             refused: Refused::default(),
             receiving: Turns::new(RECEIVING_AT_ONCE, share_of(RECEIVING_AT_ONCE)),
             picking: Arc::new(Semaphore::new(PICKING_AT_ONCE)),

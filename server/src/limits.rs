@@ -267,3 +267,91 @@ mod refused_tests {
         assert_eq!(refused.until("ada", Now(now.0 + Duration::from_secs(1))), None);
     }
 }
+
+#[cfg(test)]
+mod table_tests {
+    use diode_api::{MAX_UPLOAD_BYTES, MAX_UPLOAD_TIMINGS};
+
+    use super::*;
+    use crate::accounts::secrets::MAX_TOKENS;
+    use crate::accounts::sessions::{
+        CODES_OF_ACCOUNT, DEVICES_OF_ADDRESS, REPORTS, SIGN_IN, SIGN_INS_OF_ADDRESS, SIGN_UPS_OF_ADDRESS,
+    };
+    use crate::app::{FOLLOWING_AT_ONCE, RECEIVING_AT_ONCE};
+    use crate::listen::Patience;
+    use crate::store::{MAX_OWN_JOBS, MAX_WAITING_JOBS, MAX_WAITING_MODELS};
+    use crate::uploads::ingest::AT_ONCE;
+
+    const GUIDE: &str = include_str!("../../docs/guides/operating.md");
+
+    /// With a comma after each three digits.
+    fn grouped(number: u64) -> String {
+        match number {
+            0..1000 => number.to_string(),
+            _ => format!("{},{:03}", grouped(number / 1000), number % 1000),
+        }
+    }
+
+    /// Each row with the test, in `tests/server` unless it says otherwise, that shows the limit on both databases or, where no
+    /// database counts, in this process.
+    #[test]
+    fn the_guide_has_one_table_of_the_limits_in_force() {
+        let Limits { uploads: Some(uploads), changes: Some(changes), exports: Some(exports) } =
+            Limits::PUBLIC
+        else {
+            panic!("a public server has limits");
+        };
+        let connections = Patience::default().connections;
+        let quarter = |all: usize| format!("{} of {all}", all / 4);
+        let rows = [
+            // limits::all_servers_on_a_database_count_uploads_together
+            ("uploads and agents' results a minute", grouped(uploads)),
+            // limits::every_other_change_counts_at_any_server_and_reading_does_not
+            ("other changes a minute", grouped(changes)),
+            // limits::an_export_counts_at_any_server_unless_the_client_has_it
+            ("exports and comparisons a minute", format!("{exports}, if the client lacks them")),
+            // uploads::too_long_and_wrapped_bodies_are_refused, large_uploads::a_file_of_very_many_problems_is_refused
+            (
+                "an upload",
+                format!(
+                    "{} MiB, {} timings and failures",
+                    MAX_UPLOAD_BYTES >> 20,
+                    grouped(MAX_UPLOAD_TIMINGS as u64)
+                ),
+            ),
+            // turns::one_client_holds_some_and_others_the_rest; ingest::large_uploads_are_alone
+            ("uploads arriving", format!("{}; {AT_ONCE} are decoded at once", quarter(RECEIVING_AT_ONCE))),
+            // jobs::only_so_many_follow_jobs_at_a_time
+            ("event streams", quarter(FOLLOWING_AT_ONCE)),
+            // listen::one_address_does_not_take_all_connections
+            ("connections", format!("{} (behind a proxy {connections})", quarter(connections))),
+            // jobs::an_account_has_so_many_jobs_at_a_time, jobs::only_so_many_jobs_wait
+            ("waiting jobs", format!("{MAX_OWN_JOBS} of {MAX_WAITING_JOBS}")),
+            // contributions::story::only_so_many_models_of_an_account_wait
+            ("waiting models", MAX_WAITING_MODELS.to_string()),
+            // limits::an_account_has_so_many_tokens
+            ("tokens", MAX_TOKENS.to_string()),
+            // sign_in::guessing_is_stopped_for_names_that_exist_and_for_others_alike
+            (
+                "sign-ins in 15 minutes",
+                format!("{}; {} for a name", SIGN_INS_OF_ADDRESS.quota, SIGN_IN.quota),
+            ),
+            // limits::an_address_signs_up_so_often
+            ("sign-ups an hour", SIGN_UPS_OF_ADDRESS.quota.to_string()),
+            // tokens::codes_cannot_be_guessed
+            (
+                "`diode login` in 15 minutes",
+                format!("{}; {} codes", DEVICES_OF_ADDRESS.quota, CODES_OF_ACCOUNT.quota),
+            ),
+            // moderation::users_report_and_administrators_read
+            ("reports a day", REPORTS.quota.to_string()),
+        ];
+        let of_guide = GUIDE.split("## Limits").nth(1).and_then(|rest| rest.split("\n## ").next()).unwrap();
+        let listed = of_guide.lines().filter(|line| line.starts_with('|')).count();
+        assert_eq!(listed, rows.len() + 2, "rows and the head");
+        for (what, says) in rows {
+            let row = format!("| {what} | {says} |");
+            assert!(of_guide.contains(&row), "expected the row {row}");
+        }
+    }
+}

@@ -1,5 +1,6 @@
 //! Answers in the form in which they are sent. Each is kept as long as the data that it was made of does not change.
-//! So the same answer for the next client, and the answer "unchanged", need only one small query.
+//! So the same answer for the next client, and the answer "unchanged", need only one small query. Long answers are kept
+//! compressed: a problem's thousand configs take a tenth of their JSON.
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -14,11 +15,18 @@ use quick_cache::sync::Cache;
 
 use crate::http::{ApiFault, ApiResult, is_current, weak_etag};
 
-/// The most bytes of all kept answers together: some hundreds of pages.
-const MAX_KEPT: u64 = 32 << 20;
+/// The most bytes of all kept answers together: about a thousand pages.
+const MAX_KEPT: u64 = 48 << 20;
 
 /// About how many answers are kept.
-const USUALLY_KEPT: usize = 1024;
+const USUALLY_KEPT: usize = 2048;
+
+/// JSON of this length or more is compressed. Compressing takes longer than it saves if the answer is asked for once, as
+/// most pages of boards are.
+const LONG: usize = 64 << 10;
+
+/// Fast; higher levels gain little on JSON.
+const LEVEL: i32 = 1;
 
 /// A question about a hardware, in one state of its data.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -38,27 +46,55 @@ impl PageKey {
 #[derive(Debug, Clone)]
 pub(crate) struct Page {
     tag: HeaderValue,
-    json: Bytes,
+    bytes: Bytes,
+    /// The length of the JSON, if the bytes are compressed with Zstandard.
+    unpacked: Option<usize>,
 }
 
 impl Page {
     fn of(value: &impl serde::Serialize) -> ApiResult<Self> {
-        let json = serde_json::to_vec(value).map_err(ApiFault::internal)?;
-        Ok(Self { tag: weak_etag(&Digest::of(&json)), json: json.into() })
+        Self::of_json(serde_json::to_vec(value).map_err(ApiFault::internal)?)
+    }
+
+    /// Long JSON takes a millisecond, so it must not be packed on an async thread.
+    pub(crate) fn of_json(json: Vec<u8>) -> ApiResult<Self> {
+        let tag = weak_etag(&Digest::of(&json));
+        if json.len() < LONG {
+            return Ok(Self { tag, bytes: json.into(), unpacked: None });
+        }
+        let packed = zstd::bulk::compress(&json, LEVEL).map_err(ApiFault::internal)?;
+        Ok(Self { tag, bytes: packed.into(), unpacked: Some(json.len()) })
     }
 
     /// The response for a client that may already have the answer. The data may change, so clients must ask each
     /// time.
-    pub(crate) fn reply(self, asked: &HeaderMap) -> Response {
+    pub(crate) fn reply(self, asked: &HeaderMap) -> ApiResult<Response> {
         let is_current = is_current(asked, &self.tag);
         let caching =
             [(header::ETAG, self.tag), (header::CACHE_CONTROL, HeaderValue::from_static("no-cache"))];
         if is_current {
-            return (StatusCode::NOT_MODIFIED, caching).into_response();
+            return Ok((StatusCode::NOT_MODIFIED, caching).into_response());
         }
         let json = [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))];
-        (caching, json, self.json).into_response()
+        let Some(length) = self.unpacked else { return Ok((caching, json, self.bytes).into_response()) };
+        let varies = [(header::VARY, HeaderValue::from_static("accept-encoding"))];
+        if takes_zstd(asked) {
+            let packed = [(header::CONTENT_ENCODING, HeaderValue::from_static("zstd"))];
+            return Ok((caching, json, varies, packed, self.bytes).into_response());
+        }
+        let unpacked = zstd::bulk::decompress(&self.bytes, length).map_err(ApiFault::internal)?;
+        Ok((caching, json, varies, unpacked).into_response())
     }
+}
+
+/// Whether a client names Zstandard among the encodings that it takes.
+fn takes_zstd(asked: &HeaderMap) -> bool {
+    let lists = asked.get_all(header::ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
+    lists.flat_map(|list| list.split(',')).any(|coding| {
+        let (name, quality) = coding.split_once(';').unwrap_or((coding, ""));
+        let quality = quality.trim().strip_prefix("q=").and_then(|quality| quality.parse::<f32>().ok());
+        name.trim().eq_ignore_ascii_case("zstd") && quality.is_none_or(|quality| quality > 0.0)
+    })
 }
 
 #[derive(Clone, Copy)]
@@ -66,7 +102,7 @@ struct Bytewise;
 
 impl Weighter<PageKey, Page> for Bytewise {
     fn weight(&self, question: &PageKey, answer: &Page) -> u64 {
-        (answer.json.len() + question.asked.len()) as u64
+        (answer.bytes.len() + question.asked.len()) as u64
     }
 }
 
@@ -86,7 +122,16 @@ impl PageCache {
         question: &PageKey,
         make: impl Future<Output = ApiResult<T>>,
     ) -> ApiResult<Page> {
-        self.0.get_or_insert_async(question, async { Page::of(&make.await?) }).await
+        self.page(question, async { Page::of(&make.await?) }).await
+    }
+
+    /// Like [`Self::answer`], for an answer that is made elsewhere.
+    pub(crate) async fn page(
+        &self,
+        question: &PageKey,
+        make: impl Future<Output = ApiResult<Page>>,
+    ) -> ApiResult<Page> {
+        self.0.get_or_insert_async(question, make).await
     }
 }
 
@@ -110,12 +155,35 @@ mod tests {
         };
         let (first, again, next) = (ask(1, 7).await, ask(1, 8).await, ask(2, 8).await);
         assert_eq!(
-            (first.json.as_ref(), again.json.as_ref(), next.json.as_ref()),
+            (first.bytes.as_ref(), again.bytes.as_ref(), next.bytes.as_ref()),
             (&b"7"[..], &b"7"[..], &b"8"[..])
         );
         assert_eq!((first.tag.clone(), made.get()), (again.tag, 2));
         // The tag depends on the content alone: it stays the same when entries change that the answer does not show.
         assert_eq!(ask(3, 7).await.tag, first.tag);
         assert_ne!(first.tag, next.tag);
+    }
+    #[tokio::test]
+    async fn long_answers_are_kept_packed_and_sent_as_the_client_wishes() {
+        let json = serde_json::to_vec(&vec!["the same again"; LONG / 8]).unwrap();
+        let page = Page::of_json(json.clone()).unwrap();
+        assert!(page.bytes.len() * 10 < json.len());
+        let sent = async |encodings: &'static str| {
+            let mut asked = HeaderMap::new();
+            asked.insert(header::ACCEPT_ENCODING, HeaderValue::from_static(encodings));
+            let reply = page.clone().reply(&asked).unwrap();
+            assert_eq!(reply.headers()[header::VARY], "accept-encoding");
+            let is_packed = reply.headers().contains_key(header::CONTENT_ENCODING);
+            let body = axum::body::to_bytes(reply.into_body(), usize::MAX).await.unwrap();
+            (is_packed, body)
+        };
+        for encodings in ["gzip, br", "zstd;q=0", ""] {
+            assert_eq!(sent(encodings).await, (false, json.clone().into()), "{encodings}");
+        }
+        for encodings in ["zstd", "gzip, br, ZSTD;q=0.5"] {
+            let (is_packed, body) = sent(encodings).await;
+            assert!(is_packed, "{encodings}");
+            assert_eq!(zstd::bulk::decompress(&body, json.len()).unwrap(), json);
+        }
     }
 }

@@ -105,7 +105,7 @@ async fn make(store: &Store, policy: &Policy, link: &LinkFor) -> anyhow::Result<
 }
 
 /// An account with more tokens than this has a program that asks for a new token each time.
-const MAX_TOKENS: usize = 100;
+pub(crate) const MAX_TOKENS: usize = 100;
 
 /// Makes a token of an account.
 pub(crate) async fn issue(app: &App, account: &Account, request: NewToken) -> ApiResult<IssuedToken> {

@@ -150,7 +150,7 @@ pub(crate) async fn coverage_of(
         let measured = store.measured_problems(&slug).await?;
         Ok(tokio::task::spawn_blocking(move || coverage(&hardware, &measured, figures)).await?)
     };
-    Ok(app.pages.answer(&question, make).await?.reply(&headers))
+    app.pages.answer(&question, make).await?.reply(&headers)
 }
 
 /// Asks agents to measure problems on a hardware, before others of kinds that are known. What is planned or
@@ -256,7 +256,7 @@ pub(crate) async fn coverage_map(
         };
         Ok(tokio::task::spawn_blocking(count).await?)
     };
-    Ok(app.pages.answer(&question, make).await?.reply(&headers))
+    app.pages.answer(&question, make).await?.reply(&headers)
 }
 
 /// Gives an agent work: that of the lease it has, if it has one. Each problem says why it is to be measured.

@@ -59,7 +59,7 @@ pub(crate) async fn leaderboard(
     let asked = board_query(&query)?;
     let question = PageKey::new(slug.clone(), &("board", revision, &query));
     let make = async { Ok(app.backend.store.leaderboard(&slug, &asked).await?) };
-    Ok(app.pages.answer(&question, make).await?.reply(&headers))
+    app.pages.answer(&question, make).await?.reply(&headers)
 }
 
 fn board_query(query: &LeaderboardQuery) -> Result<BoardQuery, Invalid> {
@@ -148,7 +148,7 @@ pub(crate) async fn problem_points(
 ) -> ApiResult<Response> {
     let question = PageKey::new(slug.clone(), &("points", revision, &filter));
     let make = async { Ok(app.backend.store.problem_points(&slug, &filter, MAX_POINTS).await?) };
-    Ok(app.pages.answer(&question, make).await?.reply(&headers))
+    app.pages.answer(&question, make).await?.reply(&headers)
 }
 
 /// The most problems that a map is made of. If there are more, it uses an even sample.
@@ -178,7 +178,7 @@ pub(crate) async fn sizes(
         let problems = app.backend.store.sized_problems(slug, &filter, MAX_PROBLEMS).await?;
         Ok(tokio::task::spawn_blocking(move || size_map(&problems, &filter, method)).await?)
     };
-    Ok(app.pages.answer(&question, make).await?.reply(&headers))
+    app.pages.answer(&question, make).await?.reply(&headers)
 }
 
 /// How many contributors a page shows.

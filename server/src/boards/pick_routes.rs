@@ -7,18 +7,22 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse as _, Response};
 use diode_api::query::from_text;
 use diode_api::{CoverStep, MAX_PICKED, ModelSummary, Pick, Picks};
 use diode_core::hardware::Hardware;
-use diode_core::ids::ProblemId;
+use diode_core::ids::{ModelId, ProblemId};
 use diode_core::{Config, Invalid, Method, Micros, Problem};
 use diode_model::{Model, Question, Ranker};
+use quick_cache::sync::Cache;
 use serde::Deserialize;
 
 use crate::app::App;
 use crate::blobs::BlobKind;
 use crate::boards::consensus::{ConfigCache, Consensus};
 use crate::http::{ApiFault, ApiResult, FromPath, StrictQuery};
+use crate::page_cache::PageKey;
 use crate::store::View;
 use crate::uploads::solutions::StoredSolutions;
 
@@ -54,6 +58,7 @@ impl PicksQuery {
     get, operation_id = "get", path = "/hardware/{slug}/picks", tag = "hardware", params(("slug" = String, Path), PicksQuery),
     responses(
         (status = 200, body = Picks),
+        (status = 304, description = "The client has it already"),
         (status = 503, description = "Too many such requests at once"),
     ),
 )]
@@ -61,35 +66,118 @@ pub(crate) async fn picks(
     State(app): State<App>,
     StrictQuery(query): StrictQuery<PicksQuery>,
     FromPath(hardware): FromPath<Hardware>,
-) -> ApiResult<Json<Picks>> {
+    headers: HeaderMap,
+) -> ApiResult<Response> {
     let (method, problems) = query.checked()?;
     let store = &app.backend.store;
     // Only published models count, because programs use no others.
     let models = store.models(Some(&hardware.slug), 0).await?;
     let Some(summary) = ModelSummary::best_for(&models, &hardware.slug) else {
-        return Ok(Json(Picks { model: None, items: Vec::new() }));
+        return Ok(Json(Picks { model: None, items: Vec::new() }).into_response());
     };
-    // The turn is taken before the model is read, so that memory holds the models of few requests.
-    let _turn = app.picking().await.ok_or_else(|| {
-        ApiFault::busy(
-            "as many requests for picks are answered as the server takes; try again in a few seconds",
-        )
-    })?;
-    let mut ranker = ranker(&app, summary, method).await?;
-    let mut items = Vec::new();
+    let revision = store.entries_revision(&hardware.slug).await?;
+    let asked = ("picks", revision, &summary.id, method, &problems);
+    let question = PageKey::new(hardware.slug.clone(), &asked);
+    let make = compared(&app, &hardware, summary, method, &problems);
+    app.pages.answer(&question, make).await?.reply(&headers)
+}
+
+/// The picks of a model for some problems, beside what was measured.
+async fn compared(
+    app: &App,
+    hardware: &Hardware,
+    summary: &ModelSummary,
+    method: Method,
+    problems: &[ProblemId],
+) -> ApiResult<Picks> {
+    let mut views = Vec::new();
     for id in problems {
-        let view = View { hardware: hardware.slug.clone(), problem: id, method };
-        let stored = store.view_solutions(&view).await?;
-        // Reads one problem at a time, so that memory holds the timings of only one.
-        let config_caches = app.config_caches.clone();
-        let picked;
-        (picked, ranker) = tokio::task::spawn_blocking(move || {
-            (config_caches.with(|learnt| pick(&mut ranker, learnt, &view, &stored)), ranker)
-        })
-        .await?;
-        items.extend(picked);
+        let view = View { hardware: hardware.slug.clone(), problem: id.clone(), method };
+        if let Some(problem) = app.backend.store.problem(id).await? {
+            views.push((views.len(), problem, view));
+        }
     }
-    Ok(Json(Picks { model: Some(summary.id.clone()), items }))
+    let known = app.first_picks.known(&summary.id, method, views.iter().map(|(_, problem, _)| problem));
+    let mut picks = known.unwrap_or_default();
+    if picks.len() < views.len() {
+        // The turn is taken before the model is read, so that memory holds the models of few requests.
+        let _turn = app.picking().await.ok_or_else(|| {
+            ApiFault::busy(
+                "as many requests for picks are answered as the server takes; try again in a few seconds",
+            )
+        })?;
+        let mut ranker = ranker(app, summary, method).await?;
+        // The ranker prepares a space once for each run of problems of one kind.
+        let mut sorted: Vec<(usize, Problem)> =
+            views.iter().map(|(place, problem, _)| (*place, problem.clone())).collect();
+        sorted.sort_by(|a, b| kind(&a.1).cmp(&kind(&b.1)));
+        let ranked = tokio::task::spawn_blocking(move || {
+            sorted
+                .into_iter()
+                .map(|(place, problem)| (place, first_pick(&mut ranker, &problem)))
+                .collect::<Vec<_>>()
+        });
+        picks = vec![None; views.len()];
+        for (place, pick) in ranked.await? {
+            picks[place] = pick;
+        }
+        let problems = views.iter().map(|(_, problem, _)| problem);
+        app.first_picks.keep(&summary.id, method, problems.zip(picks.iter().copied()));
+    }
+    let mut items = Vec::new();
+    for ((_, _, view), picked) in views.into_iter().zip(picks) {
+        let Some(picked) = picked else { continue };
+        // Reads one problem at a time, so that memory holds the timings of only one.
+        let stored = app.backend.store.view_solutions(&view).await?;
+        let config_caches = app.config_caches.clone();
+        let found = move || config_caches.with(|learnt| pick(picked, learnt, &view, &stored));
+        items.extend(tokio::task::spawn_blocking(found).await?);
+    }
+    Ok(Picks { model: Some(summary.id.clone()), items })
+}
+
+/// What the configs of a problem depend on, beside its sizes.
+fn kind(problem: &Problem) -> impl Ord {
+    (problem.op, problem.a_dtype, problem.b_dtype, problem.a_layout, problem.b_layout)
+}
+
+/// The first pick of a model for a problem, and its predicted time. `None` for problems that the model cannot rank.
+type FirstPick = Option<(Config, Micros)>;
+
+/// How many first picks are kept: all problems of some models, in about 20 MB.
+const MOST_KEPT: usize = 100_000;
+
+/// First picks that were ranked before. A model's never change.
+#[derive(Clone)]
+pub(crate) struct KeptPicks(Arc<Cache<(ModelId, Method, ProblemId), FirstPick>>);
+
+impl Default for KeptPicks {
+    fn default() -> Self {
+        Self(Arc::new(Cache::new(MOST_KEPT)))
+    }
+}
+
+impl KeptPicks {
+    /// The picks for all of some problems; `None` if one is not known.
+    fn known<'p>(
+        &self,
+        model: &ModelId,
+        method: Method,
+        problems: impl Iterator<Item = &'p Problem>,
+    ) -> Option<Vec<FirstPick>> {
+        problems.map(|problem| self.0.get(&(model.clone(), method, problem.id()))).collect()
+    }
+
+    fn keep<'p>(
+        &self,
+        model: &ModelId,
+        method: Method,
+        picks: impl Iterator<Item = (&'p Problem, FirstPick)>,
+    ) {
+        for (problem, pick) in picks {
+            self.0.insert((model.clone(), method, problem.id()), pick);
+        }
+    }
 }
 
 /// A ranker that predicts the times of one method by a model.
@@ -106,20 +194,19 @@ pub(crate) async fn ranker(
 
 /// The config that a model picks first, and its predicted time. `None` for problems that the model cannot
 /// rank.
-pub(crate) fn first_pick(ranker: &mut Ranker<Arc<Model>>, problem: &Problem) -> Option<(Config, Micros)> {
+pub(crate) fn first_pick(ranker: &mut Ranker<Arc<Model>>, problem: &Problem) -> FirstPick {
     let best = *ranker.answer(problem, &Question::default()).ok()?.picks.first()?;
     Some((best.config, best.alone))
 }
 
-/// `None` if nothing was measured, or the model cannot rank such problems.
+/// `None` if nothing was measured.
 fn pick(
-    ranker: &mut Ranker<Arc<Model>>,
+    (config, Micros(predicted_us)): (Config, Micros),
     learnt: &mut ConfigCache,
     view: &View,
     stored: &StoredSolutions,
 ) -> Option<Pick> {
-    let problem: &Problem = stored.problems.get(&view.problem)?;
-    let (config, Micros(predicted_us)) = first_pick(ranker, problem)?;
+    stored.problems.get(&view.problem)?;
     let consensus = Consensus::of_stored(stored, learnt);
     // A config that rounds is faster because it computes something else, so it is no measure for one that does not.
     let is_alike = |other: &Config| other.rounds_to_tf32() == config.rounds_to_tf32();

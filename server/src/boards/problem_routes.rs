@@ -4,8 +4,8 @@ use std::collections::{BTreeSet, HashMap};
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderMap, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::HeaderMap;
+use axum::response::Response;
 use diode_api::query::from_text;
 use diode_api::{
     ConfigCover, ConfigResult, FailedConfig, HardwareSummary, NearestProblem, NearestQuery, ProblemDetail,
@@ -24,6 +24,7 @@ use crate::boards::export_routes::Export;
 use crate::boards::pick_routes::Cover;
 use crate::http::{ApiFault, ApiResult, FromPath, Lookup, StrictQuery};
 use crate::limits::Client;
+use crate::page_cache::{Page, PageKey};
 use crate::store::{Store, StoreResult, View};
 use crate::uploads::solutions::cut;
 
@@ -61,27 +62,38 @@ pub(crate) struct ViewQuery {
 #[utoipa::path(
     get, operation_id = "get", path = "/problems/{id}", tag = "problems",
     params(("id" = String, Path), ViewQuery),
-    responses((status = 200, body = ProblemDetail)),
+    responses(
+        (status = 200, body = ProblemDetail),
+        (status = 304, description = "The client has it already"),
+    ),
 )]
 pub(crate) async fn problem(
     State(app): State<App>,
     StrictQuery(query): StrictQuery<ViewQuery>,
     FromPath(problem): FromPath<Problem>,
-) -> ApiResult<impl IntoResponse> {
+    headers: HeaderMap,
+) -> ApiResult<Response> {
     let store = &app.backend.store;
     let id = problem.id();
     let views = store.problem_views(&id).await?;
     let view = choose(&id, &views, &query)?;
-    let hardware = store.hardware(&view.hardware).await?;
-    let hardware = hardware.ok_or_else(|| ApiFault::not_found(format!("no hardware `{}`", view.hardware)))?;
-    let stored = store.view_solutions(&view).await?;
-    let config_caches = app.config_caches.clone();
-    let json = tokio::task::spawn_blocking(move || {
-        let (consensus, repeats) = config_caches.with(|learnt| Consensus::with_repeats(&stored, learnt));
-        json_of(&detail(problem, hardware, view, views, consensus, &repeats))
-    });
-    let json = json.await?.map_err(ApiFault::internal)?;
-    Ok(([(header::CONTENT_TYPE, "application/json")], json))
+    // Every upload, removal and confirmation raises the revision. Other hardware may have a view more.
+    let revision = store.entries_revision(&view.hardware).await?;
+    let question = PageKey::new(view.hardware.clone(), &("problem", revision, &id, view.method, &views));
+    let make = async {
+        let hardware = store.hardware(&view.hardware).await?;
+        let hardware =
+            hardware.ok_or_else(|| ApiFault::not_found(format!("no hardware `{}`", view.hardware)))?;
+        let stored = store.view_solutions(&view).await?;
+        let config_caches = app.config_caches.clone();
+        let page = tokio::task::spawn_blocking(move || {
+            let (consensus, repeats) = config_caches.with(|learnt| Consensus::with_repeats(&stored, learnt));
+            let json = json_of(&detail(problem, hardware, view, views, consensus, &repeats));
+            Page::of_json(json.map_err(ApiFault::internal)?)
+        });
+        page.await?
+    };
+    app.pages.page(&question, make).await?.reply(&headers)
 }
 
 /// Who measured a problem, when and with what, by one method on one hardware: newest first, 200 at most. The first view

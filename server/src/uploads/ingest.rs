@@ -390,7 +390,7 @@ impl Rows<'_> {
 
 /// How many uploads are stored at a time. Each takes memory for its bytes and, while it is decoded, up to 32
 /// bytes for each timing.
-const AT_ONCE: u32 = 2;
+pub(crate) const AT_ONCE: u32 = 2;
 
 /// The most timings of an upload that is decoded beside another one: three times the largest collection in
 /// use.

@@ -114,3 +114,34 @@ async fn on_this_machine_nothing_is_counted() {
         (201, "", "")
     );
 }
+
+#[tokio::test]
+async fn an_account_has_so_many_tokens() {
+    for app in TestApp::public_unlimited("many_tokens").await {
+        let ada = Visitor::signed_up(&app, "ada").await;
+        let first = issue(&ada, r#"["upload"]"#).await;
+        for _ in 1..100 {
+            issue(&ada, r#"["upload"]"#).await;
+        }
+        let ask = r#"{"name":"gpu01","scopes":["upload"]}"#;
+        let message = ada.post("/api/v1/tokens", ask).await.refusal(422, "refused");
+        assert!(message.contains("100 tokens already; revoke some"), "{message}");
+        // Others are not counted, and a revoked one makes room.
+        issue(&Visitor::signed_up(&app, "bob").await, r#"["upload"]"#).await;
+        assert_eq!(ada.send("DELETE", &format!("/api/v1/tokens/{}", first.token.id), "").await.status, 204);
+        issue(&ada, r#"["upload"]"#).await;
+        app.end().await;
+    }
+}
+
+#[tokio::test]
+async fn an_address_signs_up_so_often() {
+    for app in TestApp::public_on_both("many_accounts").await {
+        for number in 0..20 {
+            Visitor::signed_up(&app, &format!("ada{number}")).await;
+        }
+        let message = Visitor::new(&app).sign_up("ada20", None).await.refusal(429, "too_many");
+        assert!(message.contains("20 sign-ups within 60 minutes"), "{message}");
+        app.end().await;
+    }
+}
