@@ -4,6 +4,7 @@ mod accounts;
 pub(crate) mod acts;
 pub(crate) mod admin_routes;
 pub mod backup;
+pub mod doctor;
 mod lists;
 pub(crate) mod moderation_store;
 pub(crate) mod pages;

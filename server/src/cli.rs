@@ -73,6 +73,11 @@ pub enum Command {
         #[command(flatten)]
         settings: Box<Settings>,
     },
+    /// Look for what is wrong with settings, database, disk, clock, TLS, proxy and versions, and say what to do
+    Doctor {
+        #[command(flatten)]
+        settings: Box<Settings>,
+    },
     /// Look after the data
     Admin {
         #[command(subcommand)]
@@ -119,6 +124,15 @@ pub enum AdminCommand {
         #[command(flatten)]
         data: Data,
     },
+    /// Copy the SQLite database into an empty Postgres database and verify it; stop the servers first
+    ToPostgres {
+        /// Such as postgres://USER@HOST/DATABASE
+        // A variable, too, because other users can read a command line.
+        #[arg(env = "DIODE_TO_POSTGRES", value_name = "URL", hide_env_values = true)]
+        to: String,
+        #[command(flatten)]
+        data: Data,
+    },
     /// Remove blobs that no row names; those younger than an hour are kept
     Sweep {
         /// Remove the younger ones, too: only while no server works on the data, which may be about to name them
@@ -149,6 +163,13 @@ impl Cli {
                 say(&"the database is up to date");
             }
             Command::Settings { .. } => admin::print(&explained()?)?,
+            Command::Doctor { settings } => {
+                let found = admin::doctor::examine(&settings).await;
+                admin::print(&found.iter().map(|one| format!("{one}\n")).collect::<String>())?;
+                if found.iter().any(admin::doctor::Finding::is_fault) {
+                    return Ok(ExitCode::FAILURE);
+                }
+            }
             Command::Admin { command: AdminCommand::Accounts(command) } => {
                 admin::print(&command.run().await?)?
             }
@@ -195,6 +216,13 @@ impl Cli {
                 let restored = admin::backup::restore(&data, &folder).await?;
                 say(&restored);
                 if !restored.verified.is_clean() {
+                    return Ok(ExitCode::FAILURE);
+                }
+            }
+            Command::Admin { command: AdminCommand::ToPostgres { to, data } } => {
+                let moved = admin::backup::move_to_postgres(&data, &to).await?;
+                say(&moved);
+                if !moved.verified.is_clean() {
                     return Ok(ExitCode::FAILURE);
                 }
             }

@@ -269,7 +269,8 @@ fn processor_seconds() -> Option<f64> {
     Some((user + system) / TICKS_PER_SECOND)
 }
 
-fn file_limit() -> Option<i64> {
+/// How many files and connections this process may open.
+pub(crate) fn file_limit() -> Option<i64> {
     let limits = fs::read_to_string("/proc/self/limits").ok()?;
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
     line.split_whitespace().next()?.parse().ok()

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use axum::extract::State;
 use tokio::sync::Mutex;
 
+use crate::accounts::Peer;
 use crate::app::App;
 use crate::backend::Backend;
 use crate::http::ApiResult;
@@ -58,9 +59,12 @@ async fn probe(backend: &Backend) -> ApiResult<()> {
     Ok(backend.blobs.probe().await?)
 }
 
+/// The header in which `/healthz` says as whose address a request counts, so that a wrong proxy is noticed.
+pub(crate) const SEEN_FROM: &str = "diode-seen-from";
+
 /// Answers if the process is alive.
-pub(crate) async fn healthz() -> &'static str {
-    "ok\n"
+pub(crate) async fn healthz(Peer(address): Peer) -> ([(&'static str, String); 1], &'static str) {
+    ([(SEEN_FROM, address)], "ok\n")
 }
 
 /// Answers if the process can do its work: it can write to the database and store blobs.

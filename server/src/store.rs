@@ -24,6 +24,7 @@ use connection::{Connection, Pools};
 use remembered::Remembered;
 use statement::Statement;
 
+pub(crate) use databases::file_of as sqlite_file;
 pub use error::{StoreError, StoreResult};
 
 pub use crate::accounts::account_store::{

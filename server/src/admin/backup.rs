@@ -4,6 +4,7 @@
 //! a manifest that names all of them with their digests. The manifest is written last, so a folder without a
 //! manifest is no backup.
 
+mod convert;
 mod database;
 mod make;
 
@@ -16,12 +17,13 @@ use diode_formats::size_and_digest;
 use futures_util::TryStreamExt as _;
 use serde::{Deserialize, Serialize};
 
+use crate::admin::backup::convert::Copied;
 use crate::admin::backup::database::DatabaseKind;
 use crate::admin::verify::{Verified, verify};
 use crate::backend::Backend;
 use crate::blobs::Blobs;
 use crate::settings::Data;
-use crate::store::NamedBlob;
+use crate::store::{NamedBlob, sqlite_file};
 
 pub use crate::admin::backup::make::{Made, make};
 
@@ -160,10 +162,9 @@ pub async fn restore(data: &Data, folder: &Path) -> anyhow::Result<Restored> {
         bail!("the backup is damaged in {} places:\n{}", problems.len(), words.join("\n"));
     }
     let (saved, url) = (manifest.database.kind, &data.database_url);
-    if saved != DatabaseKind::of(url) {
+    if (saved, DatabaseKind::of(url)) == (DatabaseKind::Postgres, DatabaseKind::Sqlite) {
         bail!(
-            "the backup is of {saved}, and the database to restore to is {}; name another by --database-url",
-            DatabaseKind::of(url)
+            "the backup is of {saved}, and the database to restore to is SQLite; name a Postgres one by --database-url"
         );
     }
     database::refuse_used(url).await?;
@@ -178,11 +179,55 @@ pub async fn restore(data: &Data, folder: &Path) -> anyhow::Result<Restored> {
         }
     }
     // The database comes last: until it is there, no server can start on a part of the backup.
-    database::load(url, &database_file(folder, saved)).await?;
+    let file = database_file(folder, saved);
+    if saved == DatabaseKind::of(url) {
+        database::load(url, &file).await?;
+    } else {
+        convert::copy(&file, true, url).await?;
+    }
+    Ok(Restored { manifest, verified: verified(data).await? })
+}
+
+async fn verified(data: &Data) -> anyhow::Result<Verified> {
     let backend = Backend::open(data).await?;
     let verified = verify(&backend).await;
     backend.store.close().await;
-    Ok(Restored { manifest, verified: verified? })
+    verified
+}
+
+/// A database that was moved to Postgres, and the result of verifying it.
+#[derive(Debug)]
+pub struct Moved {
+    copied: Copied,
+    pub verified: Verified,
+}
+
+impl std::fmt::Display for Moved {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Copied { tables, rows } = self.copied;
+        write!(
+            f,
+            "{}\ncopied {rows} rows of {tables} tables; now let database_url name the new database",
+            self.verified
+        )
+    }
+}
+
+/// Copies the SQLite database of the settings into an empty Postgres database, and verifies it with the blobs, which stay
+/// where they are. The SQLite file stays, too. No server may work on it any more: what it takes later is not copied.
+pub async fn move_to_postgres(data: &Data, to: &str) -> anyhow::Result<Moved> {
+    let file = sqlite_file(&data.database_url).context(
+        "the database of the settings is Postgres already, expected SQLite; to copy a Postgres database, use backup and restore-backup",
+    )?;
+    if DatabaseKind::of(to) != DatabaseKind::Postgres {
+        bail!("got a database that is not Postgres, expected postgres://USER@HOST/DATABASE");
+    }
+    // Says in words what is wrong with the file, and brings its tables up to date.
+    Backend::open_existing(data).await?.store.close().await;
+    database::refuse_used(to).await?;
+    let copied = convert::copy(&file, false, to).await?;
+    let moved = Data { database_url: to.to_owned(), ..data.clone() };
+    Ok(Moved { copied, verified: verified(&moved).await? })
 }
 
 #[cfg(test)]

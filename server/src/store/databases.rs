@@ -130,7 +130,7 @@ pub(super) async fn open_sqlite(url: &str) -> StoreResult<(Pools, PathIdentity)>
 }
 
 /// The file that a URL names; `None` if it is no SQLite URL.
-pub(super) fn file_of(url: &str) -> Option<PathBuf> {
+pub(crate) fn file_of(url: &str) -> Option<PathBuf> {
     let options = url.starts_with("sqlite:").then(|| SqliteConnectOptions::from_str(url).ok())?;
     Some(options?.get_filename().to_owned())
 }
@@ -149,6 +149,9 @@ async fn opening(database: &Path) -> std::io::Result<File> {
 /// The number, name and text of each step.
 const STEPS: [(i64, &str, &str); 1] = [(1, "schema", include_str!("../../../migrations/0001_schema.sql"))];
 
+/// The number of the last step: the version of the tables that this program works on.
+pub(crate) const LATEST: i64 = STEPS[STEPS.len() - 1].0;
+
 /// What Postgres calls the types and options of SQLite, the longest first. Its text sorts by bytes, so that keyset
 /// pages have one order on every server.
 const OF_POSTGRES: [(&str, &str); 7] = [
@@ -165,7 +168,7 @@ pub(super) fn sqlite_schema() -> Migrator {
     migrator(str::to_owned)
 }
 
-pub(super) fn postgres_schema() -> Migrator {
+pub(crate) fn postgres_schema() -> Migrator {
     migrator(|text| OF_POSTGRES.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to)))
 }
 

@@ -1,4 +1,5 @@
-use std::process::Command;
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 use diode_api::Standing;
 use diode_core::ids::Digest;
@@ -8,8 +9,10 @@ use diode_server::blobs::BlobKind;
 use diode_server::store::Now;
 
 use crate::agents::{h200_registration, register, take};
+use crate::process::Server;
 use crate::samples::{collected, columnar, json, seven};
 use crate::test_app::TestApp;
+use crate::tls::certify;
 use crate::trust::{send, settle, timed};
 use crate::visitor::Visitor;
 
@@ -250,4 +253,76 @@ async fn entries_of_an_earlier_version_are_computed_again() {
         assert_eq!(store.stale_entries().await.unwrap(), []);
         app.end().await;
     }
+}
+
+/// What `doctor` says of a thing, if it says something.
+fn said<'a>(all: &'a str, about: &str) -> Vec<&'a str> {
+    all.lines().filter(|line| line.split_whitespace().nth(1) == Some(about)).collect()
+}
+
+fn doctor(folder: &Path, url: &str, more: &[&str]) -> (Option<i32>, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_diode-server"));
+    command.arg("doctor").args(["--database-url", url, "--blobs", "blobs"]).args(more).current_dir(folder);
+    let output = command.env_remove("DATABASE_URL").output().unwrap();
+    (output.status.code(), String::from_utf8(output.stdout).unwrap())
+}
+
+#[tokio::test]
+async fn a_doctor_finds_what_is_wrong_and_says_what_to_do() {
+    for app in TestApp::on_both("doctor").await {
+        let url = &app.data.database_url;
+        let (code, all) = doctor(app.folder.path(), url, &[]);
+        assert_eq!(code, Some(0), "{all}");
+        for about in ["settings", "database", "blobs"] {
+            assert!(said(&all, about)[0].starts_with("fine"), "{all}");
+        }
+        let is_postgres = url.starts_with("postgres");
+        assert_eq!(!said(&all, "clock").is_empty(), is_postgres, "{all}");
+        assert_eq!(!said(&all, "backup").is_empty(), is_postgres, "{all}");
+
+        app.execute("UPDATE _sqlx_migrations SET version = 99").await;
+        let (code, all) = doctor(app.folder.path(), url, &[]);
+        assert_eq!(code, Some(1), "{all}");
+        assert!(said(&all, "database")[0].contains("version 99") && all.contains("install that"), "{all}");
+        app.execute("UPDATE _sqlx_migrations SET version = 0").await;
+        let (code, all) = doctor(app.folder.path(), url, &[]);
+        assert_eq!(code, Some(0), "{all}");
+        assert!(said(&all, "database")[0].contains("make a backup"), "{all}");
+        app.end().await;
+    }
+}
+
+#[tokio::test]
+async fn a_doctor_sees_a_wrong_proxy_and_a_wrong_certificate() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = "sqlite:diode.db";
+    let port = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
+    let public = format!("http://127.0.0.1:{port}");
+    let behind = ["--behind-proxy", "--public-url", &public];
+    let (code, all) = doctor(folder.path(), url, &behind);
+    assert_eq!(code, Some(1), "{all}");
+    assert!(said(&all, "public")[0].contains("cannot be reached"), "{all}");
+    assert!(said(&all, "database")[0].contains("is not there"), "{all}");
+
+    // A server without a proxy in front of it believes what the client says.
+    let mut command = Command::new(env!("CARGO_BIN_EXE_diode-server"));
+    command.args(["serve", "--no-worker", "--listen", &format!("127.0.0.1:{port}"), "--database-url", url]);
+    command.args(["--blobs", "blobs"]).args(behind).current_dir(folder.path()).stdout(Stdio::piped());
+    let mut server = Server::started(command.env_remove("DATABASE_URL").spawn().unwrap());
+    let (code, all) = doctor(folder.path(), url, &behind);
+    server.process.kill().unwrap();
+    server.process.wait().unwrap();
+    assert_eq!(code, Some(1), "{all}");
+    assert!(said(&all, "proxy")[0].contains("let it append"), "{all}");
+    assert!(
+        said(&all, "public")[0].starts_with("fine") && said(&all, "clock")[0].starts_with("fine"),
+        "{all}"
+    );
+
+    let (files, _) = certify(folder.path());
+    let [certificate, key] = [files.certificate, files.key].map(|file| file.display().to_string());
+    let tls = ["--tls-certificate", &certificate, "--tls-key", &key, "--public-url", "https://localhost"];
+    let (code, all) = doctor(folder.path(), url, &tls);
+    assert_eq!(code, Some(1), "{all}");
+    assert!(said(&all, "tls")[0].contains("no public authority"), "{all}");
 }

@@ -4,15 +4,25 @@ use std::cell::{Cell, RefCell};
 use std::path::Path;
 use std::time::Duration;
 
+use diode_api::Job;
 use diode_core::ids::UploadId;
 use diode_formats::write_atomically;
+use diode_server::accounts::SignUps;
 use diode_server::admin::backup::{check, make, restore};
 use diode_server::backend::Backend;
+use diode_server::blobs::BlobKind;
 use diode_server::settings::Data;
+use diode_server::store::Now;
 
+use crate::models::summary;
+use crate::moderation::administrator;
+use crate::picks::MODEL;
 use crate::postgres;
 use crate::samples::{columnar, dataset, h200, mm};
 use crate::test_app::TestApp;
+use crate::tokens::issue;
+use crate::trust::{send, settle};
+use crate::visitor::{PASSWORD, Visitor};
 
 async fn upload(app: &TestApp, m: u64) -> UploadId {
     app.receipt(columnar(&dataset(h200(), &[mm(m, 512, 512), mm(m, 1024, 512)], 1.0))).await.id
@@ -79,6 +89,88 @@ async fn what_was_acknowledged_before_a_backup_is_restored() {
         remove(&settings).await;
         app.end().await;
     }
+}
+
+/// Rows of every kind that a test can make quickly, with gaps where something was deleted.
+async fn filled() -> TestApp {
+    let app = TestApp::public(SignUps::Open).await;
+    let store = app.backend.store.as_ref();
+    let root = administrator(&app).await;
+    let (ada, bob) = (Visitor::signed_up(&app, "ada").await, Visitor::signed_up(&app, "bob").await);
+    assert!(root.get("/api/v1/account").await.status.is_success());
+    issue(&ada, r#"["upload"]"#).await;
+    let kept = send(&ada, &dataset(h200(), &[mm(512, 512, 512), mm(1024, 512, 512)], 4.0)).await.id;
+    let gone = send(&bob, &dataset(h200(), &[mm(2048, 512, 512)], 4.0)).await.id;
+    let remove = [("act", "remove"), ("upload", gone.as_str()), ("reason", "made up")];
+    assert_eq!(root.submit("/admin/uploads", &remove).await.status, 200);
+    let bytes = std::fs::read(MODEL).unwrap();
+    let model = summary(&bytes);
+    app.backend.blobs.put(BlobKind::Model, &model.digest, bytes.into()).await.unwrap();
+    store.add_shipped_model(&model, &h200(), &[kept], Some(b"unseen"), Now::read()).await.unwrap();
+    root.post("/api/v1/jobs", r#"{"kind":"train","heuristic":"matmul","hardware":"nvidia-h200"}"#).await;
+    settle(store).await;
+    app
+}
+
+/// The state of a server, from every list.
+async fn state(app: &TestApp) -> Vec<String> {
+    let mut state = Vec::new();
+    for path in [
+        "/hardware",
+        "/hardware/nvidia-h200/leaderboard",
+        "/uploads",
+        "/models",
+        "/jobs",
+        "/activity",
+        "/datasets/nvidia-h200.json",
+        "/hardware/nvidia-h200/publications",
+    ] {
+        let reply = app.get(&format!("/api/v1{path}")).await;
+        assert_eq!(reply.status, 200, "{path}");
+        state.push(String::from_utf8(reply.body).unwrap());
+    }
+    state.push(format!("{:?}", app.log().await));
+    state
+}
+
+#[tokio::test]
+async fn a_server_moves_from_sqlite_to_postgres() {
+    let app = filled().await;
+    let to = postgres::create("moved").await;
+    let (code, _, said) = app.admin(&["to-postgres", &to]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("2 entries recomputed, 0 differ") && said.contains("copied "), "{said}");
+    let moved = app.on(Data { database_url: to.clone(), ..app.data.clone() }).await;
+    assert_eq!(state(&moved).await, state(&app).await);
+    // Who had an account has it, and new rows get new numbers.
+    let ada = Visitor::signed_in(&moved, "ada", PASSWORD).await;
+    send(&ada, &dataset(h200(), &[mm(4096, 512, 512)], 4.0)).await;
+    settle(moved.backend.store.as_ref()).await;
+    let root = Visitor::signed_in(&moved, "root", PASSWORD).await;
+    root.post("/api/v1/jobs", r#"{"kind":"train","heuristic":"matmul","hardware":"nvidia-h200","seed":1}"#)
+        .await;
+    assert_eq!(moved.fetch::<Vec<Job>>("/api/v1/jobs").await.len(), 2);
+
+    let (code, _, said) = app.admin(&["to-postgres", &to]);
+    assert!(code == Some(1) && said.contains("tables already"), "{said}");
+    let (code, _, said) = app.admin(&["to-postgres", "sqlite:other.db"]);
+    assert!(code == Some(1) && said.contains("expected postgres://"), "{said}");
+    moved.end().await;
+}
+
+#[tokio::test]
+async fn a_backup_of_sqlite_is_restored_to_postgres() {
+    let app = filled().await;
+    let folder = tempfile::tempdir().unwrap();
+    let saved = folder.path().join("backup");
+    make(&app.backend, &app.data.database_url, &saved).await.unwrap();
+    let database_url = postgres::create("restored_elsewhere").await;
+    let settings = Data { database_url, blobs: folder.path().join("restored"), ..app.data.clone() };
+    let restored = restore(&settings, &saved).await.unwrap();
+    assert!(restored.verified.is_clean() && restored.verified.entries == 2, "{restored}");
+    let other = app.on(settings).await;
+    assert_eq!(state(&other).await, state(&app).await);
+    other.end().await;
 }
 
 #[tokio::test]

@@ -203,12 +203,17 @@ impl TestApp {
 
     /// Another server on the same database and files.
     pub(crate) async fn replica(&self) -> Self {
-        let backend = Backend::open(&self.data).await.unwrap();
+        self.on(self.data.clone()).await
+    }
+
+    /// A server with the same policy on other data.
+    pub(crate) async fn on(&self, data: Data) -> Self {
+        let backend = Backend::open(&data).await.unwrap();
         let (stop, stopping) = watch::channel(false);
         let app = App::new(backend.clone(), self.policy.clone(), stopping)
             .answering_to(self.policy.host().into_iter().collect());
         let (folder, router) = (tempfile::tempdir().unwrap(), router(app));
-        let (data, policy) = (self.data.clone(), self.policy.clone());
+        let policy = self.policy.clone();
         Self { backend, data, policy, folder, storage: None, router, stop }
     }
 
