@@ -79,7 +79,9 @@ impl Import {
             say!("left out {path}: {why}");
         }
         let release = Published::new(self.project, version, read);
-        files::write(&output, release.to_text().context("cannot encode the files")?.as_bytes())?;
+        let text = release.to_text().context("cannot encode the files")?;
+        // A release that was read before is replaced in the folder of releases.
+        files::write_checked(&output, text.as_bytes(), self.force || self.output.is_none())?;
         if self.json {
             output::json(&serde_json::json!({
                 "project": self.project, "version": release.version, "output": output, "files": rows,

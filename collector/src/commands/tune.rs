@@ -486,7 +486,7 @@ fn write_all(all: &mut [Written], force: bool) -> anyhow::Result<()> {
     let mut new: Vec<&Path> = Vec::new();
     for one in all.iter().filter(|one| !one.unchanged) {
         let was_there = files::is_there(&one.path);
-        if let Err(error) = files::write(&one.path, one.text.as_bytes()) {
+        if let Err(error) = files::write_checked(&one.path, one.text.as_bytes(), force) {
             for path in new {
                 // The error to report is the first one.
                 let _ = std::fs::remove_file(path);

@@ -2,15 +2,20 @@
 
 use std::collections::HashSet;
 use std::env;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use diode_formats::FileKind;
 
-/// Refuses to overwrite a file without `force`: the file may have taken long to make.
+/// Refuses to overwrite a file without `force`: the file may have taken long to make. A link, a folder or a device is
+/// never replaced.
 pub(crate) fn check_may_write(path: &Path, force: bool) -> anyhow::Result<()> {
+    if let Some(kind) = irregular(path) {
+        bail!("{}: got {kind}, expected the name of a file", path.display());
+    }
     if is_there(path) && !force {
-        bail!("{} exists; add --force to replace it", path.display());
+        return Err(exists(path));
     }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
@@ -22,6 +27,21 @@ pub(crate) fn check_may_write(path: &Path, force: bool) -> anyhow::Result<()> {
 /// Whether a file has this name already, even if it is a link that leads nowhere.
 pub(crate) fn is_there(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
+}
+
+/// What has this name, if it is no regular file.
+fn irregular(path: &Path) -> Option<&'static str> {
+    let kind = path.symlink_metadata().ok()?.file_type();
+    match () {
+        () if kind.is_file() => None,
+        () if kind.is_symlink() => Some("a link, which is neither followed nor replaced"),
+        () if kind.is_dir() => Some("a folder"),
+        () => Some("a device or a pipe"),
+    }
+}
+
+fn exists(path: &Path) -> anyhow::Error {
+    anyhow::anyhow!("{} exists; add --force to replace it", path.display())
 }
 
 /// Refuses a result that would replace one of its inputs, even with `force`.
@@ -80,6 +100,17 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     diode_formats::write_atomically(path, bytes).with_context(|| format!("cannot write {}", path.display()))
 }
 
+/// Writes a file as a whole or not at all. Without `force`, what another program has put there meanwhile stays.
+pub(crate) fn write_checked(path: &Path, bytes: &[u8], force: bool) -> anyhow::Result<()> {
+    if force {
+        return write(path, bytes);
+    }
+    match diode_formats::write_new(path, bytes) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Err(exists(path)),
+        result => result.with_context(|| format!("cannot write {}", path.display())),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -111,11 +142,27 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_link_that_leads_nowhere_is_there() {
+    fn only_a_file_is_replaced() {
         let folder = tempfile::tempdir().unwrap();
-        let link = folder.path().join("link.json");
-        std::os::unix::fs::symlink("nowhere", &link).unwrap();
-        assert!(check_may_write(&link, false).unwrap_err().to_string().contains("--force"));
-        assert!(check_may_write(&link, true).is_ok());
+        let (file, link, dead) =
+            (folder.path().join("file"), folder.path().join("link.json"), folder.path().join("dead.json"));
+        write(&file, b"kept").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        std::os::unix::fs::symlink("nowhere", &dead).unwrap();
+        for (path, kind) in [
+            (&*link, "got a link"),
+            (&*dead, "got a link"),
+            (folder.path(), "got a folder"),
+            (Path::new("/dev/null"), "got a device or a pipe"),
+        ] {
+            for force in [false, true] {
+                let said = check_may_write(path, force).unwrap_err().to_string();
+                assert!(said.contains(kind), "{said}");
+            }
+        }
+        assert!(write_checked(&file, b"new", false).unwrap_err().to_string().contains("exists; add --force"));
+        assert_eq!(std::fs::read(&file).unwrap(), b"kept");
+        write_checked(&file, b"new", true).unwrap();
+        assert_eq!(std::fs::read(&file).unwrap(), b"new");
     }
 }

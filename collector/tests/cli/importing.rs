@@ -73,6 +73,8 @@ fn what_cannot_be_read_is_named() {
         assert!(error.contains(said), "{arguments:?}: {error}");
     }
     assert_eq!(crate::sandbox::content(&sandbox.path("site/there.json")), b"{}");
+    let said = sandbox.fails(1, &["import", "vllm", "site", "--output", "/dev/stdout", "--force"]);
+    assert!(said.contains("/dev/stdout: got a link"), "{said}");
     for (file, text) in [("E=8,N=1.json", "{}"), ("E=8,N=1,device_name=D.json", "{\"1\": ")] {
         sandbox.write(&format!("{EXPERTS}/{file}"), text);
     }

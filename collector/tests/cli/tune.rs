@@ -166,6 +166,16 @@ fn a_log_names_the_files_to_write() {
     sandbox.ok(&["tune", "Qwen3-30B-A3B", "--log", "shared.log", "--out", "shared"]);
     assert_eq!(below(sandbox.path("shared")), [shared]);
 
+    for (log, more, words) in [
+        (qwen, "nvidia-h100", "--hardware: got nvidia-h100, expected nvidia-h200, which the log names"),
+        (&qwen.replace("H200", "X9"), "nvidia-h200", "the log names NVIDIA_X9, which Diode doesn't know"),
+    ] {
+        sandbox.write("odd.log", &line(log));
+        let said = sandbox.fails(2, &["tune", "--log", "odd.log", "--hardware", more, "--out", "odd"]);
+        assert!(said.contains(words), "{said}");
+    }
+    assert_eq!(below(sandbox.path("odd")), <[String; 0]>::default());
+
     sandbox.write("other.log", "INFO all is well\n");
     let said = sandbox.fails(2, &["tune", "--log", "other.log"]);
     assert!(said.contains("got a log that names no missing file, expected"), "{said}");
@@ -278,6 +288,37 @@ fn nothing_is_left_half_written() {
         ["tune", "DeepSeek-V3", "--tp", "8", "--for", "sglang", "--hardware", "nvidia-h200", "--out", "out"];
     sandbox.fails(1, &[&deepseek[..], &["--force"]].concat());
     assert_eq!(below(folder), <[String; 0]>::default());
+}
+
+/// Two programs that write other configs to one new file at once: one of them fails.
+#[test]
+fn of_two_writers_without_force_one_fails() {
+    let sandbox = Sandbox::new();
+    let line = |model, tp| ["tune", model, "--tp", tp, "--hardware", "nvidia-h200", "--quantization", "bf16"];
+    let both = [("Qwen3-30B-A3B", "1"), ("Qwen3-235B-A22B", "2")].map(|(model, tp)| {
+        let mut command = sandbox.command(&line(model, tp));
+        command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::piped()).spawn().unwrap()
+    });
+    let ended = both.map(|writer| writer.wait_with_output().unwrap());
+    let failed: Vec<_> = ended.iter().filter(|output| !output.status.success()).collect();
+    assert_eq!(failed.len(), 1);
+    let said = crate::sandbox::stderr(failed[0]);
+    assert!(said.contains("E=128,N=768,device_name=NVIDIA_H200.json exists; add --force"), "{said}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_link_is_not_replaced() {
+    let sandbox = Sandbox::new();
+    sandbox.write("precious", "kept");
+    fs::create_dir(sandbox.path("tuned")).unwrap();
+    let name = "tuned/E=8,N=7168,device_name=NVIDIA_H200.json";
+    std::os::unix::fs::symlink(sandbox.path("precious"), sandbox.path(name)).unwrap();
+    let said =
+        sandbox.fails(1, &["tune", "Mixtral-8x7B", "--tp", "2", "--hardware", "nvidia-h200", "--force"]);
+    assert!(said.contains("got a link, which is neither followed nor replaced"), "{said}");
+    assert!(sandbox.path(name).is_symlink());
+    assert_eq!(crate::sandbox::content(&sandbox.path("precious")), b"kept");
 }
 
 /// Two programs that write the same files at once: each file is whole.

@@ -8,19 +8,24 @@ use std::path::Path;
 /// this has returned, even a power cut leaves the new content.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
     // Datasets get the permissions that the umask allows.
-    write(path, bytes, 0o666)
+    write(path, bytes, 0o666, true)
+}
+
+/// Writes a new file. The error is [`io::ErrorKind::AlreadyExists`] if anything has its name, however late it came.
+pub fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    write(path, bytes, 0o666, false)
 }
 
 /// Replaces a file that only its owner may read.
 pub fn write_privately(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    write(path, bytes, 0o600)
+    write(path, bytes, 0o600, true)
 }
 
-fn write(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+fn write(path: &Path, bytes: &[u8], mode: u32, replaces: bool) -> io::Result<()> {
     let mut file = temporary(path, mode)?;
     file.as_file_mut().write_all(bytes)?;
     file.as_file().sync_all()?;
-    file.persist(path)?;
+    if replaces { file.persist(path)? } else { file.persist_noclobber(path)? };
     // The folder must be synced, so that the rename lasts. Only Unix can open folders.
     #[cfg(unix)]
     File::open(folder(path))?.sync_all()?;
@@ -59,6 +64,16 @@ fn folder(path: &Path) -> &Path {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_new_file_replaces_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("new");
+        write_new(&path, b"first").unwrap();
+        assert_eq!(write_new(&path, b"second").unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(std::fs::read(&path).unwrap(), b"first");
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
 
     #[cfg(unix)]
     #[test]

@@ -43,7 +43,7 @@ mod rows;
 pub mod stored;
 
 #[cfg(not(target_family = "wasm"))]
-pub use atomic::{check_writable, write_atomically, write_privately};
+pub use atomic::{check_writable, write_atomically, write_new, write_privately};
 pub use digest::size_and_digest;
 pub use digest::{SolutionDigests, content_digest, solution_digest};
 #[cfg(not(target_family = "wasm"))]

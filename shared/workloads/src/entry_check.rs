@@ -220,7 +220,7 @@ pub(crate) fn vendor_of(device: &str) -> Vendor {
 }
 
 /// Bytes of shared memory of a block on an NVIDIA device.
-fn shared_memory(device: &str) -> Option<u64> {
+pub(crate) fn shared_memory(device: &str) -> Option<u64> {
     const DATA_CENTRE: [&str; 8] = ["H20", "H20-3e", "H800", "B200", "GB200", "B300", "GB300", "H100"];
     if let Some(facts) = hardware_of(device).and_then(|hardware| hardware.facts) {
         return Some(facts.smem_per_block.into());

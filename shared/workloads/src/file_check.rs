@@ -6,9 +6,9 @@ use diode_core::named_enum;
 use serde::Serialize;
 
 use crate::catalogue::collision;
-use crate::entry_check::Entries;
+use crate::entry_check::{Entries, shared_memory};
 use crate::file_body::{BATCH_SIZES, Body};
-use crate::file_names::{Consumer, DtypeWord, FileName, device_name, triton_of};
+use crate::file_names::{Consumer, DtypeWord, FileName, device_name, hardware_of, triton_of};
 
 named_enum! {
     /// How bad a finding is, the worst first.
@@ -205,6 +205,9 @@ impl Found<'_> {
         let folds = consumer == Consumer::Vllm && matches!(parsed, FileName::Experts(_));
         if device.is_empty() {
             self.add(Severity::Unread, Rule::Device, "the name has no device", NEVER, "remove the file");
+        } else if device.contains(char::is_whitespace) {
+            let what = format!("the device `{device:.100}` has a space, where {title} writes `_`");
+            self.add(Severity::Unread, Rule::Device, what, NEVER, "rename it");
         } else if let Some(wanted) = wanted.filter(|wanted| wanted != device) {
             let what = format!("the file is for {device}, and {title} calls this device {wanted}");
             self.add(Severity::Unread, Rule::Device, what, NEVER, "nothing, if it is for another machine");
@@ -220,6 +223,13 @@ impl Found<'_> {
                 "the server looks for the driver's name",
                 "compare the server's log",
             );
+        } else if hardware_of(device).is_none() {
+            let what = format!("Diode doesn't know the device {device:.100}");
+            let why = match shared_memory(device) {
+                Some(_) => "its speed was not judged",
+                None => "its tiles and its speed were not judged",
+            };
+            self.add(Severity::Note, Rule::Device, what, why, "measure it on such a device");
         }
         let bundled = self
             .path

@@ -308,7 +308,7 @@ impl<'a> Fields<'a> {
             linear_attention,
             dense: self.dense(hidden, blocks, experts.as_ref())?,
             vocab: self.size_or_none(&["vocab_size"])?,
-            shipped: self.shipped(),
+            shipped: self.shipped()?,
             listed: Vec::new(),
             unknown: self.unknown(),
             family: self.family,
@@ -336,7 +336,7 @@ impl<'a> Fields<'a> {
             return Err(wrong("an empty list".to_owned()));
         }
         Ok(Architecture {
-            shipped: self.shipped(),
+            shipped: self.shipped()?,
             family: self.family,
             hidden: 0,
             blocks: 0,
@@ -408,6 +408,15 @@ impl<'a> Fields<'a> {
             "moe_num_experts",
             "ffn_config.moe_num_experts",
         ];
+        let counts: Vec<(&str, u64)> =
+            keys.iter().filter_map(|key| Some((*key, self.value(key)?.as_u64()?))).collect();
+        if let Some([(first, one), (key, other)]) = counts.array_windows().find(|[(_, a), (_, b)]| a != b) {
+            return Err(ConfigError::Wrong {
+                key: (*key).to_owned(),
+                given: format!("{other} beside {first} of {one}"),
+                expected: "the same number",
+            });
+        }
         let Some(count) = self.size_or_none(&keys)?.filter(|count| *count > 1) else { return Ok(None) };
         let top_k = self.need(&[
             "num_experts_per_tok",
@@ -518,10 +527,34 @@ impl<'a> Fields<'a> {
         ))
     }
 
-    fn shipped(&self) -> Shipped {
-        let keys = ["quantization_config", "compression_config"];
-        let found = keys.iter().find_map(|key| self.outer.get(*key).or_else(|| self.inner.get(*key)));
-        let Some(config) = found.and_then(Value::as_object) else { return Shipped::As(Quantization::Bf16) };
+    /// The value of the first of these keys that the config has, around the language model or in it.
+    fn around(&self, keys: [&'static str; 2]) -> Option<(&'static str, &'a Value)> {
+        let of = |map: &'a Map<String, Value>, key| map.get(key).filter(|value| !value.is_null());
+        keys.into_iter().find_map(|key| Some((key, of(self.outer, key).or_else(|| of(self.inner, key))?)))
+    }
+
+    fn shipped(&self) -> Result<Shipped, ConfigError> {
+        const FLOATS: [&str; 8] =
+            ["bfloat16", "float16", "float32", "float64", "float8_e4m3fn", "float8_e5m2", "half", "auto"];
+        let wrong = |key: &str, value, expected| {
+            Err(ConfigError::Wrong { key: key.to_owned(), given: shortened(value), expected })
+        };
+        if let Some((key, value)) = self.around(["torch_dtype", "dtype"]) {
+            let word = value.as_str().map(|word| word.strip_prefix("torch.").unwrap_or(word));
+            if !word.is_some_and(|word| FLOATS.contains(&word)) {
+                return wrong(key, value, "a type of floating-point numbers, such as bfloat16");
+            }
+        }
+        match self.around(["quantization_config", "compression_config"]) {
+            Some((_, Value::Object(config))) => Ok(stored(config)),
+            Some((key, value)) => wrong(key, value, "an object with a quant_method"),
+            None => Ok(Shipped::As(Quantization::Bf16)),
+        }
+    }
+}
+
+/// The form that a `quantization_config` names.
+fn stored(config: &Map<String, Value>) -> Shipped {
         let word = |key: &str| config.get(key).and_then(Value::as_str).unwrap_or_default();
         match word("quant_method") {
             "fp8" => match config.get("weight_block_size").filter(|size| !size.is_null()) {
@@ -536,7 +569,6 @@ impl<'a> Fields<'a> {
             other => Shipped::Otherwise(other.to_owned()),
         }
     }
-}
 
 /// The form of a checkpoint of llm-compressor, by its first group of layers.
 fn compressed(config: &Map<String, Value>) -> Shipped {

@@ -87,15 +87,32 @@ impl Tune {
         anyhow::bail!("{} not written: {}", output::count(left.len(), "file"), left.join("; "))
     }
 
-    /// The hardware that the missing files are for.
+    /// The hardware that the missing files are for, which --hardware may name as well.
     fn hardware_of(&self, missing: &[&Mention]) -> anyhow::Result<Hardware> {
-        if let Some(name) = self.hardware.as_deref() {
-            return Ok(predicting(Some(name))?.0.metadata().hardware.clone());
+        let mut named: Option<Hardware> = None;
+        for mention in missing {
+            let Some(device) = mention.name.device() else { continue };
+            let Some(hardware) = hardware_of(device) else {
+                return Err(Usage::new(format!("the log names {device}, which Diode doesn't know")).into());
+            };
+            let known = named.get_or_insert_with(|| hardware.clone());
+            Usage::refuse_if(
+                known.slug != hardware.slug,
+                format_args!(
+                    "the log names files for {} and {}, expected those of one device",
+                    known.slug, hardware.slug
+                ),
+            )?;
         }
-        match missing.iter().find_map(|mention| hardware_of(mention.name.device()?)) {
-            Some(hardware) => Ok(hardware),
-            None => models::this_gpu(),
+        let given = self.hardware.as_deref().map(|name| predicting(Some(name))).transpose()?;
+        let given = given.map(|(model, _)| model.metadata().hardware.clone());
+        if let (Some(given), Some(named)) = (&given, &named) {
+            Usage::refuse_if(
+                given.slug != named.slug,
+                format_args!("--hardware: got {}, expected {}, which the log names", given.slug, named.slug),
+            )?;
         }
+        given.or(named).map_or_else(models::this_gpu, Ok)
     }
 }
 

@@ -56,6 +56,16 @@ fn names_that_are_never_found_are_named() {
         (Consumer::Vllm, "E=8,N=256,device_name=NVIDIA_H100.json", &["note device"]),
         (
             Consumer::Vllm,
+            "E=8,N=256,device_name=NVIDIA H200.json",
+            &["unread device: the device `NVIDIA H200` has a space, where vLLM writes `_`"],
+        ),
+        (
+            Consumer::Vllm,
+            "E=8,N=256,device_name=NVIDIA_X9.json",
+            &["note device: Diode doesn't know the device NVIDIA_X9"],
+        ),
+        (
+            Consumer::Vllm,
             "N=256,K=256,device_name=NVIDIA_H200,dtype=fp8_w8a8,block_shape=[128,128].json",
             &[
                 "note place: vLLM reads such files only from vllm/model_executor/layers/quantization/utils/configs",
@@ -183,7 +193,7 @@ fn gaps_in_batch_sizes_are_named() {
 #[test]
 fn both_files_of_a_layer_must_have_equal_rows() {
     let (up, down) =
-        ("triton_3_8_0/E=8,N=1,device_name=D.json", "triton_3_8_0/E=8,N=1,device_name=D_down.json");
+        ("triton_3_8_0/E=8,N=1,device_name=NVIDIA_H200.json", "triton_3_8_0/E=8,N=1,device_name=NVIDIA_H200_down.json");
     let usual = text(|_, _| ());
     let other = text(|batch, entry| entry.set("BLOCK_SIZE_M", if batch == 8 { 32 } else { 16 }));
     let reader = Reader { consumer: Consumer::Sglang, hardware: None };

@@ -135,6 +135,22 @@ fn a_text_that_is_no_config_is_refused_by_the_key() {
             r#"{"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "kv_lora_rank": 8}"#,
             "got no `qk_nope_head_dim`",
         ),
+        (
+            r#"{"hidden_size": 64, "num_hidden_layers": 2, "num_experts": 8, "num_local_experts": 16}"#,
+            "num_local_experts: got 16 beside num_experts of 8, expected the same number",
+        ),
+        (
+            r#"{"hidden_size": 64, "num_hidden_layers": 2, "intermediate_size": 8, "quantization_config": "fp8"}"#,
+            "quantization_config: got \"fp8\", expected an object",
+        ),
+        (
+            r#"{"hidden_size": 64, "num_hidden_layers": 2, "intermediate_size": 8, "torch_dtype": "int7"}"#,
+            "torch_dtype: got \"int7\", expected a type of floating-point numbers",
+        ),
+        (
+            r#"{"hidden_size": 64, "num_hidden_layers": 2, "intermediate_size": 8, "torch_dtype": 16}"#,
+            "torch_dtype: got 16, expected",
+        ),
         (r#"{"multiplications": []}"#, "multiplications: got an empty list"),
         (r#"{"multiplications": [{"name": "a", "n": 0, "k": 1}]}"#, "multiplications: got a size of a"),
         (r#"{"multiplications": [{"n": 1}]}"#, "multiplications: got missing field `name`"),
