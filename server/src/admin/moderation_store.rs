@@ -15,7 +15,7 @@ use crate::store::fields::{optional, parse};
 use crate::store::from_row::readable_row;
 use crate::store::statement::Statement;
 use crate::store::{Now, StoreResult};
-use crate::uploads::solutions::Damaged;
+use crate::uploads::solutions::{Damaged, Unpacked};
 use crate::uploads::standing_store::read_standing;
 
 /// The result of a moderation.
@@ -354,7 +354,7 @@ impl Connection {
             known.extend(self.lock_hardware(slug).await?);
             self.bump_revision(slug).await?;
         }
-        let left = self.refresh_entries(&known, views, REFRESHED_TIMINGS).await?;
+        let left = self.refresh_entries(&known, views, REFRESHED_TIMINGS, &Unpacked::new()).await?;
         for view in views.iter().filter(|view| !left.contains(view)) {
             self.unmark_stale(view).await?;
         }

@@ -351,7 +351,7 @@ mod tests {
             failures: Vec::new(),
         };
         let mut encoder = Encoder::new(&dictionary);
-        let (list, columns) = encoder.encode(&solution);
+        let (list, _, columns) = encoder.encode(&solution);
         let lists = [list.clone()];
         let row = StoredSolution {
             number: 0,
@@ -365,6 +365,7 @@ mod tests {
             standing: Standing::Counts,
             config_list: lists[0].0.clone(),
             columns,
+            unpacked: None,
             timings: times.len() as u64,
             failures: 0,
             best_us: None,

@@ -15,7 +15,7 @@ use crate::store::connection::Connection;
 use crate::store::connection::in_transaction;
 use crate::store::fields::{from_json, json, parse};
 use crate::store::statement::{ROWS_PER_STATEMENT, Statement, Value};
-use crate::uploads::solutions::{Damaged, StoredSolutions};
+use crate::uploads::solutions::{Damaged, StoredSolutions, Unpacked};
 
 /// At first this many views are counted, to see whether they fit in the budget. Each later count has
 /// [`COUNTED_GROW_BY`] times as many views. A count reads rows for each solution. If many uploads have the same
@@ -171,12 +171,13 @@ impl Connection {
     /// Decoding and medians take long, so they run on threads for blocking work while the transaction stays open.
     ///
     /// Works on some views at a time, so that memory holds the packed solutions of a few views, and the unpacked
-    /// solutions of two.
+    /// solutions of two; besides, those of the upload that is being stored (`unpacked`), which are not unpacked again.
     pub(crate) async fn refresh_entries<'v>(
         &mut self,
         hardware: &[Hardware],
         touched: &'v BTreeSet<View>,
         budget: u64,
+        unpacked: &Unpacked,
     ) -> StoreResult<BTreeSet<&'v View>> {
         let (mut learnt, mut changed) = (Default::default(), BTreeSet::new());
         let Budgeted { runs, left } = self.budgeted_views(touched, budget).await?;
@@ -186,7 +187,10 @@ impl Connection {
             for view in views {
                 let known = hardware.iter().find(|known| known.slug == view.hardware);
                 let known = known.cloned().ok_or(sqlx::Error::RowNotFound)?;
-                let stored = loaded.remove(view).unwrap_or_default();
+                let mut stored = loaded.remove(view).unwrap_or_default();
+                for solution in &mut stored.solutions {
+                    solution.unpacked = unpacked.get(&solution.digest).cloned();
+                }
                 match stored.problems.get(&view.problem).cloned() {
                     Some(problem) => there.push((view, problem, known, stored)),
                     None => self.remove_entry(view).await?,
@@ -271,7 +275,7 @@ impl Connection {
         let Some(View { hardware: slug, .. }) = self.fetch_views(select).await?.pop() else { return Ok(0) };
         let Some(known) = self.lock_hardware(&slug).await? else { return Ok(0) };
         let views = self.some_stale_views(&slug).await?;
-        let left = self.refresh_entries(&[known], &views, TIMINGS_PER_ROUND).await?;
+        let left = self.refresh_entries(&[known], &views, TIMINGS_PER_ROUND, &Unpacked::new()).await?;
         let mut done = 0;
         for view in views.iter().filter(|view| !left.contains(view)) {
             self.unmark_stale(view).await?;

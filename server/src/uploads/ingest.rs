@@ -363,7 +363,7 @@ struct Rows<'d> {
 
 impl Rows<'_> {
     fn add(&mut self, upload: &mut NewUpload, solution: &Solution) {
-        let ((list, configs), columns) = self.encoder.encode(solution);
+        let ((list, configs), unpacked, columns) = self.encoder.encode(solution);
         let problem = solution.problem.id();
         upload.solutions.push(StoredSolution {
             number: 0,
@@ -377,6 +377,7 @@ impl Rows<'_> {
             standing: Standing::Counts,
             config_list: list.clone(),
             columns,
+            unpacked: Some(unpacked),
             timings: solution.configs.len() as u64,
             failures: solution.failures.len() as u64,
             best_us: solution.times.fastest().map(|row| solution.times.nanos(row).micros().0),
@@ -388,7 +389,7 @@ impl Rows<'_> {
     }
 }
 
-/// How many uploads are stored at a time. Each takes memory for its bytes and, while it is decoded, up to 32
+/// How many uploads are stored at a time. Each takes memory for its bytes and, while it is decoded and stored, up to 32
 /// bytes for each timing.
 pub(crate) const AT_ONCE: u32 = 2;
 

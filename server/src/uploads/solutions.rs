@@ -50,7 +50,10 @@ pub struct StoredSolution {
     pub since: Option<i64>,
     pub standing: Standing,
     pub config_list: Digest,
+    /// Packed.
     pub columns: Vec<u8>,
+    /// The columns as they were before packing, while the transaction that stores them needs them.
+    pub unpacked: Option<Arc<Columns>>,
     pub timings: u64,
     pub failures: u64,
     /// `None` if every config failed.
@@ -91,6 +94,7 @@ readable_row!(StoredSolution {
     standing: read_standing(standing)?,
     config_list: parse("config list digest", config_list)?,
     columns,
+    unpacked: None,
     timings: unsigned("timing count", timings)?,
     failures: unsigned("failure count", failures)?,
     best_us,
@@ -142,6 +146,9 @@ impl StoredSolutions {
     }
 }
 
+/// The columns of new solutions, by their digests.
+pub(crate) type Unpacked = HashMap<Digest, Arc<Columns>>;
+
 /// Config lists. Each is decoded once, however many solutions share it.
 #[derive(Default)]
 pub struct ConfigLists(BTreeMap<Digest, Arc<[Config]>>);
@@ -173,7 +180,10 @@ impl ConfigLists {
         let configs = self.0.get(&solution.config_list);
         let configs =
             configs.ok_or_else(|| damaged(format!("no readable config list {}", solution.config_list)))?;
-        let columns = decode_columns(&solution.columns).map_err(|error| damaged(error.to_string()))?;
+        let columns = match &solution.unpacked {
+            Some(columns) => Arc::clone(columns),
+            None => decode_columns(&solution.columns).map_err(|error| damaged(error.to_string()))?.into(),
+        };
         DecodedSolution::new(solution, Arc::clone(configs), columns).map_err(damaged)
     }
 }
@@ -190,8 +200,8 @@ impl<'d> Encoder<'d> {
         Self { dictionary, lists: HashMap::new() }
     }
 
-    /// The config list, with its digest, and the columns of a solution.
-    pub fn encode(&mut self, solution: &Solution) -> (&(Digest, Vec<u8>), Vec<u8>) {
+    /// The config list of a solution, with its digest, and the columns, also packed.
+    pub fn encode(&mut self, solution: &Solution) -> (&(Digest, Vec<u8>), Arc<Columns>, Vec<u8>) {
         let failed = solution.failures.iter().map(|failure| failure.config);
         let list: Vec<ConfigIndex> = solution.configs.iter().copied().chain(failed).collect();
         let first_failed = solution.configs.len();
@@ -207,7 +217,8 @@ impl<'d> Encoder<'d> {
             let bytes = encode_configs(&configs);
             (Digest::of(&bytes), bytes)
         };
-        (&*self.lists.entry(list).or_insert_with_key(encode_list), encode_columns(&columns))
+        let packed = encode_columns(&columns);
+        (&*self.lists.entry(list).or_insert_with_key(encode_list), columns.into(), packed)
     }
 }
 
@@ -228,12 +239,12 @@ pub struct DecodedSolution {
     /// `false` if no upload that sent the solution counts.
     pub counts: bool,
     configs: Arc<[Config]>,
-    columns: Columns,
+    columns: Arc<Columns>,
 }
 
 impl DecodedSolution {
     /// Joins a config list with the columns that were written for it. Refuses columns of another list.
-    fn new(stored: &StoredSolution, configs: Arc<[Config]>, columns: Columns) -> Result<Self, String> {
+    fn new(stored: &StoredSolution, configs: Arc<[Config]>, columns: Arc<Columns>) -> Result<Self, String> {
         let rows = columns.times.len() + columns.failures.len();
         if rows != configs.len() {
             return Err(format!("{rows} rows and failures for a list of {} configs", configs.len()));
@@ -280,7 +291,7 @@ impl DecodedSolution {
 
     /// For every config with a time: how far its repeats lie apart, as a share of the time, and how many there are.
     pub(crate) fn repeats(&self) -> impl Iterator<Item = (Config, Option<f64>, Option<u32>)> {
-        let Columns { times, spread_ns, repeats, .. } = &self.columns;
+        let Columns { times, spread_ns, repeats, .. } = &*self.columns;
         self.configs.iter().zip(0..times.len()).map(move |(config, row)| {
             let spread = spread_ns.as_ref().and_then(|spread| spread.get(row));
             let spread = spread.map(|spread| *spread as f64 / times.nanos(row).0);
@@ -301,7 +312,7 @@ impl DecodedSolution {
             .failed()
             .map(|(config, reason)| Failure { config: dictionary.intern(config), reason })
             .collect();
-        let Columns { times, minimum_ns, spread_ns, repeats, .. } = self.columns;
+        let Columns { times, minimum_ns, spread_ns, repeats, .. } = Arc::unwrap_or_clone(self.columns);
         Solution { problem, method: self.method, configs, times, minimum_ns, spread_ns, repeats, failures }
     }
 }

@@ -1,6 +1,7 @@
 //! Stores an upload: its rows, the entries that they change, and the lease that it ends, in one transaction.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use diode_api::{HardwareReceipt, LibraryOn, Receipt, Standing, UploadLicence};
 use diode_core::Problem;
@@ -19,7 +20,7 @@ use crate::store::fields::{from_json, json, named, optional, parse, terms_versio
 use crate::store::from_row::readable_row;
 use crate::store::statement::{ROWS_PER_STATEMENT, Statement};
 use crate::store::{StoreError, StoreResult};
-use crate::uploads::solutions::{Damaged, StoredSolution};
+use crate::uploads::solutions::{Damaged, StoredSolution, Unpacked};
 use crate::uploads::standing_store::{read_standing, standing_number};
 
 // These columns are in `uploads` and in `senders`.
@@ -93,10 +94,9 @@ pub struct NewUpload {
 }
 
 impl NewUpload {
-    /// The views of the solutions whose digests are in `new`.
-    pub(crate) fn touched(&self, new: &BTreeSet<String>) -> impl Iterator<Item = View> {
-        let added = self.solutions.iter().filter(|solution| new.contains(solution.digest.as_str()));
-        added.map(StoredSolution::view)
+    /// The solutions whose digests are in `new`.
+    fn added(&self, new: &BTreeSet<String>) -> impl Iterator<Item = &StoredSolution> {
+        self.solutions.iter().filter(|solution| new.contains(solution.digest.as_str()))
     }
 }
 
@@ -172,7 +172,14 @@ impl Store {
                 new.extend(digests.into_iter().map(|(digest,)| digest));
                 db.execute(insert_sent(&upload.id, chunk)).await?;
             }
-            let mut touched: BTreeSet<_> = upload.touched(&new).collect();
+            let mut touched: BTreeSet<_> = upload.added(&new).map(StoredSolution::view).collect();
+            let mut unpacked = Unpacked::new();
+            for solution in upload.added(&new) {
+                // Of equal digests, the first was stored.
+                if let Some(columns) = &solution.unpacked {
+                    unpacked.entry(solution.digest.clone()).or_insert_with(|| Arc::clone(columns));
+                }
+            }
             let is_quarantined = db.inherit_quarantine(&upload.id).await?;
             if !is_quarantined {
                 touched.extend(db.revive_solutions(&upload.id).await?);
@@ -181,11 +188,11 @@ impl Store {
                 }
             }
             let own: u64 = upload.solutions.iter().map(|solution| solution.timings).sum();
-            let left = db.refresh_entries(&known, &touched, own + FREE_TIMINGS).await?;
+            let left = db.refresh_entries(&known, &touched, own + FREE_TIMINGS, &unpacked).await?;
             db.mark_stale(&left.into_iter().collect::<Vec<_>>()).await?;
             let is_fenced = db.judge_upload(&upload.id).await?;
             if is_fenced {
-                db.refresh_entries_again(&known, &touched, own + FREE_TIMINGS).await?;
+                db.refresh_entries_again(&known, &touched, own + FREE_TIMINGS, &unpacked).await?;
             }
             db.settle_lease(upload, !is_quarantined && !is_fenced).await?;
             let new = new.len() as u64;
@@ -321,8 +328,9 @@ impl Connection {
         known: &[Hardware],
         touched: &BTreeSet<View>,
         budget: u64,
+        unpacked: &Unpacked,
     ) -> StoreResult<()> {
-        let left = self.refresh_entries(known, touched, budget).await?;
+        let left = self.refresh_entries(known, touched, budget, unpacked).await?;
         for view in touched.iter().filter(|view| !left.contains(view)) {
             self.unmark_stale(view).await?;
         }

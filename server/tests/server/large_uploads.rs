@@ -53,3 +53,26 @@ async fn a_file_of_very_many_problems_is_refused() {
     assert!(message.contains("16385") && message.contains("at most 16384 in a file"), "{message}");
     assert_eq!(app.upload(columnar(&dataset(h200(), &problems[..300], 4.0))).await.status, 201);
 }
+
+/// The digest of a solution says nothing of spreads. So a copy with other spreads is not stored, and an entry that is
+/// computed while it arrives has the stored ones.
+#[tokio::test]
+async fn a_copy_with_other_spreads_changes_no_entry() {
+    let problem = [mm(4096, 4096, 4096)];
+    let sent = |factor, spread| {
+        let mut sent = dataset(h200(), &problem, factor);
+        let solution = &mut sent.solutions[0];
+        solution.spread_ns = Some(vec![spread; solution.configs.len()]);
+        sent
+    };
+    for app in TestApp::on_both("other_spreads").await {
+        app.receipt(columnar(&sent(1.0, 1_000))).await;
+        let mut copied = sent(1.0, 50_000);
+        copied.solutions.extend(sent(1.1, 1_000).solutions);
+        let receipt = app.receipt(columnar(&copied)).await;
+        assert_eq!((receipt.new_solutions, receipt.duplicate_solutions), (1, 1));
+        let verified = verify_entries(app.backend.store.as_ref()).await.unwrap();
+        assert_eq!((verified.entries, verified.stale, verified.differences.len()), (1, 0, 0));
+        app.end().await;
+    }
+}
