@@ -1,20 +1,28 @@
 //! What a removed upload had touched goes with it; what must not go stays. On both databases.
 
+use std::time::{Duration, Instant};
+
 use diode_api::{
     HardwareSummary, Leaderboard, ModelState, ModelSummary, Moderation, ModerationAction, ModerationSubject,
-    Reason,
+    Picks, Reason, SnapshotDetail, SnapshotState,
 };
-use diode_core::hardware::Hardware;
+use diode_core::hardware::{Hardware, find};
 use diode_core::ids::UploadId;
 use diode_core::{Config, DType, Op, TimeColumn};
 use diode_server::admin::verify;
+use diode_server::blobs::BlobKind;
+use diode_server::boards;
+use diode_server::jobs::worker;
 use diode_server::store::{ComparedWithPublished, Now, Store};
 
+use crate::dataset_snapshots::frozen;
 use crate::models::summary;
 use crate::moderation::administrator;
+use crate::picks::MODEL;
 use crate::samples::{columnar, dataset, h200, mm, problem};
 use crate::test_app::TestApp;
-use crate::visitor::PASSWORD;
+use crate::trust::{send, settle};
+use crate::visitor::{PASSWORD, Visitor};
 
 async fn remove(store: &Store, action: ModerationAction, upload: &UploadId) {
     let subject = ModerationSubject::Upload(upload.clone());
@@ -68,6 +76,141 @@ async fn models_go_with_the_uploads_that_they_have_learnt_from() {
         assert_eq!(served().await[0].id, id("good"));
         remove(store, ModerationAction::Delete, &honest).await;
         assert_eq!(served().await[0].id, shipped.id);
+        app.end().await;
+    }
+}
+
+/// Everything that is computed from timings, as clients ask for it.
+fn views() -> Vec<String> {
+    let (hardware, problem) = ("/api/v1/hardware/nvidia-h200", mm(1024, 512, 512).id());
+    let of_hardware = [
+        String::new(),
+        "/leaderboard?limit=100".to_owned(),
+        "/problems".to_owned(),
+        "/nearest?method=unspecified&op=mm&dtype=bfloat16&m=1000&n=512&k=512".to_owned(),
+        format!("/picks?method=unspecified&problems={problem}"),
+        "/configs".to_owned(),
+        "/sizes".to_owned(),
+        "/contributors".to_owned(),
+        "/coverage".to_owned(),
+        "/coverage/map".to_owned(),
+    ];
+    let others = [
+        "/api/v1/hardware".to_owned(),
+        "/api/v1/activity".to_owned(),
+        format!("/api/v1/problems/{problem}?hardware=nvidia-h200"),
+        format!("/api/v1/problems/{problem}/sources?hardware=nvidia-h200"),
+        "/api/v1/datasets/nvidia-h200.json".to_owned(),
+        "/api/v1/tables/nvidia-h200.json?top=100".to_owned(),
+        "/api/v1/comparisons/hardware?a=nvidia-h100&b=nvidia-h200".to_owned(),
+        "/api/v1/uploads".to_owned(),
+    ];
+    of_hardware.iter().map(|view| format!("{hardware}{view}")).chain(others).collect()
+}
+
+/// What the views show. When the newest data arrived may stay as it was.
+async fn shown(app: &TestApp) -> Vec<(String, String, serde_json::Value)> {
+    let mut shown = Vec::new();
+    for path in views() {
+        let reply = app.get(&path).await;
+        assert_eq!(reply.status, 200, "{path}: {}", String::from_utf8_lossy(&reply.body));
+        let tag = reply.header("etag").to_owned();
+        let mut value: serde_json::Value = reply.json();
+        forget(&mut value);
+        shown.push((path, tag, value));
+    }
+    shown
+}
+
+fn forget(value: &mut serde_json::Value) {
+    match value {
+        serde_json::Value::Object(fields) => {
+            fields.remove("updated_at");
+            fields.values_mut().for_each(forget);
+        }
+        serde_json::Value::Array(items) => items.iter_mut().for_each(forget),
+        _ => {}
+    }
+}
+
+/// The server has five seconds.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_view_shows_a_removal_at_once() {
+    for app in TestApp::public_unlimited("removal_views").await {
+        let store = app.backend.store.as_ref();
+        let root = administrator(&app).await;
+        let tasks = [
+            tokio::spawn(boards::run(app.backend.clone(), app.stopping())),
+            tokio::spawn(worker::run(app.backend.clone(), app.stopping())),
+        ];
+        let (ada, bob) = (Visitor::signed_up(&app, "ada").await, Visitor::signed_up(&app, "bob").await);
+        let h100 = find("nvidia-h100").unwrap();
+        let problems = [mm(1024, 512, 512), mm(2048, 512, 512), mm(2048, 2048, 2048)];
+        send(&ada, &dataset(h100, &problems, 4.0)).await;
+        let honest = send(&ada, &dataset(h200(), &problems[..2], 4.0)).await.id;
+        let bytes = std::fs::read(MODEL).unwrap();
+        let (good, bad) = (summary(&bytes), summary(b"bad"));
+        app.backend.blobs.put(BlobKind::Model, &good.digest, bytes.clone().into()).await.unwrap();
+        app.backend.blobs.put(BlobKind::Model, &bad.digest, "bad".into()).await.unwrap();
+        let honest_only = [honest.clone()];
+        assert!(store.add_shipped_model(&good, &h200(), &honest_only, None, Now::read()).await.unwrap());
+        settle(store).await;
+        let before = shown(&app).await;
+
+        // The lie has a time for what the model picks, which nobody else has measured.
+        let path =
+            format!("/api/v1/hardware/nvidia-h200/picks?method=unspecified&problems={}", problems[0].id());
+        let picked = app.fetch::<Picks>(&path).await.items[0].config;
+        let mut lie = dataset(h200(), &problems, 2.0);
+        lie.solutions[0].configs[1] = lie.configs.intern(picked);
+        let lie = send(&bob, &lie).await.id;
+        settle(store).await;
+        let snapshot = frozen(&app, &root).await.summary.name;
+        let poisoned = shown(&app).await;
+        for (before, poisoned) in before.iter().zip(&poisoned) {
+            assert_ne!(before.2, poisoned.2, "{}", before.0);
+        }
+        let judged = ComparedWithPublished {
+            beside: Some(good.id.clone()),
+            publish: true,
+            why: "better".to_owned(),
+            changes: vec![],
+        };
+        let learnt = [honest, lie.clone()];
+        store.add_judged_model(&bad, &h200(), &learnt, None, &judged, Now::read()).await.unwrap().unwrap();
+        let models = async || -> Vec<ModelSummary> { app.fetch("/api/v1/models?hardware=nvidia-h200").await };
+        let best = |models: &[ModelSummary]| ModelSummary::best_for(models, &h200().slug).unwrap().id.clone();
+        assert_eq!(best(&models().await), bad.id);
+
+        let removed = Instant::now();
+        let fields = [("act", "remove"), ("upload", lie.as_str()), ("reason", "made up")];
+        assert_eq!(root.submit("/admin/uploads", &fields).await.status, 200);
+        // The model is taken back with the removal itself: what `pull` would take is the earlier one.
+        assert_eq!(best(&models().await), good.id);
+        assert_eq!(app.get(&format!("/api/v1/models/{}/download", good.id)).await.body, bytes);
+        let detail: SnapshotDetail = app.fetch(&format!("/api/v1/snapshots/{snapshot}")).await;
+        // A quarantine would only mark it; with a deleted upload, its files go.
+        assert_eq!(detail.summary.state, SnapshotState::Removed);
+        app.get(&format!("/api/v1/uploads/{lie}")).await.refusal(404, "not_found");
+        loop {
+            let after = shown(&app).await;
+            let late: Vec<&String> = (before.iter().zip(&after))
+                .filter_map(|(before, after)| (before.2 != after.2).then_some(&before.0))
+                .collect();
+            if late.is_empty() {
+                for (poisoned, after) in poisoned.iter().zip(&after).filter(|(_, after)| !after.1.is_empty())
+                {
+                    assert_ne!(poisoned.1, after.1, "the tag of {}", after.0);
+                }
+                break;
+            }
+            assert!(removed.elapsed() < Duration::from_secs(5), "{late:?}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        app.stop();
+        for task in tasks {
+            task.await.unwrap();
+        }
         app.end().await;
     }
 }

@@ -282,3 +282,75 @@ async fn a_pasted_config_is_a_table_at_once_and_without_a_request() -> anyhow::R
     ensure!(both <= 100.0, "two launches at 18 batch sizes: {both} ms");
     Ok(())
 }
+
+/// The share of a model's multiplications that is measured on a GPU, as the list shows it.
+fn share(known: &Value, model: &str, at: usize) -> anyhow::Result<String> {
+    let models = known["models"].as_array().context("models")?;
+    let served = &models.iter().find(|one| one["name"] == model).context("the model")?["served"];
+    let ways = served.as_array().context("ways")?;
+    let measured: f64 = ways.iter().filter_map(|way| way["on"][at]["measured"].as_f64()).sum();
+    let problems: f64 = ways.iter().filter_map(|way| way["problems"].as_f64()).sum();
+    let percent = 100.0 * measured / problems;
+    ensure!(percent > 0.995, "{model} has {percent} %, which has other digits");
+    Ok(format!("{percent:.1} % measured"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_server_measured_is_counted_and_agents_are_asked_for_the_rest() -> anyhow::Result<()> {
+    const PROGRESS: &str = "[data-testid=progress]";
+    let (_folder, server) = seeded_server()?;
+    let known = server.get("/api/v1/workloads")?;
+    let row = "[...document.querySelectorAll('[data-testid=workloads] tbody tr')].find((row) => row.innerText.startsWith('Llama-3.1-8B'))";
+    let browser = Browser::start().await?;
+    for ((viewport, theme, look), tensor_parallel) in LOOKS.into_iter().zip([1, 2, 4, 8]) {
+        browser.look(viewport, theme).await?;
+        browser.open(&format!("{}/workloads", server.url()), "[data-testid=workloads] tbody tr").await?;
+        // All pages are in the menu without scrolling it.
+        browser.until("return document.querySelector('nav a[href=\"/contribute\"]') !== null").await?;
+        let hidden: i64 =
+            browser.script("const menu = document.querySelector('.nav'); return menu.scrollWidth - menu.clientWidth").await?;
+        ensure!(hidden <= 0, "{look}: {hidden} pixels of the menu are out of sight");
+        browser.until(&format!("return {row}.innerText.includes('measured')")).await?;
+        let cells: Vec<String> =
+            browser.script(&format!("return [...{row}.querySelectorAll('td.num')].map((cell) => cell.innerText)")).await?;
+        let expected = [share(&known, "Llama-3.1-8B", 0)?, share(&known, "Llama-3.1-8B", 1)?];
+        let cells: Vec<String> = cells.iter().map(|cell| cell.replace(['\u{a0}', '\n'], " ")).collect();
+        ensure!(cells == expected, "{look}: {cells:?}, expected {expected:?}");
+        // The figures are in sight.
+        let inside = "const box = document.querySelector('.shares'); return box.scrollWidth - box.clientWidth";
+        ensure!(browser.script::<i64>(inside).await? <= 0, "{look}: the list is cut off");
+
+        let way = format!("tp={tensor_parallel}&ep=1&quantization=bf16&consumer=vllm");
+        let path = format!("/api/v1/workloads/Qwen3-30B-A3B/nvidia-h200?{way}");
+        let before = server.get(&path)?;
+        let page = "/workloads/Qwen3-30B-A3B?gpu=nvidia-h200&quantization=bf16";
+        browser.open(&format!("{}{page}&tp={tensor_parallel}", server.url()), LAYERS).await?;
+        let counted = format!(
+            "return document.querySelector('{PROGRESS}').innerText.startsWith('{} of {} multiplications measured')",
+            before["measured"], before["problems"]
+        );
+        browser.until(&counted).await?;
+        for table in ["layers", "batches"] {
+            let inside = format!(
+                "const box = document.querySelector('[data-testid={table}]').closest('.table-box');
+                 return box.scrollWidth - box.clientWidth"
+            );
+            ensure!(browser.script::<i64>(&inside).await? <= 0, "{look}: {table} is cut off");
+        }
+        browser.press("document.querySelector('[data-testid=ask]')").await?;
+        browser.until("return document.body.innerText.includes('asked for now.')").await?;
+        let after = server.get(&path)?;
+        let (was, waits) = (before["waiting"].as_u64(), after["waiting"].as_u64());
+        ensure!(waits > was, "{look}: {was:?} and then {waits:?} wait");
+        let waits = format!("{} asked for", after["waiting"]);
+        browser.until(&format!("return document.querySelector('{PROGRESS}').innerText.includes('{waits}')")).await?;
+        browser.sound(&format!("asked-{look}")).await?;
+        // What was asked for is said of the way that is shown.
+        browser
+            .press("[...document.querySelectorAll('.ways .chip')].find((one) => one.innerText === 'SGLang')")
+            .await?;
+        browser.until("return !document.body.innerText.includes('asked for now.')").await?;
+        browser.quiet(look).await?;
+    }
+    Ok(())
+}

@@ -13,7 +13,7 @@ use crate::pages::list::keep_pasted;
 use crate::pages::predict::ShapeWords;
 use crate::query::address;
 
-const EXAMPLE: &str = "1x28672x4096 bf16, or a list\nQwen3-235B-A22B, a config.json, or a log of vLLM";
+const EXAMPLE: &str = "1x28672x4096 bf16, or a list\nQwen3-8B, config.json, a log";
 
 thread_local! {
     /// A text about a model that was given on another page. It may be too long for an address.

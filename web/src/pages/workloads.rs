@@ -254,7 +254,7 @@ fn list_of(
              A model predicts the others."
         ))
     }));
-    table(heads).testid("workloads").rows(rows)
+    table(heads).boxed("table-box shares").testid("workloads").rows(rows)
 }
 
 /// What there is where nothing is known to be measured.

@@ -161,7 +161,7 @@ fn Measuring(name: String, controls: Controls, own: Memo<String>) -> impl IntoVi
     let api_path = format!("/workloads/{name}");
     let path = {
         let api_path = api_path.clone();
-        move || {
+        Memo::new(move |_| {
             // Until the weights are known, the server isn't asked.
             let weights = Some(form()).filter(|form| !form.is_empty())?;
             let query = [
@@ -171,10 +171,15 @@ fn Measuring(name: String, controls: Controls, own: Memo<String>) -> impl IntoVi
                 ("consumer", controls.reader.get()),
             ];
             Some(link(&format!("{api_path}/{}", controls.hardware.get()), query))
-        }
+        })
     };
-    let progress = remote::<Progress>(path);
+    let progress = remote::<Progress>(move || path.get());
     let said = RwSignal::new(None::<Result<String, Failure>>);
+    // Another way of serving starts without the answer about the old one.
+    Effect::new(move |_| {
+        path.track();
+        said.set(None);
+    });
     let press = move |_| {
         let number = |text: Memo<String>| text.with_untracked(|text| text.parse().unwrap_or(1));
         let quantization = Some(untrack(form)).filter(|form| !form.is_empty());
@@ -224,7 +229,7 @@ fn Measuring(name: String, controls: Controls, own: Memo<String>) -> impl IntoVi
             <h2 id="measure-title">"Measure what is missing"</h2>
             <p data-testid="progress">{state}</p>
             <div class="row">
-                <button type="button" class="button small" on:click=press>"Ask agents to measure it"</button>
+                <button type="button" class="button small" data-testid="ask" on:click=press>"Ask agents to measure it"</button>
                 <span class="hint" role="status">{move || match said.get()? {
                     Ok(sentence) => Some(sentence.into_any()),
                     Err(Failure::SignedOut(_)) => Some(view! { <a href="/sign-in" rel="external">"Sign in"</a> " first, then press again." }.into_any()),

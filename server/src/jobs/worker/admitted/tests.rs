@@ -37,7 +37,7 @@ fn send(stored: &mut StoredSolutions, datasets: &[Dataset], account: Option<(&st
     for data in datasets {
         let mut encoder = Encoder::new(&data.configs);
         for solution in &data.solutions {
-            let (list, columns) = encoder.encode(solution);
+            let (list, unpacked, columns) = encoder.encode(solution);
             let (problem, number) = (solution.problem.id(), stored.solutions.len() as i64 + 1);
             stored.config_lists.insert(list.0.clone(), list.1.clone());
             stored.problems.insert(problem.clone(), solution.problem.clone());
@@ -53,6 +53,7 @@ fn send(stored: &mut StoredSolutions, datasets: &[Dataset], account: Option<(&st
                 standing: Standing::Counts,
                 config_list: list.0.clone(),
                 columns,
+                unpacked: Some(unpacked),
                 timings: solution.configs.len() as u64,
                 failures: solution.failures.len() as u64,
                 best_us: None,
