@@ -27,12 +27,12 @@ use crate::boards::problem_routes;
 use crate::compare::compare_routes;
 use crate::description::{WithoutParameters, complete, refuse_unknown_query};
 use crate::http::{ApiFault, around, no_token_in_url, refuse_old_programs, same_site, tagged, weakened};
-use crate::jobs::job_routes;
+use crate::jobs;
 use crate::kernels;
 use crate::limits::rated;
 use crate::metrics::measured;
+use crate::models;
 use crate::models::contribution_routes;
-use crate::models::model_routes;
 use crate::readiness::{healthz, readyz};
 use crate::snapshots::snapshot_routes;
 use crate::uploads;
@@ -130,12 +130,12 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(compare_routes::models))
         .routes(routes!(compare_routes::library_list));
     let take = OpenApiRouter::new()
-        .routes(routes!(model_routes::models, contribution_routes::contribute))
+        .routes(routes!(models::models, contribution_routes::contribute))
         .routes(routes!(contribution_routes::contributions))
-        .routes(routes!(model_routes::model))
-        .routes(routes!(model_routes::download))
-        .routes(routes!(model_routes::unseen_model))
-        .routes(routes!(model_routes::publications))
+        .routes(routes!(models::model))
+        .routes(routes!(models::download))
+        .routes(routes!(models::unseen_model))
+        .routes(routes!(models::publications))
         .routes(routes!(export_routes::dataset))
         .routes(routes!(snapshot_routes::create, snapshot_routes::list))
         .routes(routes!(snapshot_routes::get))
@@ -157,9 +157,9 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(workload_routes::get))
         .routes(routes!(workload_routes::want));
     let train = OpenApiRouter::new()
-        .routes(routes!(job_routes::create, job_routes::list))
-        .routes(routes!(job_routes::get, job_routes::cancel))
-        .routes(routes!(job_routes::events));
+        .routes(routes!(jobs::create, jobs::list))
+        .routes(routes!(jobs::get, jobs::cancel))
+        .routes(routes!(jobs::events));
     let accounts = OpenApiRouter::new()
         .routes(routes!(of_accounts::make_account, of_accounts::show_account_of_caller))
         .routes(routes!(of_accounts::agree_of_caller))

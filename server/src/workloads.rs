@@ -6,7 +6,6 @@
 
 mod describing;
 mod listing;
-mod way;
 pub(crate) mod workload_routes;
 mod workload_store;
 
@@ -14,8 +13,14 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use diode_api::{ModelSummary, WorkloadCount};
+use diode_core::Problem;
+use diode_core::hardware::Hardware;
 use diode_core::ids::{Digest, HardwareSlug};
 use diode_model::Model;
+use diode_workloads::catalogue;
+use diode_workloads::layers::{LayersError, Serving};
+use diode_workloads::model_config::{Architecture, Quantization, Shipped};
+use diode_workloads::served::{Reader, ServedLayer};
 use quick_cache::sync::Cache;
 
 use crate::app::App;
@@ -73,4 +78,74 @@ impl Workloads {
         let mut kept = self.0.counts.lock().unwrap_or_else(PoisonError::into_inner);
         kept.insert(slug.clone(), (made_of, Arc::clone(counts)));
     }
+}
+
+/// A way of serving a model, as a request names it.
+#[derive(Debug)]
+struct Way {
+    model: &'static catalogue::Model,
+    architecture: Architecture,
+    serving: Serving,
+    reader: Reader,
+}
+
+/// What a request says. What it leaves out is as usual.
+#[derive(Debug, Default, Clone, Copy)]
+struct AskedWay {
+    tensor_parallel: Option<u64>,
+    expert_parallel: Option<u64>,
+    quantization: Option<Quantization>,
+    reader: Option<Reader>,
+}
+
+impl Way {
+    fn read(name: &str, asked: AskedWay) -> ApiResult<Self> {
+        let model = catalogue::find(name).ok_or_else(|| unknown(name))?;
+        let architecture = model.architecture().map_err(ApiFault::internal)?;
+        let reader = asked.reader.unwrap_or(Reader::Vllm);
+        let own = if catalogue::names_fp8(name) { model.fp8() } else { model.ships.first().copied() };
+        let own = own.map_or_else(|| architecture.shipped.clone(), Shipped::As);
+        let quantization = match (asked.quantization, own) {
+            (Some(asked), _) => asked,
+            (None, _) if reader == Reader::Inductor => Quantization::Bf16,
+            (None, Shipped::As(own)) => own,
+            (None, Shipped::Otherwise(form)) => {
+                return Err(ApiFault::invalid(format!(
+                    "quantization: {} ships in {form}, whose kernels read no tuned configs; expected one of {}",
+                    model.name,
+                    Quantization::ALL.iter().map(|form| form.as_str()).collect::<Vec<_>>().join(", ")
+                )));
+            }
+        };
+        let serving = Serving {
+            tensor_parallel: asked.tensor_parallel.unwrap_or(1),
+            expert_parallel: asked.expert_parallel.unwrap_or(1),
+            quantization,
+        };
+        Ok(Self { model, architecture, serving, reader })
+    }
+
+    fn layers(&self, hardware: &Hardware) -> ApiResult<Vec<ServedLayer>> {
+        let layers = self.architecture.served_layers(&self.serving, self.reader, hardware);
+        layers.map_err(|error| self.refused(&error))
+    }
+
+    fn problems(&self, hardware: &Hardware) -> ApiResult<Vec<Problem>> {
+        let problems = self.architecture.problems(&self.serving, self.reader, hardware);
+        problems.map_err(|error| self.refused(&error))
+    }
+
+    /// Says what cannot be served so.
+    fn refused(&self, error: &LayersError) -> ApiFault {
+        let Serving { tensor_parallel: tp, expert_parallel: ep, quantization } = self.serving;
+        ApiFault::invalid(format!("{} with tp={tp}, ep={ep} in {quantization}: {error}", self.model.name))
+    }
+}
+
+fn unknown(name: &str) -> ApiFault {
+    let near = catalogue::similar(name);
+    let near = if near.is_empty() { String::new() } else { format!(" such as {},", near.join(", ")) };
+    ApiFault::not_found(format!(
+        "model: got `{name:.200}`, expected one of the catalogue,{near} as /api/v1/workloads lists them"
+    ))
 }

@@ -14,7 +14,6 @@ mod pages;
 mod query;
 mod remote;
 mod scheduler;
-mod worker;
 
 fn main() {
     console_error_panic_hook::set_once();

@@ -16,7 +16,7 @@ use crate::admin::lists::{contribution_line, model_line};
 use crate::backend::Backend;
 use crate::blobs::BlobKind;
 use crate::http::{ApiFault, ApiResult};
-use crate::jobs::job_routes::accepted;
+use crate::jobs::accepted;
 use crate::models::contribution_routes::{judging, no_job};
 use crate::pages::counted;
 use crate::store::{

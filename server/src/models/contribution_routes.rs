@@ -20,10 +20,10 @@ use crate::backend::Backend;
 use crate::blobs::BlobKind;
 use crate::http::stored_file::PRIVATE;
 use crate::http::{ApiFault, ApiResult, InPath, StrictQuery, receive};
-use crate::jobs::job_routes::accepted;
+use crate::jobs::accepted;
 use crate::jobs::worker::summarise;
 use crate::limits::Client;
-use crate::models::model_routes::answer_with_file;
+use crate::models::answer_with_file;
 use crate::store::{
     ContributionFilter, MAX_WAITING_MODELS, NewContribution, Now, Queued, StoreError, TakenModel,
 };

@@ -35,7 +35,7 @@ use crate::limits::Client;
 use crate::workloads::Counts;
 use crate::workloads::describing::{Described, Describing, Measured};
 use crate::workloads::listing::{Listing, listing};
-use crate::workloads::way::{AskedWay, Way};
+use crate::workloads::{AskedWay, Way};
 
 /// More GPUs than this serve no model.
 const MOST_GPUS: u64 = 1024;

@@ -20,7 +20,7 @@ use crate::bytes::{Corrupt, Cursor};
 use crate::columns::{read_configs, reason_from_code};
 use crate::columns::{read_indexes, read_numbers, read_times, read_u32s};
 use crate::error::{Place, malformed_msgpack};
-use crate::input::source::Source;
+use crate::input::Source;
 use crate::limits::{
     MAX_CONFIGS, MAX_CONFIGS_PER_FILE, MAX_DATASETS, MAX_DEPTH, MAX_NODE_FACTS, MAX_OBJECT,
     MAX_PROBLEMS_PER_FILE, MAX_TEXT, MAX_TIMINGS_PER_PROBLEM, too_many, too_many_timings,

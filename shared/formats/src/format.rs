@@ -7,8 +7,8 @@ use std::path::Path;
 use diode_core::Dataset;
 
 use crate::error::{Place, malformed};
+use crate::input::Source;
 use crate::input::contents::{FileKind, PARQUET_MAGIC, expect};
-use crate::input::source::Source;
 use crate::{FormatError, columnar, nested, rows};
 
 /// A format of datasets.

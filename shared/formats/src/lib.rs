@@ -56,7 +56,7 @@ pub use format::{Decoded, decode, decode_within};
 pub use input::contents::{FileKind, may_be_timings, recognise};
 pub use input::file::{open_text, read_text};
 pub use input::file::{read_bounded, read_head};
-pub use input::source::is_sound;
+pub use input::is_sound;
 pub use nested::LookupTable;
 pub use nested::{decode_lookup_table, read_lookup_table};
 

@@ -4,7 +4,7 @@
 use std::io;
 use std::io::Read;
 
-use crate::input::source::Source;
+use crate::input::Source;
 use crate::limits::MAX_DEPTH;
 
 /// The token at a position. Its lengths are claims that nothing has checked yet.

@@ -25,9 +25,9 @@ use serde::{Serialize, Serializer, de};
 
 use crate::FormatError;
 use crate::error::malformed_json;
+use crate::input::Source;
 use crate::input::contents::{FileKind, expect};
 use crate::input::file::{Opened, in_file, open};
-use crate::input::source::Source;
 use crate::nested::builder::Builder;
 use crate::nested::json_reader::BareWords;
 use crate::nested::writer::{PythonJson, Tree};

@@ -15,8 +15,8 @@ use diode_core::Dataset;
 use diode_core::hardware::Hardware;
 
 use crate::FormatError;
+use crate::input::Source;
 use crate::input::delimited::Delimited;
-use crate::input::source::Source;
 use crate::rows::reader::Rows;
 
 /// One field of a row.

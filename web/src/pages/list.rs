@@ -25,7 +25,7 @@ use crate::pages::list::shapes::parse;
 use crate::pages::models::NoModels;
 use crate::pages::predict::{DTYPES, Defaults, epilogues, float32, model_choice};
 use crate::remote::{Downloaded, Load, remote, remote_model};
-use crate::worker::Worker;
+use crate::scheduler::Worker;
 
 pub(crate) use crate::pages::list::shapes::{one_shape, shape_of_kind};
 

@@ -8,8 +8,8 @@ use diode_core::hardware::Hardware;
 use diode_core::kept::{hash, mix};
 use diode_core::{Bias, Layout, Op, Problem, ProblemFields, is_kept};
 
-use crate::agents::plan::kind::{Kind, Order, SizeBin, launch, seconds};
 use crate::agents::plan::served;
+use crate::agents::plan::{Kind, Order, SizeBin, launch, seconds};
 
 /// A kind counts as used up after this many draws in a row that are too much for the device.
 const TRIES: u32 = 8;

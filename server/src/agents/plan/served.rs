@@ -12,8 +12,8 @@ use diode_workloads::layers::Serving;
 use diode_workloads::model_config::Quantization;
 use diode_workloads::served::has_kernels;
 
-use crate::agents::plan::kind::{Kind, SizeBin};
 use crate::agents::plan::planner::{MOST_CELLS, shuffled};
+use crate::agents::plan::{Kind, SizeBin};
 
 /// What is planned. The GPUs of each vendor have an fp8 of their own.
 const FORMS: [(Op, DType, Scaling); 15] = {

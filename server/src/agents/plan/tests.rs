@@ -5,8 +5,8 @@ use diode_core::hardware::{Hardware, find};
 use diode_core::{DType, KernelVariant, Layout, Op, Problem, ProblemFields, Scaling, is_kept};
 use proptest::prelude::*;
 
-use super::kind::{BATCHES, DTYPES, USUAL_USE};
 use super::*;
+use super::{BATCHES, DTYPES, USUAL_USE};
 use crate::agents::plan::planner::AllCells;
 use crate::agents::plan::planner::{draw, key};
 

@@ -3,8 +3,8 @@
 use std::io::Read as _;
 
 use crate::FormatError;
-use crate::input::source::without_mark;
-use crate::input::source::{is_zstd, zstd_decoder};
+use crate::input::without_mark;
+use crate::input::{is_zstd, zstd_decoder};
 
 /// How many bytes of a file are searched. Real files name their parts within the first hundreds of bytes.
 const HEAD: usize = 8192;

@@ -10,8 +10,8 @@ use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error as _, MapAcce
 use crate::FormatError;
 use crate::error::Place;
 use crate::error::{malformed, malformed_json, malformed_msgpack};
-use crate::input::source::mark;
-use crate::input::source::{is_zstd, zstd_decoder, zstd_limit};
+use crate::input::mark;
+use crate::input::{is_zstd, zstd_decoder, zstd_limit};
 use crate::limits::{MAX_DEPTH, MAX_DOCUMENT};
 
 /// The content of a file, unpacked, and how it is encoded.

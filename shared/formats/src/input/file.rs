@@ -8,7 +8,7 @@ use crate::FormatError;
 use crate::error::Place;
 use crate::error::malformed;
 use crate::input::contents::{FileKind, recognise};
-use crate::input::source::mark;
+use crate::input::mark;
 use crate::limits::MAX_DOCUMENT;
 
 /// A file that is about to be read.

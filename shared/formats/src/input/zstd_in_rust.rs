@@ -1,7 +1,7 @@
 //! zstd without C, for the browser.
 //!
 //! It returns the same bytes as the decoder in C, even for a frame that breaks off. The two may notice damage
-//! in a frame at different places ([`is_sound`](crate::input::source::is_sound)).
+//! in a frame at different places ([`is_sound`](crate::input::is_sound)).
 
 use std::io::{self, BufRead, Read};
 
@@ -141,7 +141,7 @@ mod tests {
 
     use super::*;
     use crate::Format;
-    use crate::input::source::zstd_decoder;
+    use crate::input::zstd_decoder;
     use crate::limits::MAX_WINDOW_LOG;
 
     /// The bytes that were decoded, and the error after them.

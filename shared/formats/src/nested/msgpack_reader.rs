@@ -11,7 +11,7 @@ use serde::de::DeserializeSeed as _;
 use super::builder::Builder;
 use crate::FormatError;
 use crate::error::{malformed, msgpack_cause};
-use crate::input::source::Source;
+use crate::input::Source;
 use crate::limits::{MAX_CONFIG_BYTES, MAX_DEPTH, MAX_PROBLEM_KEY};
 use crate::msgpack::{Token, Window};
 use crate::nested::ConfigSeed;

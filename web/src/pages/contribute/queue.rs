@@ -15,8 +15,7 @@ use crate::components::{Loaded, empty, head, num, table, tag_row};
 use crate::files::Transfer;
 use crate::pages::contribute::Stage;
 use crate::remote::remote;
-use crate::scheduler::defer;
-use crate::worker::Worker;
+use crate::scheduler::{Worker, defer};
 use crate::{api, cache, format};
 
 /// A file in the page's list.

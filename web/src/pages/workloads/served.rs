@@ -9,7 +9,7 @@ use js_sys::{Array, Uint8Array};
 use leptos::prelude::*;
 
 use crate::remote::Downloaded;
-use crate::worker::Worker;
+use crate::scheduler::Worker;
 
 /// Takes the answer to a question.
 type Then = Box<dyn FnOnce(Result<Answer, String>)>;

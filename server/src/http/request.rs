@@ -1,21 +1,137 @@
-//! Reads the body of a request up to a limit, at a minimum speed, into memory or into a file.
+//! What handlers read of a request: its parameters, and its body.
+//!
+//! Each route declares its parameters in one struct. The API's description ([`IntoParams`]) and the parser are made from
+//! this struct. A body is read up to a limit, at a minimum speed, into memory or into a file.
 
+use std::collections::BTreeMap;
 use std::error::Error;
+use std::fmt::Display;
+use std::future::Future;
 use std::io;
 use std::iter::successors;
+use std::str::FromStr;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
+use axum::extract::{FromRequestParts, Path, Query};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
+use diode_core::Invalid;
 use headers::{ContentLength, HeaderMapExt as _};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::de::value::{Error as ValueError, MapDeserializer};
 use tokio::fs::File;
 use tokio::io::AsyncWriteExt as _;
 use tokio::time::{Instant, timeout_at};
+use utoipa::IntoParams;
 
-use super::{ApiFault, ApiResult};
+use crate::app::App;
+use crate::http::{ApiFault, ApiResult};
+use crate::store::{Store, StoreResult};
 use crate::turns::Turn;
+
+/// The query parameters of a request. Unknown and repeated parameters are refused, so that no mistyped filter
+/// is ignored.
+pub(crate) struct StrictQuery<T>(pub(crate) T);
+
+/// The parameters of routes that take none.
+#[derive(Deserialize, IntoParams)]
+pub(crate) struct NoParameters {}
+
+impl<T: DeserializeOwned + IntoParams, S: Send + Sync> FromRequestParts<S> for StrictQuery<T> {
+    type Rejection = ApiFault;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> ApiResult<Self> {
+        let Query(pairs) = Query::<Vec<(String, String)>>::try_from_uri(&parts.uri)
+            .map_err(|error| ApiFault::invalid(error.to_string()))?;
+        let mut given = BTreeMap::new();
+        for (name, value) in pairs {
+            if given.contains_key(&name) {
+                return Err(ApiFault::invalid(format!("parameter `{name}`: given twice, expected once")));
+            }
+            // No parameter needs the character NUL, and Postgres cannot store it.
+            if value.contains('\0') {
+                let message =
+                    format!("parameter `{name}`: got the character U+0000, expected text without it");
+                return Err(ApiFault::invalid(message));
+            }
+            given.insert(name, value);
+        }
+        let known: Vec<String> = T::into_params(|| None).into_iter().map(|param| param.name).collect();
+        let unknown = given.keys().find(|name| !known.contains(name)).cloned();
+        let fields = MapDeserializer::<_, ValueError>::new(given.into_iter());
+        let query =
+            serde_path_to_error::deserialize(fields).map_err(|error| ApiFault::invalid(in_words(&error)))?;
+        match unknown {
+            None => Ok(Self(query)),
+            Some(name) => Err(unknown(&name, &known).into()),
+        }
+    }
+}
+
+/// Says what is wrong with a parameter. An error without a path means that a parameter is missing.
+fn in_words(error: &serde_path_to_error::Error<ValueError>) -> String {
+    match error.path().to_string().as_str() {
+        "." => format!("parameters: {}", error.inner()),
+        path => format!("parameter `{path}`: {}", error.inner()),
+    }
+}
+
+fn unknown(name: &str, known: &[String]) -> Invalid {
+    let expected = match known {
+        [] => "no parameters here".to_owned(),
+        known => format!("one of {}", known.join(", ")),
+    };
+    Invalid::new("parameter", format_args!("`{name}`"), expected)
+}
+
+/// The thing whose id is in the path. If it does not exist, the request fails with 404 and a hint.
+pub(crate) struct FromPath<T>(pub(crate) T);
+
+/// The names in the path, unchanged.
+pub(crate) struct InPath<T>(pub(crate) T);
+
+impl<T: DeserializeOwned + Send> FromRequestParts<App> for InPath<T> {
+    type Rejection = ApiFault;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> ApiResult<Self> {
+        let path = Path::<T>::from_request_parts(parts, app).await;
+        path.map(|Path(names)| Self(names)).map_err(|error| ApiFault::invalid(error.body_text()))
+    }
+}
+
+/// A thing that can be looked up by an id in a path.
+pub(crate) trait Lookup: Sized {
+    type Id: FromStr<Err = Invalid> + Display + Send + Sync;
+
+    /// The name of the kind in the message "no `KIND` by this id".
+    const KIND: &'static str;
+
+    /// Says where the existing ids are listed.
+    const HINT: &'static str;
+
+    fn find(store: &Store, id: &Self::Id) -> impl Future<Output = StoreResult<Option<Self>>> + Send;
+}
+
+impl<T: Lookup> FromRequestParts<App> for FromPath<T> {
+    type Rejection = ApiFault;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> ApiResult<Self> {
+        let InPath(id) = InPath::<String>::from_request_parts(parts, app).await?;
+        lookup(app, &id).await.map(Self)
+    }
+}
+
+/// Looks a thing up by an id that is only a part of the path's last name. An id that cannot be parsed counts as
+/// an id that does not exist.
+pub(crate) async fn lookup<T: Lookup>(app: &App, id: &str) -> ApiResult<T> {
+    let hint = T::HINT;
+    let id: T::Id = id.parse().map_err(|error| ApiFault::not_found(format!("{error}; {hint}")))?;
+    let found = T::find(app.backend.store.as_ref(), &id).await?;
+    found.ok_or_else(|| ApiFault::not_found(format!("no {} `{id}`; {hint}", T::KIND)))
+}
 
 /// How slow a client may be.
 #[derive(Debug, Clone, Copy)]
@@ -85,14 +201,14 @@ impl Reader {
             let frame = timeout_at(deadline, self.body.frame()).await.map_err(|_| BodyError::TooSlow)?;
             let Some(frame) = frame else { return Ok(None) };
             // Frames without data are trailers, which are ignored.
-            let Ok(piece) = frame.map_err(refuse)?.into_data() else { continue };
+            let Ok(piece) = frame.map_err(broken)?.into_data() else { continue };
             self.received += piece.len() as u64;
             return Ok(Some(piece));
         }
     }
 }
 
-fn refuse(error: Box<dyn Error + Send + Sync>) -> BodyError {
+fn broken(error: Box<dyn Error + Send + Sync>) -> BodyError {
     let error: &(dyn Error + 'static) = error.as_ref();
     let too_long =
         successors(Some(error), |&cause| cause.source()).any(|cause| cause.is::<LengthLimitError>());
