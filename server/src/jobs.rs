@@ -83,7 +83,7 @@ pub(crate) async fn create(
     }
     request.hardware = summary.hardware.slug;
     let now = Now::read();
-    let job = crate::jobs::trainings::job(request, false, now).map_err(ApiFault::internal)?;
+    let job = trainings::job(request, false, now).map_err(ApiFault::internal)?;
     accepted(app.backend.store.enqueue(&job, account.as_ref().map(|account| &account.id), now).await?)?;
     Ok((StatusCode::ACCEPTED, Json(job)))
 }

@@ -279,7 +279,7 @@ fn rivals(
     });
     let mut problems = problems.peekable();
     let (Some(model), Some(_)) = (model.as_ranking(), problems.peek()) else { return Ok(BTreeMap::new()) };
-    let releases = published::all()?;
+    let releases = published::all(None)?;
     let found =
         problems.map(|(place, problem)| Ok((place, published::rivals(&releases, model, hardware, problem)?)));
     let found = found.collect::<anyhow::Result<Vec<_>>>()?;

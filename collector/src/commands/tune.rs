@@ -134,7 +134,14 @@ impl Tune {
             expert_parallel: self.ep,
             quantization: named.quantization(self.quantization.as_deref(), reader)?,
         };
-        let (model, id) = predicting(self.hardware.as_deref())?;
+        named.architecture.check_split(&serving).map_err(|error| self.refused(&named, error))?;
+        let (model, id) = predicting(self.hardware.as_deref()).map_err(|error| {
+            if self.measuring.measure && self.hardware.is_none() && error.is::<Usage>() {
+                return Usage::new("--measure needs a GPU, and this node has none; leave it out to predict")
+                    .into();
+            }
+            error
+        })?;
         let hardware = &model.metadata().hardware;
         let mut report = Report::new(&named.name, Some(serving), hardware, id.clone());
         let consumer = match reader {
@@ -144,6 +151,11 @@ impl Tune {
                     "--measure: got --for inductor, expected vllm or sglang; torch.compile times its own kernels",
                 )?;
                 self.lookup_table(&named, &serving, &model, &mut report)?;
+                if let Some(form) = named.shipped_otherwise() {
+                    report.notes.insert(format!(
+                        "the model's weights are {form}; the table is of its dense layers in bf16"
+                    ));
+                }
                 return self.write(&mut report);
             }
             Reader::Vllm => Consumer::Vllm,
@@ -152,10 +164,12 @@ impl Tune {
         let job = Job { named: &named, serving, model: &model, consumer };
         let dense = reader == Reader::Sglang && named.architecture.experts.is_none();
         let planned = if dense { self.dense(&job)? } else { self.experts(&job)? };
+        // Declared first, so that it is dropped after the journal.
+        let _made;
         let mut measuring = None;
         if self.measuring.measure {
             let paths = planned.iter().flat_map(Planned::paths);
-            check_may_write_all(paths, self.may_replace())?;
+            _made = check_may_write_all(paths, self.may_replace())?;
             let asked = Asked {
                 model: named.name.clone(),
                 serving,
@@ -462,16 +476,39 @@ fn absolute(path: &Path) -> String {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string()
 }
 
+/// Folders that were made. Those that are empty at the end are removed.
+struct NewFolders(Vec<PathBuf>);
+
+impl NewFolders {
+    fn make(&mut self, folder: &Path) -> anyhow::Result<()> {
+        let new = folder.ancestors().take_while(|folder| !folder.as_os_str().is_empty() && !folder.exists());
+        let above = self.0.len();
+        self.0.extend(new.map(Path::to_owned));
+        self.0[above..].reverse();
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("cannot make the folder {}", folder.display()))
+    }
+}
+
+impl Drop for NewFolders {
+    fn drop(&mut self) {
+        for folder in self.0.iter().rev() {
+            // A folder that is not empty stays.
+            let _ = std::fs::remove_dir(folder);
+        }
+    }
+}
+
 /// Makes the files' folders, and refuses files that may not be written.
-fn check_may_write_all(paths: impl Iterator<Item = PathBuf>, force: bool) -> anyhow::Result<()> {
+fn check_may_write_all(paths: impl Iterator<Item = PathBuf>, force: bool) -> anyhow::Result<NewFolders> {
+    let mut made = NewFolders(Vec::new());
     for path in paths {
         if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder)
-                .with_context(|| format!("cannot make the folder {}", folder.display()))?;
+            made.make(folder)?;
         }
         files::check_may_write(&path, force)?;
     }
-    Ok(())
+    Ok(made)
 }
 
 /// Writes each file whole. If one cannot be written, those that were new are taken back, so that no half of a pair is
@@ -482,7 +519,7 @@ fn write_all(all: &mut [Written], force: bool) -> anyhow::Result<()> {
         one.unchanged = there.as_deref() == Some(one.text.as_bytes());
     }
     let changed = all.iter().filter(|one| !one.unchanged);
-    check_may_write_all(changed.map(|one| one.path.clone()), force)?;
+    let _made = check_may_write_all(changed.map(|one| one.path.clone()), force)?;
     let mut new: Vec<&Path> = Vec::new();
     for one in all.iter().filter(|one| !one.unchanged) {
         let was_there = files::is_there(&one.path);

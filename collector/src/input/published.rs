@@ -32,18 +32,32 @@ pub(crate) fn path(project: Consumer, version: &str) -> anyhow::Result<PathBuf> 
     Ok(folder.join(format!("{project}-{version}.json")))
 }
 
-/// All releases that were read. A file that is none is named.
-pub(crate) fn all() -> anyhow::Result<Vec<Published>> {
+/// All releases that were read, of one project or of both. A damaged file is left out with a warning.
+pub(crate) fn all(project: Option<Consumer>) -> anyhow::Result<Vec<Published>> {
     let Some(entries) = folder().and_then(|folder| fs::read_dir(folder).ok()) else { return Ok(Vec::new()) };
     let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>()?;
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
+    if let Some(project) = project {
+        let begins = format!("{project}-");
+        let name = |path: &PathBuf| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        paths.retain(|path| name(path).starts_with(&begins));
+    }
     paths.sort();
-    let read = |path: PathBuf| {
-        let bytes = diode_formats::read_bounded(&path, MOST)?;
-        let text = String::from_utf8(bytes).with_context(|| format!("{}: not text", path.display()))?;
-        Published::parse(&text).with_context(|| path.display().to_string())
+    let read = |path: &Path| -> anyhow::Result<Published> {
+        let bytes = diode_formats::read_bounded(path, MOST)?;
+        Ok(Published::parse(&String::from_utf8(bytes).context("not text")?)?)
     };
-    paths.into_iter().map(read).collect()
+    let mut releases = Vec::new();
+    for path in paths {
+        match read(&path) {
+            Ok(release) => releases.push(release),
+            Err(error) => {
+                let shown = path.display();
+                tell!(Warning, {}, "left out {shown}: {error:#}; import it again or delete it");
+            }
+        }
+    }
+    Ok(releases)
 }
 
 /// The package's folder: the given one, or that of its name in it.
@@ -146,7 +160,7 @@ pub(crate) fn installed(project: Consumer, folder: &Path) -> anyhow::Result<Publ
 
 /// The newest release of a project that was read.
 pub(crate) fn newest(project: Consumer) -> anyhow::Result<Option<Published>> {
-    let of_project = all()?.into_iter().filter(|release| release.project == project);
+    let of_project = all(Some(project))?.into_iter().filter(|release| release.project == project);
     Ok(of_project.max_by_key(|release| numbers(&release.version)))
 }
 

@@ -102,6 +102,17 @@ fn a_prediction_names_what_was_read() {
         assert_eq!(published.matches(&format!("  {name}  ")).count(), 2, "{published}");
     }
     assert!(published.contains("E=128,N=384,device_name=NVIDIA_H200.json at 16"), "{published}");
+    // A damaged file is named, and the others are read.
+    sandbox.write("data/diode/published/vllm-0.33.0.json", "{");
+    let output = sandbox.run(&asked);
+    let warned = crate::sandbox::stderr(&output);
+    assert!(
+        warned.contains("vllm-0.33.0.json: ") && warned.contains("import it again or delete it"),
+        "{warned}"
+    );
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.contains("SGLang 0.5.23") && !said.contains("vLLM 0.33.0"), "{said}");
+    sandbox.ok(&["import", "vllm", "site"]);
     let asked = ["predict", "moe 128x384x4096 top8 60 tokens bf16", "--hardware", "nvidia-h200", "--json"];
     let document: Value = serde_json::from_str(&sandbox.ok(&asked)).unwrap();
     let rivals = document[0]["published"].as_array().unwrap();

@@ -121,6 +121,14 @@ fn inductor_gets_a_lookup_table_of_the_dense_layers() {
     let key =
         "NVIDIA H200+((torch.bfloat16, [16, 2048], [2048, 1]), (torch.bfloat16, [2048, 2048], [1, 2048]))+mm";
     assert!(table[key][0]["template_id"].is_string(), "{:?}", table.keys().next());
+    let config = json!({"hidden_size": 256, "num_hidden_layers": 2, "intermediate_size": 512,
+        "quantization_config": {"quant_method": "fp8"}});
+    sandbox.write("fp8.json", &config.to_string());
+    let told = tune(&sandbox, &["fp8.json", "--for", "inductor", "--out", "fp8"]);
+    assert!(
+        told["notes"].to_string().contains("weights are fp8-tensor; the table is of its dense"),
+        "{told}"
+    );
     let said = sandbox.fails(
         2,
         &["tune", "Llama-3.2-1B", "--for", "inductor", "--quantization", "fp8", "--hardware", "nvidia-h200"],
@@ -166,6 +174,17 @@ fn a_log_names_the_files_to_write() {
     sandbox.ok(&["tune", "Qwen3-30B-A3B", "--log", "shared.log", "--out", "shared"]);
     assert_eq!(below(sandbox.path("shared")), [shared]);
 
+    // The log's settings tell it too.
+    let settings =
+        "config: model='Qwen/Qwen3-235B-A22B-FP8', tensor_parallel_size=2, pipeline_parallel_size=1";
+    sandbox.write("told.log", &format!("{settings}\n{}", line(shared)));
+    let said = sandbox.ok(&["tune", "--log", "told.log", "--out", "told"]);
+    assert!(said.starts_with("Qwen3-235B-A22B, on NVIDIA H200"), "{said}");
+    assert!(
+        said.contains("hidden size 4096") && said.contains("the log is of Qwen3-235B-A22B, TP 2"),
+        "{said}"
+    );
+
     for (log, more, words) in [
         (qwen, "nvidia-h100", "--hardware: got nvidia-h100, expected nvidia-h200, which the log names"),
         (&qwen.replace("H200", "X9"), "nvidia-h200", "the log names NVIDIA_X9, which Diode doesn't know"),
@@ -193,7 +212,26 @@ fn files_that_compute_wrong_sums_are_named() {
     let said = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(said.contains("wrong: ") && said.contains("at batch size 64"), "{said}");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(told.contains("judged for SGLang, by the names of most files"), "{told}");
     assert!(sandbox.fails(2, &["tune", "--check", "nowhere"]).contains("nowhere"));
+}
+
+#[cfg(unix)]
+#[test]
+fn what_is_no_file_is_named_and_does_not_end_the_check() {
+    let sandbox = Sandbox::new();
+    fs::create_dir_all(sandbox.path("c/folder.json")).unwrap();
+    std::os::unix::fs::symlink("nowhere", sandbox.path("c/dead.json")).unwrap();
+    let pipe = sandbox.path("c/pipe.json");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let output = sandbox.run(&["tune", "--check", "c", "--for", "vllm", "--format", "json"]);
+    assert_eq!(output.status.code(), Some(1));
+    let findings: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
+    let said: Vec<String> =
+        findings.iter().map(|finding| format!("{} {}", finding["file"], finding["severity"])).collect();
+    let expected = [("dead.json", "unread"), ("folder.json", "note"), ("pipe.json", "note")];
+    assert_eq!(said, expected.map(|(file, severity)| format!("\"{file}\" \"{severity}\"")));
 }
 
 #[test]
@@ -218,7 +256,7 @@ fn what_cannot_be_tuned_is_refused_in_one_line() {
     diode_formats::write_atomically(&sandbox.path("bytes.json"), &[0xff, 0xfe]).unwrap();
     for (arguments, words) in [
         ("truncated.json", "truncated.json: got text that is not JSON (EOF"),
-        ("int4.json", "its weights are awq, whose kernels read no tuned configs"),
+        ("int4.json", "Diode doesn't tune this form (awq); it knows fp8 and bf16"),
         ("empty.json", "empty.json: got no `hidden_size`"),
         ("list.json", "list.json: got a list, expected a JSON object"),
         ("bytes.json", "bytes.json: got bytes that are no text"),
@@ -232,6 +270,9 @@ fn what_cannot_be_tuned_is_refused_in_one_line() {
             "expected fp8-block, which is what SGLang reads files for",
         ),
         ("Llama-3.1-8B --for inductor --tp 3", "--tp 3: Llama-3.1-8B: attention heads: got 32"),
+        ("Mixtral-8x7B --for inductor --tp 64", "--tp 64: Mixtral-8x7B: attention heads: got 32"),
+        ("Mixtral-8x7B --tp 64", "--tp 64: Mixtral-8x7B: attention heads: got 32"),
+        ("Mixtral-8x7B --for inductor --tp 3", "width of an expert: got 14336"),
         ("Qwen3-31B-A3B", "MODEL: got `Qwen3-31B-A3B`, expected a model of the catalogue, such as"),
         ("zzz", "MODEL: got `zzz`, expected a model of the catalogue, or"),
         (
@@ -247,7 +288,7 @@ fn what_cannot_be_tuned_is_refused_in_one_line() {
         ("Qwen3-30B-A3B --tp 8 --quantization fp8", "nobody has measured smaller blocks"),
         ("GLM-4.5-Air --tp 8 --quantization fp8-block", "got 176 columns of an expert"),
         ("gpt-oss-20b --quantization fp8-block", "got a hidden size of 2880, expected a multiple of 128"),
-        ("gpt-oss-20b", "its weights are mxfp4"),
+        ("gpt-oss-20b", "Diode doesn't tune this form (mxfp4)"),
     ] {
         let line: Vec<&str> = arguments.split(' ').collect();
         let said = sandbox.fails(2, &[&["tune"], &line[..], &["--hardware", "nvidia-h200"]].concat());
@@ -261,6 +302,8 @@ fn what_cannot_be_tuned_is_refused_in_one_line() {
         ("Mixtral-8x7B --for tgi", "--for"),
         ("--log a.log --check b", "--check"),
         ("--log nowhere.log --hardware nvidia-h200", "nowhere.log"),
+        ("Mixtral-8x7B --hardware nvidia-h200 --picks 4", "--measure"),
+        ("Mixtral-8x7B --hardware nvidia-h200 --budget 1m", "--measure"),
         ("--hardware nvidia-h200", "required arguments were not provided"),
     ] {
         let line: Vec<&str> = arguments.split(' ').collect();

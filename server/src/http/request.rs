@@ -60,11 +60,11 @@ impl<T: DeserializeOwned + IntoParams, S: Send + Sync> FromRequestParts<S> for S
             given.insert(name, value);
         }
         let known: Vec<String> = T::into_params(|| None).into_iter().map(|param| param.name).collect();
-        let unknown = given.keys().find(|name| !known.contains(name)).cloned();
+        let surplus = given.keys().find(|name| !known.contains(name)).cloned();
         let fields = MapDeserializer::<_, ValueError>::new(given.into_iter());
         let query =
             serde_path_to_error::deserialize(fields).map_err(|error| ApiFault::invalid(in_words(&error)))?;
-        match unknown {
+        match surplus {
             None => Ok(Self(query)),
             Some(name) => Err(unknown(&name, &known).into()),
         }

@@ -25,7 +25,11 @@ fn write(path: &Path, bytes: &[u8], mode: u32, replaces: bool) -> io::Result<()>
     let mut file = temporary(path, mode)?;
     file.as_file_mut().write_all(bytes)?;
     file.as_file().sync_all()?;
-    if replaces { file.persist(path)? } else { file.persist_noclobber(path)? };
+    if replaces {
+        file.persist(path)?
+    } else {
+        file.persist_noclobber(path)?
+    };
     // The folder must be synced, so that the rename lasts. Only Unix can open folders.
     #[cfg(unix)]
     File::open(folder(path))?.sync_all()?;

@@ -94,9 +94,13 @@ pub fn similar(name: &str) -> Vec<&'static str> {
     let wanted = plain(name);
     let words = |text: &str| text.split(['-', '.']).map(str::to_owned).collect::<Vec<_>>();
     let asked = words(&wanted);
+    let letters = |text: &str| text.replace(['-', '.'], "");
+    let all = letters(&wanted);
     let shared = |known: &str| {
-        let known = words(&plain(known));
-        asked.iter().filter(|word| known.contains(word)).count()
+        let known = plain(known);
+        let is_part = all.len() > 2 && letters(&known).contains(&all);
+        let known = words(&known);
+        asked.iter().filter(|word| known.contains(word)).count() + usize::from(is_part)
     };
     let score = |model: &Model| model.names().map(shared).max().unwrap_or(0);
     let mut found: Vec<(usize, &str)> = models()
@@ -277,6 +281,11 @@ mod tests {
         }
         assert_eq!(find("Qwen3-31B"), None);
         assert!(similar("Qwen3-31B-A3B").contains(&"Qwen3-30B-A3B"));
+        for (part, name) in
+            [("deepseek", "DeepSeek-V3"), ("deepseekv", "DeepSeek-V3"), ("mixtral8", "Mixtral-8x7B")]
+        {
+            assert!(similar(part).contains(&name), "{part}: {:?}", similar(part));
+        }
         assert!(names_fp8("Qwen/Qwen3-30B-A3B-FP8") && !names_fp8("Qwen3-30B-A3B"));
     }
 }

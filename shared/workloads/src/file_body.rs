@@ -6,7 +6,7 @@ use diode_core::config::RocmExtras;
 use diode_core::hardware::{Hardware, Vendor};
 use diode_core::space::serving::is_swapped;
 use diode_core::{Config, Invalid, Op, Problem, Scaling, Tile};
-use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -26,6 +26,8 @@ pub const LARGE_BATCH_SIZES: [u64; 2] = [8192, 16_384];
 pub struct Body {
     /// The version of Triton with which the file was tuned. SGLang refuses a file that says so.
     pub triton_version: Option<String>,
+    /// Keys below 0. A server reads them as batch sizes that no batch has.
+    pub negative: Vec<String>,
     entries: Vec<(u64, Option<Entry>)>,
 }
 
@@ -210,8 +212,13 @@ impl<'de> Visitor<'de> for BodyVisitor {
                 body.triton_version = Some(map.next_value()?);
                 continue;
             }
-            let digits = !key.is_empty() && key.bytes().all(|b| b.is_ascii_digit());
-            let batch: u64 = key.parse().ok().filter(|_| digits).ok_or_else(|| {
+            let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+            if key.strip_prefix('-').is_some_and(is_number) {
+                map.next_value::<IgnoredAny>()?;
+                body.negative.push(key);
+                continue;
+            }
+            let batch: u64 = key.parse().ok().filter(|_| is_number(&key)).ok_or_else(|| {
                 A::Error::custom(format_args!(
                     "the key `{key:.100}` is no batch size; the server fails on it"
                 ))

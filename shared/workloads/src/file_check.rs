@@ -78,20 +78,17 @@ pub struct Reader<'a> {
     pub hardware: Option<&'a Hardware>,
 }
 
-/// The project that files are for, by their names and folders. vLLM's do not tell.
-pub fn consumer_of<'a>(mut paths: impl Iterator<Item = &'a str>) -> Option<Consumer> {
+/// The project that most of the files are for, by their names and folders. SGLang finds none without its signs, and vLLM
+/// none with them.
+pub fn consumer_of<'a>(paths: impl Iterator<Item = &'a str>) -> Consumer {
     let is_sglang = |path: &str| {
         path.contains("block_shape=[") && path.contains(", ")
             || path.contains("per_channel_quant=")
             || path.ends_with("_down.json")
             || path.split('/').any(|part| triton_of(part).is_some())
     };
-    let mut is_vllm = false;
-    let found = paths.any(|path| {
-        is_vllm |= path.contains("block_shape=[") && !path.contains(", ");
-        is_sglang(path)
-    });
-    if found { Some(Consumer::Sglang) } else { is_vllm.then_some(Consumer::Vllm) }
+    let (sglang, vllm): (Vec<&str>, Vec<&str>) = paths.partition(|path| is_sglang(path));
+    if !sglang.is_empty() && sglang.len() >= vllm.len() { Consumer::Sglang } else { Consumer::Vllm }
 }
 
 /// Findings about the files of a folder, file by file, the worst of a file first.
@@ -197,7 +194,7 @@ impl Found<'_> {
                 Rule::Collision,
                 what,
                 why,
-                "judge the configs by the model that you serve",
+                "write it with `diode tune MODEL` for the model that you serve",
             );
         }
         let device = parsed.device().unwrap_or_default();
@@ -254,6 +251,13 @@ impl Found<'_> {
         if body.triton_version.is_some() && !takes_version {
             let why = "the server reads it as a batch size and fails";
             self.add(Severity::Crash, Rule::Body, "there is a `triton_version`", why, "remove it");
+        }
+        let zero = body.entries().any(|(batch, _)| batch == 0).then_some("0");
+        let below: Vec<&str> = body.negative.iter().map(String::as_str).chain(zero).collect();
+        if !below.is_empty() {
+            let what = format!("no batch has {} tokens", below.join(" or "));
+            let why = "the server asks for no such batch size";
+            self.add(Severity::Unread, Rule::BatchSizes, what, why, "remove the entry");
         }
         if body.entries().len() == 0 {
             self.add(

@@ -227,6 +227,17 @@ impl Architecture {
         Ok(layers)
     }
 
+    /// Refuses a split that no server runs: of attention heads, or of experts that every GPU has a part of.
+    pub fn check_split(&self, serving: &Serving) -> Result<(), LayersError> {
+        let tp = serving.tensor_parallel;
+        if let Some(experts) = self.experts.as_ref().filter(|_| serving.expert_parallel == 1) {
+            divide("width of an expert", experts.intermediate, tp, BY_TENSOR)?;
+        }
+        self.attention
+            .as_ref()
+            .map_or(Ok(()), |attention| self.attention_layers(attention, tp, &mut Vec::new()))
+    }
+
     fn attention_layers(
         &self,
         attention: &Attention,

@@ -225,6 +225,19 @@ const WITHOUT_GATE: [&str; 27] = [
     "xlm-roberta",
 ];
 
+/// How families begin whose experts have a width of their own.
+const WITH_OWN_WIDTH: [&str; 9] = [
+    "qwen2_moe",
+    "qwen3_moe",
+    "qwen3_next",
+    "qwen3_5_moe",
+    "qwen3_vl_moe",
+    "deepseek_v",
+    "glm4_moe",
+    "glm_moe_dsa",
+    "ernie4_5_moe",
+];
+
 impl<'a> Fields<'a> {
     fn of(outer: &'a Map<String, Value>) -> Self {
         let nested = |key: &str| outer.get(key).and_then(Value::as_object);
@@ -434,13 +447,16 @@ impl<'a> Fields<'a> {
                 expected: "at most the number of experts",
             });
         }
-        let intermediate = self.need(&[
+        let widths = [
             "moe_intermediate_size",
             "expert_hidden_dim",
             "expert_ffn_hidden_size",
             "ffn_config.ffn_hidden_size",
             "intermediate_size",
-        ])?;
+        ];
+        // In these families the last one is the width of blocks without experts.
+        let needs_own = WITH_OWN_WIDTH.iter().any(|begins| self.family.starts_with(begins));
+        let intermediate = self.need(if needs_own { &widths[..1] } else { &widths })?;
         let shared_keys =
             ["n_shared_experts", "num_shared_experts", "num_shared_expert", "moe_num_shared_experts"];
         let shared_sizes =
@@ -555,20 +571,20 @@ impl<'a> Fields<'a> {
 
 /// The form that a `quantization_config` names.
 fn stored(config: &Map<String, Value>) -> Shipped {
-        let word = |key: &str| config.get(key).and_then(Value::as_str).unwrap_or_default();
-        match word("quant_method") {
-            "fp8" => match config.get("weight_block_size").filter(|size| !size.is_null()) {
-                Some(size) if *size == serde_json::json!([128, 128]) => Shipped::As(Quantization::Fp8Block),
-                Some(size) => Shipped::Otherwise(format!("fp8 in blocks of {}", shortened(size))),
-                None => Shipped::As(Quantization::Fp8Tensor),
-            },
-            "fbgemm_fp8" => Shipped::As(Quantization::Fp8Channel),
-            "modelopt" if word("quant_algo") == "FP8" => Shipped::As(Quantization::Fp8Tensor),
-            "compressed-tensors" => compressed(config),
-            "" => Shipped::Otherwise("a quantization_config without quant_method".to_owned()),
-            other => Shipped::Otherwise(other.to_owned()),
-        }
+    let word = |key: &str| config.get(key).and_then(Value::as_str).unwrap_or_default();
+    match word("quant_method") {
+        "fp8" => match config.get("weight_block_size").filter(|size| !size.is_null()) {
+            Some(size) if *size == serde_json::json!([128, 128]) => Shipped::As(Quantization::Fp8Block),
+            Some(size) => Shipped::Otherwise(format!("fp8 in blocks of {}", shortened(size))),
+            None => Shipped::As(Quantization::Fp8Tensor),
+        },
+        "fbgemm_fp8" => Shipped::As(Quantization::Fp8Channel),
+        "modelopt" if word("quant_algo") == "FP8" => Shipped::As(Quantization::Fp8Tensor),
+        "compressed-tensors" => compressed(config),
+        "" => Shipped::Otherwise("a quantization_config without quant_method".to_owned()),
+        other => Shipped::Otherwise(other.to_owned()),
     }
+}
 
 /// The form of a checkpoint of llm-compressor, by its first group of layers.
 fn compressed(config: &Map<String, Value>) -> Shipped {

@@ -54,6 +54,9 @@ pub struct Log {
     /// Whether SGLang runs deterministically, and reads no file.
     pub is_deterministic: bool,
     pub not_understood: Vec<NotUnderstood>,
+    /// The model's name or path, and the GPUs among which it is split, as the server prints its settings.
+    pub model: Option<String>,
+    pub tensor_parallel: Option<u64>,
 }
 
 /// By what a mention counts once.
@@ -87,6 +90,16 @@ impl Log {
     }
 
     fn line(&mut self, number: usize, line: &str, seen: &mut HashSet<Seen>) {
+        if self.model.is_none() {
+            let given = setting(line, &["model='", "'model': '", "model_path='"]);
+            let name = given.and_then(|rest| rest.split_once('\'')).map(|(name, _)| name);
+            self.model = name.filter(|name| !name.is_empty()).map(str::to_owned);
+        }
+        if self.tensor_parallel.is_none() {
+            let given = setting(line, &["tensor_parallel_size=", "'tensor_parallel_size': ", "tp_size="]);
+            let number = given.and_then(|rest| rest.split(|c: char| !c.is_ascii_digit()).next());
+            self.tensor_parallel = number.and_then(|number| number.parse().ok());
+        }
         if let Some(rest) = after(line, "Using ")
             && let Some((backend, _)) = rest.split_once(" MoE backend")
         {
@@ -190,6 +203,16 @@ impl Form {
         });
         Ok(Mention { consumer, outcome: self.outcome, name, path, triton, line })
     }
+}
+
+/// What follows the first of these beginnings that stands alone.
+fn setting<'a>(line: &'a str, beginnings: &[&str]) -> Option<&'a str> {
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    beginnings.iter().find_map(|begins| {
+        let mut places = line.match_indices(begins).map(|(at, _)| at);
+        let at = places.find(|at| !line[..*at].ends_with(is_word))?;
+        Some(&line[at + begins.len()..])
+    })
 }
 
 fn after<'a>(text: &'a str, words: &str) -> Option<&'a str> {
@@ -350,6 +373,31 @@ mod tests {
         assert!(read(&line("DEEPGEMM")).reads_no_files());
         assert_eq!(read(&line("DEEPGEMM")).backends, ["DEEPGEMM"]);
         assert!(!read("nothing about it").reads_no_files());
+    }
+
+    #[test]
+    fn the_settings_tell_the_model() {
+        for (line, model, tensor_parallel) in [
+            (
+                "INFO [core.py:76] Initializing a V1 LLM engine (v0.33.0) with config: speculative_model='x', model='Qwen/Qwen3-235B-A22B-FP8', tensor_parallel_size=4, pipeline_parallel_size=1",
+                "Qwen/Qwen3-235B-A22B-FP8",
+                4,
+            ),
+            ("non-default args: {'model': 'Qwen/Qwen3-8B', 'tensor_parallel_size': 16}", "Qwen/Qwen3-8B", 16),
+            (
+                "server_args=ServerArgs(model_path='deepseek-ai/DeepSeek-V3', tp_size=8, ep_size=1)",
+                "deepseek-ai/DeepSeek-V3",
+                8,
+            ),
+        ] {
+            let log = Log::read(line);
+            assert_eq!(
+                (log.model.as_deref(), log.tensor_parallel),
+                (Some(model), Some(tensor_parallel)),
+                "{line}"
+            );
+        }
+        assert_eq!(Log::read("draft_model_path='x', model='").model, None);
     }
 
     #[test]

@@ -307,17 +307,20 @@ async fn what_the_server_measured_is_counted_and_agents_are_asked_for_the_rest()
         browser.open(&format!("{}/workloads", server.url()), "[data-testid=workloads] tbody tr").await?;
         // All pages are in the menu without scrolling it.
         browser.until("return document.querySelector('nav a[href=\"/contribute\"]') !== null").await?;
-        let hidden: i64 =
-            browser.script("const menu = document.querySelector('.nav'); return menu.scrollWidth - menu.clientWidth").await?;
+        let hidden: i64 = browser
+            .script("const menu = document.querySelector('.nav'); return menu.scrollWidth - menu.clientWidth")
+            .await?;
         ensure!(hidden <= 0, "{look}: {hidden} pixels of the menu are out of sight");
         browser.until(&format!("return {row}.innerText.includes('measured')")).await?;
-        let cells: Vec<String> =
-            browser.script(&format!("return [...{row}.querySelectorAll('td.num')].map((cell) => cell.innerText)")).await?;
+        let cells: Vec<String> = browser
+            .script(&format!("return [...{row}.querySelectorAll('td.num')].map((cell) => cell.innerText)"))
+            .await?;
         let expected = [share(&known, "Llama-3.1-8B", 0)?, share(&known, "Llama-3.1-8B", 1)?];
         let cells: Vec<String> = cells.iter().map(|cell| cell.replace(['\u{a0}', '\n'], " ")).collect();
         ensure!(cells == expected, "{look}: {cells:?}, expected {expected:?}");
         // The figures are in sight.
-        let inside = "const box = document.querySelector('.shares'); return box.scrollWidth - box.clientWidth";
+        let inside =
+            "const box = document.querySelector('.shares'); return box.scrollWidth - box.clientWidth";
         ensure!(browser.script::<i64>(inside).await? <= 0, "{look}: the list is cut off");
 
         let way = format!("tp={tensor_parallel}&ep=1&quantization=bf16&consumer=vllm");
@@ -343,7 +346,9 @@ async fn what_the_server_measured_is_counted_and_agents_are_asked_for_the_rest()
         let (was, waits) = (before["waiting"].as_u64(), after["waiting"].as_u64());
         ensure!(waits > was, "{look}: {was:?} and then {waits:?} wait");
         let waits = format!("{} asked for", after["waiting"]);
-        browser.until(&format!("return document.querySelector('{PROGRESS}').innerText.includes('{waits}')")).await?;
+        browser
+            .until(&format!("return document.querySelector('{PROGRESS}').innerText.includes('{waits}')"))
+            .await?;
         browser.sound(&format!("asked-{look}")).await?;
         // What was asked for is said of the way that is shown.
         browser

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use diode_core::hardware::{Hardware, find};
 use diode_model::Model;
-use diode_workloads::file_check::{Finding, Judged, Reader as For, Severity, check_folder, consumer_of};
+use diode_workloads::file_check::{
+    Finding, Judged, Reader as For, Rule, Severity, check_folder, consumer_of,
+};
 use diode_workloads::file_names::{Consumer, FileName, hardware_of};
 use diode_workloads::slower::slower_than_default;
 
@@ -33,10 +35,10 @@ pub(super) fn run(
         })
     });
     let hardware = hardware.transpose()?;
-    let mut paths = Vec::new();
-    collect(folder, &mut paths)?;
+    let (mut paths, mut odd) = (Vec::new(), Vec::new());
+    collect(folder, &mut paths, &mut odd)?;
     Usage::refuse_if(
-        paths.is_empty(),
+        paths.is_empty() && odd.is_empty(),
         format_args!(
             "{}: got a folder without files that end in .json, expected tuned configs",
             folder.display()
@@ -45,9 +47,7 @@ pub(super) fn run(
     let mut files = Vec::new();
     for path in &paths {
         let bytes = diode_formats::read_bounded(path, MAX_FILE)?;
-        let below = path.strip_prefix(folder).unwrap_or(path);
-        let parts: Vec<_> = below.iter().map(|part| part.to_string_lossy()).collect();
-        files.push((parts.join("/"), String::from_utf8_lossy(&bytes).into_owned()));
+        files.push((shown(folder, path), String::from_utf8_lossy(&bytes).into_owned()));
     }
     files.sort();
     let judged: Vec<Judged<'_>> = files.iter().map(|(path, text)| Judged { path, text }).collect();
@@ -57,9 +57,14 @@ pub(super) fn run(
         Some(Reader::Inductor) => {
             return Err(Usage::new("--for: got inductor with --check, expected vllm or sglang").into());
         }
-        None => consumer_of(judged.iter().map(|file| file.path)).unwrap_or(Consumer::Vllm),
+        None => {
+            let guessed = consumer_of(judged.iter().map(|file| file.path));
+            say!("judged for {}, by the names of most files; --for says otherwise", guessed.title());
+            guessed
+        }
     };
     let mut findings = check_folder(&judged, For { consumer, hardware: hardware.as_ref() });
+    findings.extend(odd.iter().map(|(path, what)| what.finding(shown(folder, path))));
     for model in models_of(&judged) {
         findings.extend(slower_than_default(&judged, consumer, &model)?);
     }
@@ -113,17 +118,52 @@ fn in_words(findings: &[Finding], consumer: Consumer, files: usize) -> String {
     text
 }
 
-/// The files below a folder that end in `.json`.
-fn collect(folder: &Path, paths: &mut Vec<PathBuf>) -> anyhow::Result<()> {
+/// A path below a folder, with `/` between its parts.
+fn shown(folder: &Path, path: &Path) -> String {
+    let below = path.strip_prefix(folder).unwrap_or(path);
+    let parts: Vec<_> = below.iter().map(|part| part.to_string_lossy()).collect();
+    parts.join("/")
+}
+
+/// What ends in `.json` and is no file.
+enum Odd {
+    DeadLink,
+    NoFile,
+}
+
+impl Odd {
+    fn finding(&self, file: String) -> Finding {
+        let (severity, what, why) = match self {
+            Self::DeadLink => (Severity::Unread, "a link that leads nowhere", "the server cannot open it"),
+            Self::NoFile => (Severity::Note, "no regular file", "it is not judged"),
+        };
+        Finding {
+            severity,
+            rule: Rule::Name,
+            file,
+            batches: Vec::new(),
+            what: what.to_owned(),
+            why: why.to_owned(),
+            todo: "remove it".to_owned(),
+        }
+    }
+}
+
+/// The files below a folder that end in `.json`, and what else does.
+fn collect(folder: &Path, paths: &mut Vec<PathBuf>, odd: &mut Vec<(PathBuf, Odd)>) -> anyhow::Result<()> {
     let entries =
         fs::read_dir(folder).map_err(|error| Usage::new(format!("{}: {error}", folder.display())))?;
     for entry in entries {
         let entry = entry.with_context(|| format!("cannot read {}", folder.display()))?;
         let (path, kind) = (entry.path(), entry.file_type()?);
-        if kind.is_dir() {
-            collect(&path, paths)?;
-        } else if path.extension().is_some_and(|ending| ending == "json") {
-            paths.push(path);
+        if path.extension().is_some_and(|ending| ending == "json") {
+            match fs::metadata(&path) {
+                Ok(there) if there.is_file() => paths.push(path),
+                Err(_) if kind.is_symlink() => odd.push((path, Odd::DeadLink)),
+                _ => odd.push((path, Odd::NoFile)),
+            }
+        } else if kind.is_dir() {
+            collect(&path, paths, odd)?;
         }
         Usage::refuse_if(
             paths.len() > MAX_FILES,

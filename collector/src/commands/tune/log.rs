@@ -40,13 +40,15 @@ impl Tune {
         )?;
         let hardware = self.hardware_of(&missing)?;
         let (model, id) = predicting(Some(hardware.slug.as_str()))?;
-        let name = named.map_or_else(|| path.display().to_string(), |named| named.name.clone());
+        let told = log.model.as_deref().filter(|_| named.is_none()).and_then(Named::of_log);
+        let name =
+            named.or(told.as_ref()).map_or_else(|| path.display().to_string(), |named| named.name.clone());
         let mut report = Report::new(&name, None, &model.metadata().hardware, id);
         let mut left = Vec::new();
         for mention in &missing {
             let consumer = mention.consumer;
             match &mention.name {
-                FileName::Experts(key) => match layer_of(key, consumer, named) {
+                FileName::Experts(key) => match layer_of(key, consumer, named, told.as_ref()) {
                     Ok(layer) => {
                         let tuned =
                             Tuned::experts(&model, &layer, consumer, &BATCH_SIZES).map_err(Usage::new)?;
@@ -66,6 +68,10 @@ impl Tune {
                 }
                 other => left.push(format!("{}: no kernel of this kind is known here", other.name(consumer))),
             }
+        }
+        if let Some(told) = &told {
+            let split = log.tensor_parallel.map_or_else(String::new, |tp| format!(", TP {tp}"));
+            report.notes.insert(format!("the log is of {}{split}", told.name));
         }
         if log.reads_no_files() {
             report
@@ -121,11 +127,21 @@ fn is_block_fp8(key: &DenseKey) -> bool {
     key.word == DtypeWord::Fp8W8A8 && key.block == Some([128, 128])
 }
 
-/// The layer that looks for a file: the named model's, or that of the only model of the catalogue that does.
-fn layer_of(key: &FileKey, consumer: Consumer, named: Option<&Named>) -> Result<ExpertsLayer, String> {
+/// The layer that looks for a file: the named model's, or that of the model that the log tells, or that of the only model
+/// of the catalogue that does.
+fn layer_of(
+    key: &FileKey,
+    consumer: Consumer,
+    named: Option<&Named>,
+    told: Option<&Named>,
+) -> Result<ExpertsLayer, String> {
+    let of = |named: &Named| named.architecture.serving_for(key, consumer).map(|(_, layer)| layer);
     if let Some(named) = named {
-        let found = named.architecture.serving_for(key, consumer);
-        return found.map(|(_, layer)| layer).ok_or_else(|| format!("{} does not look for it", named.name));
+        return of(named).ok_or_else(|| format!("{} does not look for it", named.name));
+    }
+    // A server may load a second model, which drafts.
+    if let Some(layer) = told.and_then(of) {
+        return Ok(layer);
     }
     let mut found: Vec<(&str, ExpertsLayer)> = Vec::new();
     for user in users(key, consumer) {

@@ -28,7 +28,7 @@ use crate::output::log::Progress;
 use crate::output::{count, files};
 use crate::server::{ServerArgs, TermsArgs};
 
-const STOPPING: &str = "stopping: the files are written with what was measured; --resume goes on";
+const STOPPING: &str = "stopping: what was measured is kept; --resume goes on";
 
 #[derive(Debug, Args)]
 pub(super) struct MeasureArgs {
@@ -42,11 +42,11 @@ pub(super) struct MeasureArgs {
     pub(super) resume: bool,
 
     /// How many of the first picks to time at each batch size
-    #[arg(long, value_name = "N", default_value = "8", value_parser = clap::value_parser!(u8).range(1..=MOST_PICKS as i64))]
+    #[arg(long, value_name = "N", default_value = "8", requires = "measure", value_parser = clap::value_parser!(u8).range(1..=MOST_PICKS as i64))]
     pub(super) picks: u8,
 
     /// Time no further batch size after this time; what is left is predicted
-    #[arg(long, value_name = "TIME", default_value = "3m", value_parser = arguments::duration)]
+    #[arg(long, value_name = "TIME", default_value = "3m", requires = "measure", value_parser = arguments::duration)]
     budget: Duration,
 
     /// Python with torch, and with vLLM or SGLang to time their own kernels
@@ -161,7 +161,7 @@ impl<'a> Measuring<'a> {
                 (Ok(timer), None) => Clock::Process(timer),
                 (Err(error), None) => {
                     return Err(error.context(format!(
-                        "cannot measure: name a Python with torch and {} with --python, or a pack with --kernels",
+                        "--measure needs a GPU, and a Python with torch and {} (--python) or a pack (--kernels)",
                         self.consumer.title()
                     )));
                 }

@@ -32,6 +32,11 @@ impl Named {
         }
     }
 
+    /// The model of the catalogue that a log tells. A path of the server's node is not opened.
+    pub(super) fn of_log(given: &str) -> Option<Self> {
+        Self::from_catalogue(given).ok()
+    }
+
     fn from_file(path: &Path) -> Result<Self, Usage> {
         let shown = path.display();
         let bytes = diode_formats::read_bounded(path, MAX_CONFIG)
@@ -75,6 +80,15 @@ impl Named {
         })
     }
 
+    /// The form of the weights if it is not bf16.
+    pub(super) fn shipped_otherwise(&self) -> Option<&str> {
+        match &self.shipped {
+            Shipped::As(Quantization::Bf16) => None,
+            Shipped::As(form) => Some(form.as_str()),
+            Shipped::Otherwise(form) => Some(form),
+        }
+    }
+
     /// The form of the weights that the user asked for, or else the model's own.
     pub(super) fn quantization(&self, asked: Option<&str>, reader: Reader) -> Result<Quantization, Usage> {
         match asked {
@@ -91,9 +105,9 @@ impl Named {
             None => match &self.shipped {
                 Shipped::As(form) => Ok(*form),
                 Shipped::Otherwise(form) => Err(Usage::new(format!(
-                    "{}: its weights are {form}, whose kernels read no tuned configs; name another form with \
-                     --quantization",
-                    self.name
+                    "{}: Diode doesn't tune this form ({form}); it knows fp8 and {}: name one with --quantization",
+                    self.name,
+                    Quantization::ALL.iter().map(|form| form.as_str()).collect::<Vec<_>>().join(", ")
                 ))),
             },
         }

@@ -1,8 +1,10 @@
 //! Kernels timed by a Python process: vLLM's and SGLang's own where they are installed, or else ours.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
@@ -21,7 +23,7 @@ const SOURCES: [(&str, &str); 2] = [
     ("serving.py", include_str!("../../../kernels/serving.py")),
 ];
 /// How long the start may take. Importing torch from a cold disk takes half a minute.
-const START_PATIENCE: Duration = Duration::from_secs(180);
+const START_PATIENCE: Duration = Duration::from_secs(60);
 /// No batch size takes as long to compile and to time.
 const PATIENCE: Duration = Duration::from_secs(300);
 /// Of each config, so many rounds are timed unless they take long.
@@ -32,6 +34,8 @@ const SECONDS: f64 = 1.5;
 /// A process that times configs.
 pub(super) struct Timer {
     process: LineProcess,
+    /// What the process writes to stderr.
+    errors: File,
     interrupt: Interrupt,
     pub(super) ready: Ready,
 }
@@ -209,27 +213,64 @@ impl Timer {
                 crate::output::files::write(&path, text.as_bytes())?;
             }
         }
-        let program = python.display();
         let mut command = Command::new(python);
-        command.arg(folder.join("timer.py")).stderr(Stdio::null());
+        command.arg(folder.join("timer.py"));
+        let order = Order { folder: &folder, consumers: [consumer.as_str(), OURS], kind: kind(problem) };
+        say!("starting {}", python.display());
+        Self::greet(command, &serde_json::to_string(&order)?, START_PATIENCE, interrupt)
+    }
+
+    /// Starts a process, and waits for what it says at its start.
+    fn greet(
+        mut command: Command,
+        order: &str,
+        patience: Duration,
+        interrupt: &Interrupt,
+    ) -> anyhow::Result<Self> {
+        let program = Path::new(command.get_program()).display().to_string();
+        let errors = tempfile::tempfile().context("cannot make a temporary file")?;
+        command.stderr(errors.try_clone()?);
         let process = LineProcess::start(command).with_context(|| format!("cannot start {program}"))?;
         let ready = Ready { gpu: String::new(), versions: BTreeMap::new(), kernels: BTreeMap::new() };
-        let mut timer = Self { process, interrupt: interrupt.clone(), ready };
-        let order = Order { folder: &folder, consumers: [consumer.as_str(), OURS], kind: kind(problem) };
+        let mut timer = Self { process, errors, interrupt: interrupt.clone(), ready };
         // A failed write means that the process is gone, which the answer reports.
-        let _ = timer.process.send(&serde_json::to_string(&order)?);
-        match timer.answer(START_PATIENCE) {
+        let _ = timer.process.send(order);
+        match timer.answer(patience) {
             Ok(Answer::Ready(ready)) => timer.ready = ready,
             Ok(Answer::Refused(why)) => bail!("{program}: {why}"),
             Ok(_) => bail!("{program}: it began with an answer to something else"),
             Err(Lost::Abandoned) => {
-                return Err(crate::failure::Interrupted::new("interrupted while the GPU was starting").into());
+                let why = "interrupted while the GPU was starting; nothing was written";
+                return Err(crate::failure::Interrupted::new(why).into());
             }
-            Err(_) => {
-                bail!("{program}: it ended without an answer; try `{program} -c 'import torch, triton'`")
+            Err(Lost::TimedOut) => {
+                let last = timer.last_words();
+                bail!("{program}: it was silent for {} s at its start{last}", patience.as_secs())
+            }
+            Err(Lost::Died) => {
+                let last = timer.last_words();
+                bail!(
+                    "{program}: it ended without an answer{last}; try `{program} -c 'import torch, triton'`"
+                )
             }
         }
         Ok(timer)
+    }
+
+    /// The last line that the process wrote to stderr, after a colon. Nothing if it wrote none.
+    fn last_words(&mut self) -> String {
+        /// No line that helps is longer.
+        const MOST: u64 = 4096;
+        let mut bytes = Vec::new();
+        // The process is at its end, so that it writes nothing at the place to which this moves.
+        let length = self.errors.metadata().map_or(0, |file| file.len());
+        let read = self
+            .errors
+            .seek(SeekFrom::Start(length.saturating_sub(MOST)))
+            .and_then(|_| (&self.errors).take(MOST).read_to_end(&mut bytes));
+        let text = String::from_utf8_lossy(&bytes);
+        let last = text.lines().map(str::trim).rfind(|line| !line.is_empty());
+        last.filter(|_| read.is_ok()).map_or_else(String::new, |line| format!(": {line:.300}"))
     }
 
     /// Whether the server's own kernel was found.
@@ -301,10 +342,15 @@ impl Timer {
                 Ok(Answer::Ready(_)) => bail!("the timing process started twice"),
                 Err(Lost::Abandoned) => return Ok(End::Stopped),
                 Err(Lost::TimedOut) => {
-                    bail!("the timing process was silent for {} s; --resume goes on", PATIENCE.as_secs())
+                    let last = self.last_words();
+                    bail!(
+                        "the timing process was silent for {} s{last}; --resume goes on",
+                        PATIENCE.as_secs()
+                    )
                 }
                 Err(Lost::Died) => {
-                    bail!("the timing process ended; what was timed is kept, --resume goes on")
+                    let last = self.last_words();
+                    bail!("the timing process ended{last}; what was timed is kept, --resume goes on")
                 }
             }
         }
@@ -319,4 +365,18 @@ impl Timer {
 /// The kernel's kind as the process calls it.
 fn kind(problem: &Problem) -> &'static str {
     if problem.groups.is_some() { "experts" } else { "dense" }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_hangs_at_its_start_is_ended() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo first >&2; echo 'importing torch' >&2; exec sleep 60"]);
+        let patience = Duration::from_secs(2);
+        let error = Timer::greet(command, "{}", patience, &Interrupt::default()).err().unwrap().to_string();
+        assert_eq!(error, "sh: it was silent for 2 s at its start: importing torch");
+    }
 }

@@ -17,7 +17,7 @@ def say(**answer: object) -> None:
 gpu = os.environ.get("GPU", "NVIDIA H200")
 json.loads(sys.stdin.readline())
 if gpu == "dies":
-    sys.exit(1)
+    sys.exit("ModuleNotFoundError: no torch")
 if gpu == "none":
     say(refused="torch 2.11.0 sees no NVIDIA GPU")
     sys.exit()

@@ -163,6 +163,8 @@ fn bodies_that_a_server_cannot_read_are_named() {
     for (text, begins) in [
         ("{", "crash body: file of tuned configs: got EOF while parsing an object"),
         ("{}", "note batch-sizes: there is no config"),
+        ("{\"-8\": {}}", "unread batch-sizes: no batch has -8 tokens"),
+        ("{\"-8\": {}, \"0\": null}", "crash parameter: there is `null`"),
         ("{\"1\": null}", "crash parameter: there is `null` for a config"),
         ("{\"1\": {\"BLOCK_SIZE_M\": 16}}", "crash parameter: BLOCK_SIZE_K is missing"),
     ] {
@@ -192,8 +194,10 @@ fn gaps_in_batch_sizes_are_named() {
 
 #[test]
 fn both_files_of_a_layer_must_have_equal_rows() {
-    let (up, down) =
-        ("triton_3_8_0/E=8,N=1,device_name=NVIDIA_H200.json", "triton_3_8_0/E=8,N=1,device_name=NVIDIA_H200_down.json");
+    let (up, down) = (
+        "triton_3_8_0/E=8,N=1,device_name=NVIDIA_H200.json",
+        "triton_3_8_0/E=8,N=1,device_name=NVIDIA_H200_down.json",
+    );
     let usual = text(|_, _| ());
     let other = text(|batch, entry| entry.set("BLOCK_SIZE_M", if batch == 8 { 32 } else { 16 }));
     let reader = Reader { consumer: Consumer::Sglang, hardware: None };
@@ -208,11 +212,13 @@ fn both_files_of_a_layer_must_have_equal_rows() {
 #[test]
 fn names_tell_for_whom_files_are() {
     for (paths, consumer) in [
-        (&["E=8,N=1,device_name=D.json"][..], None),
-        (&["E=8,N=1,device_name=D.json", BLOCK], Some(Consumer::Vllm)),
-        (&["configs/triton_3_8_0/E=8,N=1,device_name=D.json"], Some(Consumer::Sglang)),
-        (&["E=8,N=1,device_name=D_down.json"], Some(Consumer::Sglang)),
-        (&["E=8,N=1,device_name=D,dtype=fp8_w8a8,block_shape=[128, 128].json"], Some(Consumer::Sglang)),
+        (&["E=8,N=1,device_name=D.json"][..], Consumer::Vllm),
+        (&["E=8,N=1,device_name=D.json", BLOCK], Consumer::Vllm),
+        (&["configs/triton_3_8_0/E=8,N=1,device_name=D.json"], Consumer::Sglang),
+        (&["E=8,N=1,device_name=D_down.json"], Consumer::Sglang),
+        (&["E=8,N=1,device_name=D,dtype=fp8_w8a8,block_shape=[128, 128].json"], Consumer::Sglang),
+        (&["E=8,N=1,device_name=D_down.json", "E=8,N=1,device_name=D.json"], Consumer::Sglang),
+        (&["E=8,N=1,device_name=D_down.json", "E=8,N=1,device_name=D.json", BLOCK], Consumer::Vllm),
     ] {
         assert_eq!(consumer_of(paths.iter().copied()), consumer, "{paths:?}");
     }

@@ -151,6 +151,10 @@ fn a_text_that_is_no_config_is_refused_by_the_key() {
             r#"{"hidden_size": 64, "num_hidden_layers": 2, "intermediate_size": 8, "torch_dtype": 16}"#,
             "torch_dtype: got 16, expected",
         ),
+        (
+            r#"{"model_type": "qwen3_moe", "hidden_size": 64, "num_hidden_layers": 2, "intermediate_size": 8, "num_experts": 8, "num_experts_per_tok": 2}"#,
+            "got no `moe_intermediate_size`, expected",
+        ),
         (r#"{"multiplications": []}"#, "multiplications: got an empty list"),
         (r#"{"multiplications": [{"name": "a", "n": 0, "k": 1}]}"#, "multiplications: got a size of a"),
         (r#"{"multiplications": [{"n": 1}]}"#, "multiplications: got missing field `name`"),
