@@ -106,12 +106,10 @@ pub(super) fn MissingFiles(
 
 fn row(file: &MissingFile, hardware: Option<&str>) -> impl IntoView + use<> {
     let links = file.users.iter().map(|user| user_link(user, file, hardware)).collect_view();
-    let nobody = file.users.is_empty().then(|| {
-        if file.is_dense {
-            "any with weights of this size"
-        } else {
-            "none of the catalogue: paste its config.json instead"
-        }
+    let nobody = file.users.is_empty().then_some(if file.is_dense {
+        "any with weights of this size"
+    } else {
+        "none of the catalogue: paste its config.json instead"
     });
     view! {
         <tr>
