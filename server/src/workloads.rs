@@ -111,7 +111,7 @@ impl Way {
             (None, Shipped::As(own)) => own,
             (None, Shipped::Otherwise(form)) => {
                 return Err(ApiFault::invalid(format!(
-                    "quantization: {} ships in {form}, whose kernels read no tuned configs; expected one of {}",
+                    "quantization: {} ships in {form}, which Diode does not tune; expected one of {}",
                     model.name,
                     Quantization::ALL.iter().map(|form| form.as_str()).collect::<Vec<_>>().join(", ")
                 )));

@@ -25,7 +25,7 @@ use crate::training::{STOPPING, too_few, train_part};
 /// metrics are stored in the model. Scaled, grouped and experts problems are learnt by a part of their own.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  diode train --data cpu.msgpack.zst --model cpu.safetensors --folds 4\n  \
+    after_help = "Example:\n  diode train --data cpu.msgpack.zst --model cpu.safetensors --folds 4\n  \
                   diode train --data fp8.msgpack.zst --onto nvidia-h200-matmul --model mine.safetensors"
 )]
 pub(crate) struct Train {

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use diode_formats::FileKind;
 
-/// Refuses to overwrite a file without `force`: the file may have taken long to make. A link, a folder or a device is
-/// never replaced.
+/// Refuses to overwrite a file without `force`: the file may have taken long to make. A folder, a device, or a link that
+/// leads somewhere is never replaced.
 pub(crate) fn check_may_write(path: &Path, force: bool) -> anyhow::Result<()> {
     if let Some(kind) = irregular(path) {
         bail!("{}: got {kind}, expected the name of a file", path.display());
@@ -34,6 +34,7 @@ fn irregular(path: &Path) -> Option<&'static str> {
     let kind = path.symlink_metadata().ok()?.file_type();
     match () {
         () if kind.is_file() => None,
+        () if kind.is_symlink() && !path.exists() => None,
         () if kind.is_symlink() => Some("a link, which is neither followed nor replaced"),
         () if kind.is_dir() => Some("a folder"),
         () => Some("a device or a pipe"),
@@ -151,7 +152,6 @@ mod tests {
         std::os::unix::fs::symlink("nowhere", &dead).unwrap();
         for (path, kind) in [
             (&*link, "got a link"),
-            (&*dead, "got a link"),
             (folder.path(), "got a folder"),
             (Path::new("/dev/null"), "got a device or a pipe"),
         ] {
@@ -160,6 +160,8 @@ mod tests {
                 assert!(said.contains(kind), "{said}");
             }
         }
+        assert!(check_may_write(&dead, false).unwrap_err().to_string().contains("exists; add --force"));
+        assert!(check_may_write(&dead, true).is_ok());
         assert!(write_checked(&file, b"new", false).unwrap_err().to_string().contains("exists; add --force"));
         assert_eq!(std::fs::read(&file).unwrap(), b"kept");
         write_checked(&file, b"new", true).unwrap();

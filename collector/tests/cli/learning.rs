@@ -219,7 +219,7 @@ fn what_could_not_be_written_is_refused_before_training() {
     let train = ["train", "--data", "a.json", "--model", "m.safetensors", "--folds", "0", "--epochs", "2"];
     for (flag, value, words) in [
         ("--log-dir", "file", "cannot create file"),
-        ("--log-dir", "taken", "training_history.csv: exists and is not a regular file"),
+        ("--log-dir", "taken", "training_history.csv: got a folder, expected the name of a file"),
         ("--curves", "nowhere/loss.svg", "no such folder"),
     ] {
         let error = sandbox.fails(1, &[&train[..], &[flag, value]].concat());

@@ -149,7 +149,7 @@ impl<R: Read> Read for Source<R> {
 #[cfg(not(target_family = "wasm"))]
 pub(crate) type ZstdDecoder<R> = zstd::stream::read::Decoder<'static, R>;
 #[cfg(target_family = "wasm")]
-pub(crate) type ZstdDecoder<R> = crate::input::zstd_in_rust::Decoder<R>;
+pub(crate) type ZstdDecoder<R> = zstd_in_rust::Decoder<R>;
 
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 

@@ -102,7 +102,10 @@ pub fn similar(name: &str) -> Vec<&'static str> {
         let known = words(&known);
         asked.iter().filter(|word| known.contains(word)).count() + usize::from(is_part)
     };
-    let score = |model: &Model| model.names().map(shared).max().unwrap_or(0);
+    let begins = |model: &Model| all.len() > 2 && letters(&plain(&model.name)).starts_with(&all);
+    let score = |model: &Model| {
+        model.names().map(shared).max().unwrap_or(0) + if begins(model) { asked.len() + 1 } else { 0 }
+    };
     let mut found: Vec<(usize, &str)> = models()
         .iter()
         .map(|model| (score(model), model.name.as_str()))

@@ -42,7 +42,7 @@ pub(super) struct MeasureArgs {
     pub(super) resume: bool,
 
     /// How many of the first picks to time at each batch size
-    #[arg(long, value_name = "N", default_value = "8", requires = "measure", value_parser = clap::value_parser!(u8).range(1..=MOST_PICKS as i64))]
+    #[arg(long, value_name = "N", default_value = "8", requires = "measure", value_parser = picks)]
     pub(super) picks: u8,
 
     /// Time no further batch size after this time; what is left is predicted
@@ -70,6 +70,14 @@ pub(super) struct MeasureArgs {
 
     #[command(flatten)]
     terms: TermsArgs,
+}
+
+/// Parses how many picks are timed.
+fn picks(text: &str) -> Result<u8, String> {
+    text.parse()
+        .ok()
+        .filter(|picks| (1..=MOST_PICKS).contains(&usize::from(*picks)))
+        .ok_or_else(|| format!("expected a whole number from 1 to {MOST_PICKS}"))
 }
 
 /// A layer whose files are written.
