@@ -169,30 +169,6 @@ fn unreadable(why: &str) -> Failure {
     Failure::Unreadable(why.to_owned())
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn read(json: &str) -> Result<Vec<(u8, String)>, Failure> {
-        let mut list = List::new(json.as_bytes())?;
-        let mut values = Vec::new();
-        while let Some(value) = list.next()? {
-            values.push(value);
-        }
-        Ok(values)
-    }
-
-    #[test]
-    fn a_list_is_read_value_by_value() {
-        let two = [(1, "a]".to_owned()), (2, "[,".to_owned())];
-        assert_eq!(read(r#" [ [1, "a]"] , [2, "[,"] ] "#), Ok(two.to_vec()));
-        assert_eq!(read("[]"), Ok(Vec::new()));
-        for wrong in ["", "{}", "[", "[[1, \"a\"]", "[[1, \"a\"] [2, \"b\"]]", "[] x", "[[1]]", "[,]"] {
-            assert!(read(wrong).is_err(), "{wrong}");
-        }
-    }
-}
-
 /// A program that runs beside the dashboard, in a thread of its own (`web/worker`). Dropping the worker ends the program
 /// at once.
 pub(crate) struct Worker {
@@ -227,5 +203,29 @@ impl Worker {
 
     pub(crate) fn tell(&self, what: &JsValue) -> Result<(), JsValue> {
         self.worker.post_message(what)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(json: &str) -> Result<Vec<(u8, String)>, Failure> {
+        let mut list = List::new(json.as_bytes())?;
+        let mut values = Vec::new();
+        while let Some(value) = list.next()? {
+            values.push(value);
+        }
+        Ok(values)
+    }
+
+    #[test]
+    fn a_list_is_read_value_by_value() {
+        let two = [(1, "a]".to_owned()), (2, "[,".to_owned())];
+        assert_eq!(read(r#" [ [1, "a]"] , [2, "[,"] ] "#), Ok(two.to_vec()));
+        assert_eq!(read("[]"), Ok(Vec::new()));
+        for wrong in ["", "{}", "[", "[[1, \"a\"]", "[[1, \"a\"] [2, \"b\"]]", "[] x", "[[1]]", "[,]"] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
     }
 }

@@ -212,7 +212,7 @@ pub(super) fn Columns(kernels: Kernels, with_picks: bool) -> impl IntoView {
     let other_subject = if kernels == Kernels::Library { "best Triton config" } else { "library kernel" };
     let picks = with_picks.then(|| {
         let why = "Best time of everything / measured time of the model's first pick. The model may have been trained on the problem";
-        view! { <th class="num"><Explained text="Pick" why /></th> }
+        view! { <th class="num picks"><Explained text="Pick" why /></th> }
     });
     view! {
         <tr>
