@@ -19,7 +19,8 @@ use diode_core::ids::{Digest, HardwareSlug};
 use diode_model::Model;
 use diode_workloads::catalogue;
 use diode_workloads::layers::{LayersError, Serving};
-use diode_workloads::model_config::{Architecture, Quantization, Shipped};
+use diode_workloads::model_config::Quantization;
+use diode_workloads::named::Named;
 use diode_workloads::served::{Reader, ServedLayer};
 use quick_cache::sync::Cache;
 
@@ -83,8 +84,7 @@ impl Workloads {
 /// A way of serving a model, as a request names it.
 #[derive(Debug)]
 struct Way {
-    model: &'static catalogue::Model,
-    architecture: Architecture,
+    named: Named,
     serving: Serving,
     reader: Reader,
 }
@@ -100,45 +100,38 @@ struct AskedWay {
 
 impl Way {
     fn read(name: &str, asked: AskedWay) -> ApiResult<Self> {
-        let model = catalogue::find(name).ok_or_else(|| unknown(name))?;
-        let architecture = model.architecture().map_err(ApiFault::internal)?;
+        let named = Named::find(name).ok_or_else(|| unknown(name))?;
         let reader = asked.reader.unwrap_or(Reader::Vllm);
-        let own = if catalogue::names_fp8(name) { model.fp8() } else { model.ships.first().copied() };
-        let own = own.map_or_else(|| architecture.shipped.clone(), Shipped::As);
-        let quantization = match (asked.quantization, own) {
-            (Some(asked), _) => asked,
-            (None, _) if reader == Reader::Inductor => Quantization::Bf16,
-            (None, Shipped::As(own)) => own,
-            (None, Shipped::Otherwise(form)) => {
-                return Err(ApiFault::invalid(format!(
-                    "quantization: {} ships in {form}, which Diode does not tune; expected one of {}",
-                    model.name,
-                    Quantization::ALL.iter().map(|form| form.as_str()).collect::<Vec<_>>().join(", ")
-                )));
-            }
-        };
+        let own = named.form_for(reader).map_err(|form| {
+            format!(
+                "quantization: {} ships in {form}, which Diode does not tune; expected one of {}",
+                named.name,
+                Quantization::ALL.iter().map(|form| form.as_str()).collect::<Vec<_>>().join(", ")
+            )
+        });
+        let quantization = asked.quantization.map_or(own, Ok).map_err(ApiFault::invalid)?;
         let serving = Serving {
             tensor_parallel: asked.tensor_parallel.unwrap_or(1),
             expert_parallel: asked.expert_parallel.unwrap_or(1),
             quantization,
         };
-        Ok(Self { model, architecture, serving, reader })
+        Ok(Self { named, serving, reader })
     }
 
     fn layers(&self, hardware: &Hardware) -> ApiResult<Vec<ServedLayer>> {
-        let layers = self.architecture.served_layers(&self.serving, self.reader, hardware);
+        let layers = self.named.architecture.served_layers(&self.serving, self.reader, hardware);
         layers.map_err(|error| self.refused(&error))
     }
 
     fn problems(&self, hardware: &Hardware) -> ApiResult<Vec<Problem>> {
-        let problems = self.architecture.problems(&self.serving, self.reader, hardware);
+        let problems = self.named.architecture.problems(&self.serving, self.reader, hardware);
         problems.map_err(|error| self.refused(&error))
     }
 
     /// Says what cannot be served so.
     fn refused(&self, error: &LayersError) -> ApiFault {
         let Serving { tensor_parallel: tp, expert_parallel: ep, quantization } = self.serving;
-        ApiFault::invalid(format!("{} with tp={tp}, ep={ep} in {quantization}: {error}", self.model.name))
+        ApiFault::invalid(format!("{} with tp={tp}, ep={ep} in {quantization}: {error}", self.named.name))
     }
 }
 

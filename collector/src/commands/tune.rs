@@ -9,30 +9,28 @@ mod pack;
 mod report;
 mod timer;
 
-use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use diode_compat::AnyModel;
-use diode_core::Table;
 use diode_core::ids::ModelId;
-use diode_core::table::inductor::InductorOptions;
-use diode_model::{Model, ModelError, Question, Ranker};
-use diode_workloads::file_body::BATCH_SIZES;
-use diode_workloads::file_names::{Consumer, DenseKey, DtypeWord, FileKey, device_name};
-use diode_workloads::layers::{DenseLayer, ExpertsLayer, LayersError, Serving};
-use diode_workloads::model_config::Quantization;
+use diode_model::{Model, ModelError};
+use diode_workloads::file_names::Consumer;
+use diode_workloads::files::{Files, FilesError, none_read};
+use diode_workloads::layers::{LayersError, Serving};
+use diode_workloads::named::Named;
+use diode_workloads::served::{Reader, ServedLayer};
 use diode_workloads::tuning::{Tuned, TuningError};
 
 use crate::commands::tune::journal::Question as Asked;
-use crate::commands::tune::measuring::{Layer, MeasureArgs, Measuring};
-use crate::commands::tune::model::Named;
+use crate::commands::tune::measuring::{MeasureArgs, Measuring};
 use crate::commands::tune::report::{Report, Written};
 use crate::failure::Usage;
 use crate::input::arguments::size;
 use crate::input::{models, published};
-use crate::output::{self, files};
+use crate::output::files;
 
 /// Write the kernel configs of a model for vLLM, SGLang or torch.compile
 ///
@@ -71,7 +69,7 @@ pub(crate) struct Tune {
     hardware: Option<String>,
 
     /// What reads the files [default: vllm, or what the log or the files' names tell]
-    #[arg(long = "for", value_enum)]
+    #[arg(long = "for", value_name = "READER", value_parser = reader())]
     reader: Option<Reader>,
 
     /// Write the files that this log of vLLM or SGLang says are missing
@@ -104,13 +102,6 @@ pub(crate) struct Tune {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Reader {
-    Vllm,
-    Sglang,
-    Inductor,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     Table,
     Json,
@@ -121,7 +112,7 @@ impl Tune {
         if let Some(folder) = &self.check {
             return check::run(folder, self.reader, self.hardware.as_deref(), self.format);
         }
-        let named = self.model.as_deref().map(Named::read).transpose()?;
+        let named = self.model.as_deref().map(model::named).transpose()?;
         if let Some(log) = &self.log {
             return self.answer_log(log, named.as_ref());
         }
@@ -132,7 +123,7 @@ impl Tune {
         let serving = Serving {
             tensor_parallel: self.tp,
             expert_parallel: self.ep,
-            quantization: named.quantization(self.quantization.as_deref(), reader)?,
+            quantization: model::quantization(&named, self.quantization.as_deref(), reader)?,
         };
         named.architecture.check_split(&serving).map_err(|error| self.refused(&named, error))?;
         let (model, id) = predicting(self.hardware.as_deref()).map_err(|error| {
@@ -144,31 +135,28 @@ impl Tune {
         })?;
         let hardware = &model.metadata().hardware;
         let mut report = Report::new(&named.name, Some(serving), hardware, id.clone());
-        let consumer = match reader {
-            Reader::Inductor => {
-                Usage::refuse_if(
-                    self.measuring.measure,
-                    "--measure: got --for inductor, expected vllm or sglang; torch.compile times its own kernels",
-                )?;
-                self.lookup_table(&named, &serving, &model, &mut report)?;
-                if let Some(form) = named.shipped_otherwise() {
-                    report.notes.insert(format!(
-                        "the model's weights are {form}; the table is of its dense layers in bf16"
-                    ));
-                }
-                return self.write(&mut report);
+        let job = Job { named: &named, serving, model: &model };
+        let Some(consumer) = reader.server() else {
+            Usage::refuse_if(
+                self.measuring.measure,
+                "--measure: got --for inductor, expected vllm or sglang; torch.compile times its own kernels",
+            )?;
+            let mut files = Files::of(&model, &named.architecture, &serving, reader)
+                .map_err(|error| self.no_files(&named, error))?;
+            if let Some(form) = named.other_form() {
+                files.notes.insert(format!(
+                    "the model's weights are {form}; the table is of its dense layers in bf16"
+                ));
             }
-            Reader::Vllm => Consumer::Vllm,
-            Reader::Sglang => Consumer::Sglang,
+            report.take(files, &self.out);
+            return self.write(&mut report);
         };
-        let job = Job { named: &named, serving, model: &model, consumer };
-        let dense = reader == Reader::Sglang && named.architecture.experts.is_none();
-        let planned = if dense { self.dense(&job)? } else { self.experts(&job)? };
+        let planned = self.plan(&job, reader, consumer)?;
         // Declared first, so that it is dropped after the journal.
         let _made;
         let mut measuring = None;
         if self.measuring.measure {
-            let paths = planned.iter().flat_map(Planned::paths);
+            let paths = planned.iter().flat_map(|one| one.paths(&self.out));
             _made = check_may_write_all(paths, self.may_replace())?;
             let asked = Asked {
                 model: named.name.clone(),
@@ -181,7 +169,7 @@ impl Tune {
             measuring =
                 Some(Measuring::open(&self.measuring, &self.out, self.force, consumer, hardware, &asked)?);
         }
-        self.settle(&job, planned, measuring.as_mut(), &mut report)?;
+        self.settle(&job, consumer, planned, measuring.as_mut(), &mut report)?;
         self.write(&mut report)?;
         measuring.map_or(Ok(()), Measuring::finish)
     }
@@ -196,27 +184,49 @@ impl Tune {
         report.print(self.format)
     }
 
+    /// The layers whose configs the server reads from files, with those that the model predicts.
+    fn plan(&self, job: &Job<'_>, reader: Reader, consumer: Consumer) -> anyhow::Result<Vec<Planned>> {
+        let Job { named, serving, model } = job;
+        let layers = named.architecture.served_layers(serving, reader, &model.metadata().hardware);
+        let mut planned: Vec<Planned> = Vec::new();
+        for served in layers.map_err(|error| self.refused(named, error))? {
+            // Layers of the same sizes share a file.
+            if served.files.is_empty() || planned.iter().any(|known| known.served.files == served.files) {
+                continue;
+            }
+            let tuned =
+                Tuned::of(model, &served.layer, consumer).map_err(|error| self.untuned(named, error))?;
+            planned.push(Planned { served, tuned });
+        }
+        Usage::refuse_if(
+            planned.is_empty(),
+            format_args!(
+                "{}: {}; --for inductor writes a table for torch.compile",
+                named.name,
+                none_read(consumer, serving)
+            ),
+        )?;
+        Ok(planned)
+    }
+
     /// Compares the planned files with published ones, measures them if that is wanted, and adds them to the report.
     fn settle(
         &self,
         job: &Job<'_>,
+        consumer: Consumer,
         planned: Vec<Planned>,
         mut measuring: Option<&mut Measuring<'_>>,
         report: &mut Report<'_>,
     ) -> anyhow::Result<()> {
-        let Job { model, consumer, .. } = *job;
         let mut release = match &self.published {
             Some(folder) => Some(published::installed(consumer, folder)?),
             None => None,
         };
-        for mut one in planned {
+        let mut files = Files::default();
+        for Planned { served, mut tuned } in planned {
             if release.is_none() {
                 let package = match &mut measuring {
-                    Some(measuring) => {
-                        let file = one.file.clone();
-                        let (layer, tuned) = one.parts();
-                        measuring.package(layer, &file, tuned)?
-                    }
+                    Some(measuring) => measuring.package(&served, &tuned)?,
                     None => None,
                 };
                 // A package without files, such as one built from source, has none to compare.
@@ -224,175 +234,18 @@ impl Tune {
                 release = installed.map_or_else(|| published::newest(consumer), |found| Ok(Some(found)))?;
             }
             if let Some(release) = &release {
-                let added = match &one.key {
-                    Key::Experts(layer, key) => one.tuned.add_published_experts(model, layer, key, release),
-                    Key::Dense(layer, key) => one.tuned.add_published_dense(model, layer, key, release),
-                };
-                added.map_err(|error| self.untuned(job.named, error))?;
+                tuned
+                    .add_published(job.model, &served.layer, release)
+                    .map_err(|error| self.untuned(job.named, error))?;
                 report.release = Some(release.to_string());
             }
             if let Some(measuring) = &mut measuring {
-                let file = one.file.clone();
-                let (layer, tuned) = one.parts();
-                measuring.settle(layer, &file, tuned)?;
+                measuring.settle(&served, &mut tuned)?;
                 report.kernel = measuring.kernel().map(str::to_owned);
             }
-            match &one.key {
-                Key::Experts(layer, key) => {
-                    self.add_experts(layer, key, &one.tuned, consumer, consumer.triton(), report);
-                }
-                Key::Dense(layer, _) => {
-                    report.layer(format!("{}: {}×{}", layer.name, layer.n, layer.k), &one.tuned);
-                    report.written.push(Written::new(self.out.join(&one.file), one.tuned.body().to_text()));
-                    report.dense_files_go_to(consumer);
-                    report.notes.insert(
-                        "on Hopper and later GPUs, SGLang runs most of these layers by DeepGEMM, which reads no files"
-                            .to_owned(),
-                    );
-                }
-            }
+            files.add(&served.layer, &served.files, consumer, tuned);
         }
-        Ok(())
-    }
-
-    /// The file of the model's layer of experts.
-    fn experts(&self, job: &Job<'_>) -> anyhow::Result<Vec<Planned>> {
-        let Job { named, serving, model, consumer } = job;
-        if named.architecture.experts.is_none() {
-            return Err(Usage::new(format!(
-                "{}: got a model without experts, expected one with them: {} reads no files for dense layers on CUDA; \
-                 --for inductor writes a table for torch.compile",
-                named.name,
-                consumer.title()
-            ))
-            .into());
-        }
-        let layer = named
-            .architecture
-            .experts_layer(serving, *consumer)
-            .map_err(|error| self.refused(named, error))?;
-        let tuned = Tuned::experts(model, &layer, *consumer, &BATCH_SIZES)
-            .map_err(|error| self.untuned(named, error))?;
-        let key = layer.key(device_name(&model.metadata().hardware, *consumer, false), *consumer);
-        let folder = self.out.join(consumer.folder(consumer.triton()));
-        let file = key.name(*consumer);
-        Ok(vec![Planned { folder, file, key: Key::Experts(layer, key), tuned }])
-    }
-
-    /// Adds the files of a layer of experts, and says where the server looks for them.
-    fn add_experts(
-        &self,
-        layer: &ExpertsLayer,
-        key: &FileKey,
-        tuned: &Tuned,
-        consumer: Consumer,
-        triton: &str,
-        report: &mut Report<'_>,
-    ) {
-        let folder = self.out.join(consumer.folder(triton));
-        let path = folder.join(key.name(consumer));
-        // A log names the files of both multiplications.
-        if report.written.iter().any(|known| known.path == path) {
-            return;
-        }
-        let name = format!(
-            "{} experts of {}, {} of them for each token, hidden size {}",
-            layer.experts, layer.n, layer.top_k, layer.hidden
-        );
-        report.layer(name, tuned);
-        if let Some(down) = tuned.down_body() {
-            let key = FileKey { down: true, ..key.clone() };
-            report.written.push(Written::new(folder.join(key.name(consumer)), down.to_text()));
-        }
-        report.written.push(Written::new(path, tuned.body().to_text()));
-        report.variable = Some((consumer.variable(), absolute(&self.out)));
-        if consumer == Consumer::Sglang {
-            report.notes.insert(format!(
-                "the variable replaces SGLang's own files: copy those that you need from {} into {}",
-                consumer.experts_folder(),
-                self.out.join("configs").display()
-            ));
-        }
-    }
-
-    /// SGLang's files of a dense model's multiplications.
-    fn dense(&self, job: &Job<'_>) -> anyhow::Result<Vec<Planned>> {
-        let Job { named, serving, model, consumer } = job;
-        Usage::refuse_if(
-            serving.quantization != Quantization::Fp8Block,
-            format_args!(
-                "{}: got a model without experts in {}, expected fp8-block, which is what SGLang reads files for; add \
-                 --quantization fp8-block, or --for inductor for torch.compile",
-                named.name, serving.quantization
-            ),
-        )?;
-        let layers = named.architecture.dense_layers(serving).map_err(|error| self.refused(named, error))?;
-        let device = device_name(&model.metadata().hardware, *consumer, true);
-        let mut planned: Vec<Planned> = Vec::new();
-        for layer in layers.into_iter().filter(|layer| layer.quantized) {
-            let block = [128, 128];
-            if let Some(odd) = [layer.n, layer.k].into_iter().find(|size| !size.is_multiple_of(128)) {
-                return Err(Usage::new(format!(
-                    "{}: got {odd} rows or columns of {} on each GPU, expected a multiple of 128, as SGLang needs for \
-                     fp8-block",
-                    named.name, layer.name
-                ))
-                .into());
-            }
-            let tuned = Tuned::dense(model, &layer, *consumer, &BATCH_SIZES)
-                .map_err(|error| self.untuned(named, error))?;
-            let word = DtypeWord::Fp8W8A8;
-            let key = DenseKey { n: layer.n, k: layer.k, device: device.clone(), word, block: Some(block) };
-            let file = key.name(*consumer);
-            if planned.iter().all(|known| known.file != file) {
-                planned.push(Planned { folder: self.out.clone(), file, key: Key::Dense(layer, key), tuned });
-            }
-        }
-        Ok(planned)
-    }
-
-    /// Inductor's lookup table of the model's multiplications.
-    fn lookup_table(
-        &self,
-        named: &Named,
-        serving: &Serving,
-        model: &Model,
-        report: &mut Report<'_>,
-    ) -> anyhow::Result<()> {
-        Usage::refuse_if(
-            serving.quantization != Quantization::Bf16,
-            format_args!(
-                "--quantization: got {} with --for inductor, expected bf16: Inductor's lookup table has no scaled \
-                 multiplications",
-                serving.quantization
-            ),
-        )?;
-        let layers = named.architecture.dense_layers(serving).map_err(|error| self.refused(named, error))?;
-        let mut ranker = Ranker::new(model);
-        let mut choices = Vec::new();
-        let question = Question { picks: 1, ..Question::default() };
-        let mut seen = HashSet::new();
-        let apart = layers.iter().flat_map(DenseLayer::apart);
-        for layer in apart.filter(|layer| seen.insert((layer.n, layer.k, layer.rows))) {
-            for batch in BATCH_SIZES {
-                let problem =
-                    layer.problem(batch, Quantization::Bf16).map_err(|error| self.refused(named, error))?;
-                let answer = ranker.answer(&problem, &question)?;
-                let picks = answer.picks.iter().map(|pick| pick.config).collect::<Vec<_>>();
-                report.caveats.extend(answer.caveat);
-                choices.push((problem, picks));
-            }
-        }
-        let problems = choices.len();
-        let table = Table::from_choices(report.hardware.clone(), choices)?;
-        let table = serde_json::to_string_pretty(&table.to_inductor(&InductorOptions::default())?)
-            .context("cannot encode the table as JSON")?;
-        report.written.push(Written::new(self.out.join("lookup.json"), table + "\n"));
-        report.notes.insert(format!(
-            "{problems} multiplications of {}; give torch.compile the options lookup_table.table = json.load(…), \
-             max_autotune_gemm = True and inductor_choices_class = LookupTableChoices",
-            output::count(seen.len(), "layer")
-        ));
+        report.take(files, &self.out);
         Ok(())
     }
 
@@ -406,6 +259,13 @@ impl Tune {
             _ => return Usage::new(format!("{}: {error}", named.name)).into(),
         };
         Usage::new(format!("{flag}: {}: {error}", named.name)).into()
+    }
+
+    fn no_files(&self, named: &Named, error: FilesError) -> anyhow::Error {
+        match error {
+            FilesError::Tuning(error) => self.untuned(named, error),
+            error => Usage::new(format!("{}: {error}", named.name)).into(),
+        }
     }
 
     fn untuned(&self, named: &Named, error: TuningError) -> anyhow::Error {
@@ -425,40 +285,25 @@ struct Job<'a> {
     named: &'a Named,
     serving: Serving,
     model: &'a Model,
-    consumer: Consumer,
 }
 
-/// A layer with its configs as predicted, and the file that gets them.
+/// A layer whose configs are read from files, with those that are predicted.
 struct Planned {
-    folder: PathBuf,
-    /// The file's name. Experts may have a second one for down.
-    file: String,
-    key: Key,
+    served: ServedLayer,
     tuned: Tuned,
 }
 
-enum Key {
-    Experts(ExpertsLayer, FileKey),
-    Dense(DenseLayer, DenseKey),
+impl Planned {
+    fn paths(&self, out: &Path) -> Vec<PathBuf> {
+        let launches = if self.tuned.down_body().is_some() { 2 } else { 1 };
+        self.served.files.iter().take(launches).map(|file| out.join(file)).collect()
+    }
 }
 
-impl Planned {
-    fn paths(&self) -> Vec<PathBuf> {
-        let mut paths = vec![self.folder.join(&self.file)];
-        if let (Key::Experts(_, key), true) = (&self.key, self.tuned.down_body().is_some()) {
-            paths.push(self.folder.join(FileKey { down: true, ..key.clone() }.name(Consumer::Sglang)));
-        }
-        paths
-    }
-
-    /// The layer, and its configs.
-    fn parts(&mut self) -> (Layer<'_>, &mut Tuned) {
-        let layer = match &self.key {
-            Key::Experts(layer, _) => Layer::Experts(layer),
-            Key::Dense(layer, _) => Layer::Dense(layer),
-        };
-        (layer, &mut self.tuned)
-    }
+/// Takes one of the readers' names.
+fn reader() -> impl TypedValueParser<Value = Reader> {
+    PossibleValuesParser::new(Reader::ALL.iter().map(|reader| reader.as_str()))
+        .try_map(|name| name.parse::<Reader>())
 }
 
 /// The model that comes with diode for this hardware, and its identity.
@@ -469,11 +314,6 @@ fn predicting(hardware: Option<&str>) -> anyhow::Result<(Box<Model>, ModelId)> {
         AnyModel::Ranking(model) => Ok((model, id)),
         AnyModel::Predecessor(_) => unreachable!("no model of torch-diode comes with diode"),
     }
-}
-
-/// The path from the root, which a variable needs.
-fn absolute(path: &Path) -> String {
-    std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string()
 }
 
 /// Folders that were made. Those that are empty at the end are removed.

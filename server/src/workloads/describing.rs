@@ -14,7 +14,7 @@ use diode_workloads::agreed::{Backing, Taken, TimedTile};
 use diode_workloads::file_body::BATCH_SIZES;
 use diode_workloads::file_names::Consumer;
 use diode_workloads::layers::LayersError;
-use diode_workloads::served::{LOOKUP_TABLE, Layer, Reader, ServedLayer};
+use diode_workloads::served::{LOOKUP_TABLE, Reader, ServedLayer};
 use diode_workloads::tuning::{Choice, Tuned};
 
 use crate::boards::consensus::{AgreedTime, Consensus};
@@ -82,10 +82,7 @@ impl Describing<'_> {
         consumer: Consumer,
         described: &mut Described,
     ) -> Result<Vec<WorkloadBatch>, LayersError> {
-        let predicted = self.model.as_ref().map(|model| match &layer.layer {
-            Layer::Experts(experts) => Tuned::experts(model, experts, consumer, &BATCH_SIZES),
-            Layer::Dense(dense) => Tuned::dense(model, dense, consumer, &BATCH_SIZES),
-        });
+        let predicted = self.model.as_ref().map(|model| Tuned::of(model, &layer.layer, consumer));
         let (mut tuned, is_predicted) = match predicted {
             Some(Ok(tuned)) => (tuned, true),
             other => {

@@ -168,13 +168,13 @@ pub(crate) async fn get(
         return Err(ApiFault::refused(format!(
             "consumer: got {}, which reads no files for {} in {}; expected sglang for dense models in fp8-block, or inductor \
              for bf16",
-            asked.way.reader, asked.way.model.name, asked.way.serving.quantization
+            asked.way.reader, asked.way.named.name, asked.way.serving.quantization
         )));
     }
     let Serving { tensor_parallel, expert_parallel, quantization } = asked.way.serving;
     let name = format!(
         "{}-{}-tp{tensor_parallel}-ep{expert_parallel}-{quantization}-{}{ZIP}",
-        asked.way.model.name, known.slug, asked.way.reader
+        asked.way.named.name, known.slug, asked.way.reader
     );
     let export = Export {
         slug: &known.slug,
@@ -265,7 +265,7 @@ impl Asked {
             "{} {} {} {tensor_parallel} {expert_parallel} {quantization} {} {:?}",
             hardware.slug,
             self.state,
-            self.way.model.name,
+            self.way.named.name,
             self.way.reader,
             self.predicting.as_ref().map(|model| &model.digest)
         );
@@ -286,7 +286,7 @@ impl Asked {
             return Err(ApiFault::refused(format!(
                 "nothing is known of {} on {}: no model is published that predicts it, and nothing was measured; ask for \
                  it by `diode want`",
-                self.way.model.name, hardware.name
+                self.way.named.name, hardware.name
             )));
         }
         let manifest = self.manifest(hardware, &described);
@@ -343,7 +343,7 @@ impl Asked {
             |layer: &diode_api::WorkloadLayer| layer.name == "experts" && !layer.files.is_empty();
         let server = self.way.reader.server().filter(|_| described.layers.iter().any(is_experts));
         WorkloadManifest {
-            model: self.way.model.name.clone(),
+            model: self.way.named.name.clone(),
             hardware: hardware.slug.clone(),
             tensor_parallel,
             expert_parallel,

@@ -11,8 +11,9 @@ use crate::file_body::BATCH_SIZES;
 use crate::file_names::{Consumer, DtypeWord, FileKey, FileName};
 use crate::layers::{DenseLayer, ExpertsLayer, LayersError, Serving};
 use crate::model_config::{Architecture, Quantization};
+use crate::named::Named;
 use crate::served::{LOOKUP_TABLE, Layer, Reader, ServedLayer};
-use crate::server_log::Mention;
+use crate::server_log::{Log, Mention};
 use crate::tuning::{Tuned, TuningError};
 
 /// A file, with its path below the folder that it is written to.
@@ -44,11 +45,15 @@ pub struct Files {
     pub caveats: BTreeSet<String>,
 }
 
-/// Why there are no files.
+/// Why there is no file.
 #[derive(Debug, thiserror::Error)]
 pub enum FilesError {
     #[error("{0}")]
     NoneRead(String),
+    #[error("no model of the catalogue looks for it")]
+    Unknown,
+    #[error("{} look for it", .0.join(" and "))]
+    Several(Vec<&'static str>),
     #[error(transparent)]
     Tuning(#[from] TuningError),
     #[error(transparent)]
@@ -81,10 +86,9 @@ impl Files {
             files.lookup_table(model, &layers)?;
             return Ok(files);
         };
-        for served in layers {
-            match &served.layer {
-                Layer::Experts(layer) => files.experts(model, layer, consumer, &served.files)?,
-                Layer::Dense(layer) => files.dense(model, layer, consumer, &served.files)?,
+        for ServedLayer { layer, files: paths, .. } in &layers {
+            if files.lacks(paths) {
+                files.add(layer, paths, consumer, Tuned::of(model, layer, consumer)?);
             }
         }
         if files.files.is_empty() {
@@ -93,59 +97,89 @@ impl Files {
         Ok(files)
     }
 
-    /// Adds the files of a layer of experts: for both multiplications, and for the second if it has configs of its own.
-    fn experts(
+    /// The files that a server's log says are missing: of the named model, or of the one that the log tells, or of the only
+    /// one of the catalogue that looks for them. Names of those that cannot be made come with the reason.
+    pub fn of_log(model: &Model, log: &Log, named: Option<&Named>) -> (Self, Vec<(String, FilesError)>) {
+        let told = log.told().filter(|_| named.is_none());
+        let (mut files, mut left) = (Self::default(), Vec::new());
+        for mention in log.missing() {
+            if let Err(error) = files.add_missing(model, mention, named, told.as_ref()) {
+                left.push((mention.name.name(mention.consumer), error));
+            }
+        }
+        if let Some(told) = &told {
+            let split = log.tensor_parallel.map_or_else(String::new, |tp| format!(", TP {tp}"));
+            files.notes.insert(format!("the log is of {}{split}", told.name));
+        }
+        if log.reads_no_files() {
+            let note = "the log says that the server chose another kernel, which reads no files";
+            files.notes.insert(note.to_owned());
+        }
+        (files, left)
+    }
+
+    /// Adds a file that a server did not find.
+    fn add_missing(
         &mut self,
         model: &Model,
-        layer: &ExpertsLayer,
-        consumer: Consumer,
-        paths: &[String],
+        mention: &Mention,
+        named: Option<&Named>,
+        told: Option<&Named>,
     ) -> Result<(), FilesError> {
+        let consumer = mention.consumer;
+        let (layer, paths) = match &mention.name {
+            FileName::Experts(key) => {
+                let folder = consumer.folder(mention.triton.as_deref().unwrap_or(consumer.triton()));
+                let path = |down| format!("{folder}{}", FileKey { down, ..key.clone() }.name(consumer));
+                let layer = layer_of(key, consumer, named, told)?;
+                (Layer::Experts(layer), vec![path(false), path(true)])
+            }
+            FileName::Dense(key) if key.word == DtypeWord::Fp8W8A8 && key.block == Some([128, 128]) => {
+                (Layer::Dense(DenseLayer::of_sizes(key.n, key.k)), vec![key.name(consumer)])
+            }
+            _ => return Err(FilesError::NoneRead("no kernel of this kind is known here".to_owned())),
+        };
         // A log names the files of both multiplications.
-        if paths.first().is_none_or(|path| self.has(path)) {
-            return Ok(());
-        }
-        let tuned = Tuned::experts(model, layer, consumer, &BATCH_SIZES)?;
-        let bodies = [Some(tuned.body()), tuned.down_body()];
-        for (path, body) in paths.iter().zip(bodies.into_iter().flatten()) {
-            self.add(path, body.to_text());
-        }
-        let ExpertsLayer { experts, n, top_k, hidden, .. } = layer;
-        let name = format!("{experts} experts of {n}, top {top_k}, hidden size {hidden}");
-        self.layer(name, &paths[0], tuned);
-        self.variable = Some(consumer.variable());
-        if consumer == Consumer::Sglang {
-            self.notes.insert(format!(
-                "the variable replaces SGLang's own files: copy those that you need from {} into configs",
-                consumer.experts_folder()
-            ));
+        if self.lacks(&paths) {
+            self.add(&layer, &paths, consumer, Tuned::of(model, &layer, consumer)?);
         }
         Ok(())
     }
 
-    /// Adds the file of a multiplication by block-scaled weights.
-    fn dense(
-        &mut self,
-        model: &Model,
-        layer: &DenseLayer,
-        consumer: Consumer,
-        paths: &[String],
-    ) -> Result<(), FilesError> {
-        let Some(path) = paths.first().filter(|path| !self.has(path)) else { return Ok(()) };
-        let tuned = Tuned::dense(model, layer, consumer, &BATCH_SIZES)?;
-        self.add(path, tuned.body().to_text());
-        self.layer(format!("{}: {}×{}", layer.name, layer.n, layer.k), path, tuned);
-        self.notes.insert(format!(
-            "no variable names a folder of dense files: copy them into {} of the installed package",
-            consumer.dense_folder()
-        ));
-        if consumer == Consumer::Sglang {
-            self.notes.insert(
-                "on Hopper and later GPUs, SGLang runs most of these layers by DeepGEMM, which reads no files"
-                    .to_owned(),
-            );
+    /// Adds the files of a layer, and what to do with them. Experts have a second file if their second multiplication has
+    /// configs of its own.
+    pub fn add(&mut self, layer: &Layer, paths: &[String], consumer: Consumer, tuned: Tuned) {
+        let bodies = [Some(tuned.body()), tuned.down_body()];
+        for (path, body) in paths.iter().zip(bodies.into_iter().flatten()) {
+            self.files.push(File { path: path.clone(), text: body.to_text() });
         }
-        Ok(())
+        let name = match layer {
+            Layer::Experts(ExpertsLayer { experts, n, top_k, hidden, .. }) => {
+                self.variable = Some(consumer.variable());
+                if consumer == Consumer::Sglang {
+                    self.notes.insert(format!(
+                        "the variable replaces SGLang's own files: copy those that you need from {} into configs",
+                        consumer.experts_folder()
+                    ));
+                }
+                format!("{experts} experts of {n}, top {top_k}, hidden size {hidden}")
+            }
+            Layer::Dense(layer) => {
+                self.notes.insert(format!(
+                    "no variable names a folder of dense files: copy them into {} of the installed package",
+                    consumer.dense_folder()
+                ));
+                if consumer == Consumer::Sglang {
+                    self.notes.insert(
+                        "on Hopper and later GPUs, SGLang runs most of these layers by DeepGEMM, which reads no files"
+                            .to_owned(),
+                    );
+                }
+                format!("{}: {}×{}", layer.name, layer.n, layer.k)
+            }
+        };
+        self.caveats.extend(tuned.caveat.clone());
+        self.layers.push(TunedLayer { name, path: paths.first().cloned().unwrap_or_default(), tuned });
     }
 
     /// Inductor's lookup table of the layers.
@@ -170,70 +204,45 @@ impl Files {
         let table = Table::from_choices(hardware.clone(), choices)?;
         let table = serde_json::to_string_pretty(&table.to_inductor(&InductorOptions::default())?);
         let table = table.map_err(|error| Invalid::new("table", error, "one that JSON can hold"))?;
-        self.add(LOOKUP_TABLE, table + "\n");
+        self.files.push(File { path: LOOKUP_TABLE.to_owned(), text: table + "\n" });
         Ok(())
     }
 
-    /// Adds the file that a server's log says is missing. `named` is the model that is served, if the user says it.
-    pub fn add_missing(
-        &mut self,
-        model: &Model,
-        mention: &Mention,
-        named: Option<(&str, &Architecture)>,
-    ) -> Result<(), FilesError> {
-        let consumer = mention.consumer;
-        match &mention.name {
-            FileName::Experts(key) => {
-                let layer = layer_of(key, consumer, named).map_err(FilesError::NoneRead)?;
-                let folder = consumer.folder(mention.triton.as_deref().unwrap_or(consumer.triton()));
-                let path = |down| format!("{folder}{}", FileKey { down, ..key.clone() }.name(consumer));
-                self.experts(model, &layer, consumer, &[path(false), path(true)])
-            }
-            FileName::Dense(key) if key.word == DtypeWord::Fp8W8A8 && key.block == Some([128, 128]) => {
-                let layer = DenseLayer::of_sizes(key.n, key.k);
-                self.dense(model, &layer, consumer, &[key.name(consumer)])
-            }
-            _ => Err(FilesError::NoneRead("no kernel of this kind is known here".to_owned())),
-        }
-    }
-
-    fn layer(&mut self, name: String, path: &str, tuned: Tuned) {
-        self.caveats.extend(tuned.caveat.clone());
-        self.layers.push(TunedLayer { name, path: path.to_owned(), tuned });
-    }
-
-    fn add(&mut self, path: &str, text: String) {
-        self.files.push(File { path: path.to_owned(), text });
-    }
-
-    fn has(&self, path: &str) -> bool {
-        self.files.iter().any(|known| known.path == path)
+    /// Whether a layer has a file that is not there yet.
+    fn lacks(&self, paths: &[String]) -> bool {
+        paths.first().is_some_and(|path| self.files.iter().all(|known| known.path != *path))
     }
 }
 
 /// Why a server reads no file for a model that is served so.
-fn none_read(consumer: Consumer, serving: &Serving) -> String {
+pub fn none_read(consumer: Consumer, serving: &Serving) -> String {
     match consumer {
         Consumer::Sglang if serving.quantization != Quantization::Fp8Block => format!(
-            "SGLang reads files for a model without experts only in fp8-block, not in {}",
+            "got a model without experts in {}, expected fp8-block, which is what SGLang reads files for",
             serving.quantization
         ),
         _ => format!(
-            "{} reads no files for the layers of this model; torch.compile reads a table of them",
+            "got a model without experts, expected one with them: {} reads no files for dense layers on CUDA",
             consumer.title()
         ),
     }
 }
 
-/// The layer that looks for a file: the named model's, or that of the only model of the catalogue that does.
+/// The layer that looks for a file.
 fn layer_of(
     key: &FileKey,
     consumer: Consumer,
-    named: Option<(&str, &Architecture)>,
-) -> Result<ExpertsLayer, String> {
-    if let Some((name, architecture)) = named {
-        let found = architecture.serving_for(key, consumer);
-        return found.map(|(_, layer)| layer).ok_or_else(|| format!("{name} does not look for it"));
+    named: Option<&Named>,
+    told: Option<&Named>,
+) -> Result<ExpertsLayer, FilesError> {
+    let of = |named: &Named| named.architecture.serving_for(key, consumer).map(|(_, layer)| layer);
+    if let Some(named) = named {
+        let other = || FilesError::NoneRead(format!("{} does not look for it", named.name));
+        return of(named).ok_or_else(other);
+    }
+    // A server may load a second model, which drafts.
+    if let Some(layer) = told.and_then(of) {
+        return Ok(layer);
     }
     let mut found: Vec<User> = Vec::new();
     for user in users(key, consumer) {
@@ -242,12 +251,9 @@ fn layer_of(
         }
     }
     match &found[..] {
-        [] => Err("no model of the catalogue looks for it".to_owned()),
+        [] => Err(FilesError::Unknown),
         [user] => Ok(user.layer.clone()),
-        several => {
-            let names: Vec<&str> = several.iter().map(|user| user.model).collect();
-            Err(format!("{} look for it", names.join(" and ")))
-        }
+        several => Err(FilesError::Several(several.iter().map(|user| user.model).collect())),
     }
 }
 
@@ -256,7 +262,6 @@ mod tests {
     use super::*;
     use crate::catalogue::find;
     use crate::file_check::{Judged, Reader as For, check_file};
-    use crate::server_log::Log;
 
     fn model() -> Model {
         let path = concat!(
@@ -306,8 +311,12 @@ mod tests {
     #[test]
     fn what_nothing_reads_is_refused_with_the_reason() {
         for (quantization, reader, said) in [
-            (Quantization::Fp8Block, Reader::Vllm, "vLLM reads no files for the layers of this model"),
-            (Quantization::Bf16, Reader::Sglang, "only in fp8-block, not in bf16"),
+            (
+                Quantization::Fp8Block,
+                Reader::Vllm,
+                "expected one with them: vLLM reads no files for dense layers",
+            ),
+            (Quantization::Bf16, Reader::Sglang, "got a model without experts in bf16, expected fp8-block"),
             (Quantization::Fp8Block, Reader::Inductor, "got fp8-block for inductor, expected bf16"),
         ] {
             let error = files("Llama-3.1-8B", 1, quantization, reader).unwrap_err().to_string();
@@ -323,21 +332,28 @@ mod tests {
         let name = "E=8,N=14336,device_name=NVIDIA_H200.json";
         let shared = "E=128,N=768,device_name=NVIDIA_H200,dtype=fp8_w8a8,block_shape=[128,128].json";
         let unknown = "E=3,N=5,device_name=NVIDIA_H200.json";
-        let log = Log::read(&[name, shared, unknown].map(|name| format!("{at} /v/{name}\n")).concat());
-        let (model, mut files) = (model(), Files::default());
-        let mut add = |mention: &Mention, named| {
-            files.add_missing(&model, mention, named).map_err(|error| error.to_string())
+        let text = [name, shared, unknown].map(|name| format!("{at} /v/{name}\n")).concat();
+        let log = Log::read(&text);
+        let model = model();
+        let paths = |files: &Files| files.files.iter().map(|file| file.path.clone()).collect::<Vec<_>>();
+        let reasons = |left: Vec<(String, FilesError)>| -> Vec<String> {
+            left.into_iter().map(|(name, error)| format!("{name}: {error}")).collect()
         };
-        let missing: Vec<_> = log.missing().collect();
-        assert_eq!(add(missing[0], None), Ok(()));
-        let said = add(missing[1], None).unwrap_err();
-        assert!(said.contains("Qwen3-30B-A3B and") && said.ends_with("look for it"), "{said}");
-        assert_eq!(add(missing[2], None).unwrap_err(), "no model of the catalogue looks for it");
-        let qwen = find("Qwen3-30B-A3B").unwrap().architecture().unwrap();
-        let named = Some(("Qwen3-30B-A3B", &qwen));
-        assert_eq!(add(missing[1], named), Ok(()));
-        assert_eq!(add(missing[2], named).unwrap_err(), "Qwen3-30B-A3B does not look for it");
-        assert_eq!(files.files.iter().map(|file| file.path.as_str()).collect::<Vec<_>>(), [name, shared]);
+        let (files, left) = Files::of_log(&model, &log, None);
+        assert_eq!(paths(&files), [name]);
+        let [several, none] = &reasons(left)[..] else { panic!("two files are left") };
+        assert!(several.contains("Qwen3-30B-A3B and") && several.ends_with("look for it"), "{several}");
+        assert_eq!(*none, format!("{unknown}: no model of the catalogue looks for it"));
+
+        let (of_named, left) = Files::of_log(&model, &log, Named::find("Qwen3-30B-A3B").as_ref());
+        assert_eq!(paths(&of_named), [shared]);
+        assert!(reasons(left).iter().all(|why| why.ends_with("Qwen3-30B-A3B does not look for it")));
+
+        // What the log tells decides where several models look for a file, and nothing else.
+        let told = Log::read(&format!("model='Qwen/Qwen3-30B-A3B-FP8', tensor_parallel_size=1\n{text}"));
+        let (of_told, left) = Files::of_log(&model, &told, None);
+        assert_eq!((paths(&of_told), left.len()), (vec![name.to_owned(), shared.to_owned()], 1));
+        assert!(of_told.notes.contains("the log is of Qwen3-30B-A3B, TP 1"), "{:?}", of_told.notes);
         let hardware = Some(&model.metadata().hardware);
         let findings = check_file(
             Judged { path: name, text: &files.files[0].text },

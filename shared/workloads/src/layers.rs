@@ -3,7 +3,7 @@
 use diode_core::{Groups, Layout, Op, Problem, ProblemFields, Rows, Scaling, Stage};
 use serde::{Deserialize, Serialize};
 
-use crate::file_names::{Consumer, DtypeWord, FileKey};
+use crate::file_names::{Consumer, DenseKey, DtypeWord, FileKey};
 use crate::model_config::{Architecture, Attention, Mlp, Quantization, RoutedExperts};
 
 /// How a model is spread over GPUs.
@@ -67,6 +67,12 @@ impl DenseLayer {
     /// A multiplication by weights of a size that a file names.
     pub fn of_sizes(n: u64, k: u64) -> Self {
         Self::new("weights", n, k, 1)
+    }
+
+    /// The name of the file for weights scaled by blocks, on a device that the server calls so.
+    pub fn key(&self, device: impl Into<String>) -> DenseKey {
+        let (n, k, word, block) = (self.n, self.k, DtypeWord::Fp8W8A8, Some([128, 128]));
+        DenseKey { n, k, device: device.into(), word, block }
     }
 
     /// The problem of this many tokens.

@@ -12,6 +12,7 @@ pub mod files;
 pub mod layers;
 pub mod measured;
 pub mod model_config;
+pub mod named;
 pub mod published;
 pub mod served;
 pub mod server_log;

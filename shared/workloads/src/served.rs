@@ -6,7 +6,7 @@ use diode_core::hardware::Hardware;
 use diode_core::{DType, KernelVariant, Problem, ProblemFields, Scaling, named_enum};
 
 use crate::file_body::BATCH_SIZES;
-use crate::file_names::{Consumer, DenseKey, DtypeWord, FileKey, device_name};
+use crate::file_names::{Consumer, FileKey, device_name};
 use crate::layers::{DenseLayer, ExpertsLayer, LayersError, Serving};
 use crate::model_config::{Architecture, Quantization};
 
@@ -119,16 +119,22 @@ impl Architecture {
         let reads_dense =
             server == Consumer::Sglang && self.experts.is_none() && quantization == Quantization::Fp8Block;
         let device = device_name(hardware, server, true);
-        let file = |layer: &DenseLayer| {
-            let whole = [layer.n, layer.k].iter().all(|size| size.is_multiple_of(Scaling::BLOCK));
-            let (n, k, word, block) = (layer.n, layer.k, DtypeWord::Fp8W8A8, Some([128, 128]));
-            let key = DenseKey { n, k, device: device.clone(), word, block };
-            (reads_dense && layer.quantized && whole).then(|| key.name(server))
-        };
-        let mut layers: Vec<ServedLayer> = dense
-            .into_iter()
-            .map(|layer| of(Layer::Dense(layer.clone()), file(&layer).into_iter().collect()))
-            .collect();
+        let mut layers = Vec::new();
+        for layer in dense {
+            let mut files = Vec::new();
+            if reads_dense && layer.quantized {
+                if let Some(odd) = [layer.n, layer.k].iter().find(|size| !size.is_multiple_of(Scaling::BLOCK))
+                {
+                    let given = format!("{odd} rows or columns of {} on each GPU", layer.name);
+                    return Err(LayersError::Blocks {
+                        given,
+                        expected: "a multiple of 128, as SGLang's kernel needs",
+                    });
+                }
+                files.push(layer.key(device.clone()).name(server));
+            }
+            layers.push(of(Layer::Dense(layer), files));
+        }
         if self.experts.is_some() {
             let layer = self.experts_layer(serving, server)?;
             let key = layer.key(device_name(hardware, server, false), server);

@@ -6,6 +6,7 @@ use diode_core::named_enum;
 use serde::Serialize;
 
 use crate::file_names::{Consumer, FileName, triton_of};
+use crate::named::Named;
 
 named_enum! {
     /// What a server did about a file.
@@ -81,6 +82,11 @@ impl Log {
         self.mentions
             .iter()
             .filter(|mention| matches!(mention.outcome, Outcome::Missing | Outcome::OtherTriton))
+    }
+
+    /// The model of the catalogue that the log tells.
+    pub fn told(&self) -> Option<Named> {
+        self.model.as_deref().and_then(Named::find)
     }
 
     /// Whether the server chose kernels for experts, and none of them reads files.

@@ -6,12 +6,13 @@ use diode_core::space::{Space, SpaceName};
 use diode_core::{Config, Micros, Op, Problem, Tile};
 use diode_model::{Model, ModelError, Serving as Networks, ServingFigures};
 
-use crate::file_body::{Body, Entry};
-use crate::file_names::{Consumer, DenseKey, FileKey, FileName};
+use crate::file_body::{BATCH_SIZES, Body, Entry};
+use crate::file_names::{Consumer, FileKey, FileName, device_name};
 use crate::layers::{DenseLayer, ExpertsLayer, LayersError};
 use crate::measured::{Measured, judge, middle};
 use crate::model_config::Quantization;
 use crate::published::Published;
+use crate::served::Layer;
 
 /// The configs of a layer's files.
 #[derive(Debug, Clone, PartialEq)]
@@ -128,6 +129,14 @@ pub enum TuningError {
 }
 
 impl Tuned {
+    /// Chooses the configs of a layer's files, at every usual batch size.
+    pub fn of(model: &Model, layer: &Layer, consumer: Consumer) -> Result<Self, TuningError> {
+        match layer {
+            Layer::Experts(layer) => Self::experts(model, layer, consumer, &BATCH_SIZES),
+            Layer::Dense(layer) => Self::dense(model, layer, consumer, &BATCH_SIZES),
+        }
+    }
+
     /// Chooses the configs of a layer of experts.
     pub fn experts(
         model: &Model,
@@ -174,15 +183,27 @@ impl Tuned {
         Ok(all.tuned)
     }
 
-    /// Adds what a release's file of this layer of experts holds.
-    pub fn add_published_experts(
+    /// Adds what a release's file of this layer holds.
+    pub fn add_published(
+        &mut self,
+        model: &Model,
+        layer: &Layer,
+        release: &Published,
+    ) -> Result<(), TuningError> {
+        match layer {
+            Layer::Experts(layer) => self.add_published_experts(model, layer, release),
+            Layer::Dense(layer) => self.add_published_dense(model, layer, release),
+        }
+    }
+
+    fn add_published_experts(
         &mut self,
         model: &Model,
         layer: &ExpertsLayer,
-        key: &FileKey,
         release: &Published,
     ) -> Result<(), TuningError> {
         let consumer = release.project;
+        let key = layer.key(device_name(&model.metadata().hardware, consumer, false), consumer);
         let depth = layer.block.filter(|_| consumer == Consumer::Vllm).map(|[_, depth]| depth);
         for choice in &mut self.choices {
             let nominal = layer.nominal(choice.batch)?;
@@ -207,15 +228,14 @@ impl Tuned {
         Ok(())
     }
 
-    /// Adds what a release's file of this multiplication by block-scaled weights holds.
-    pub fn add_published_dense(
+    fn add_published_dense(
         &mut self,
         model: &Model,
         layer: &DenseLayer,
-        key: &DenseKey,
         release: &Published,
     ) -> Result<(), TuningError> {
-        let name = FileName::Dense(key.clone());
+        let device = device_name(&model.metadata().hardware, release.project, true);
+        let name = FileName::Dense(layer.key(device));
         for choice in &mut self.choices {
             let problem = layer.problem(choice.batch, Quantization::Fp8Block)?;
             let found = release.choose(&name, release.project.triton(), choice.batch);

@@ -9,8 +9,10 @@ use diode_model::Model;
 use diode_workloads::catalogue::{self, Tag};
 use diode_workloads::files::Files;
 use diode_workloads::layers::Serving;
-use diode_workloads::model_config::{Architecture, Quantization, Shipped};
+use diode_workloads::model_config::Quantization;
+use diode_workloads::named::Named;
 use diode_workloads::served::Reader;
+use diode_workloads::server_log::Log;
 use diode_workloads::zip::zip;
 use serde::{Deserialize, Serialize};
 
@@ -124,14 +126,9 @@ impl Workloads {
 
     /// The files that are missing by a log, as far as it is known for which model.
     fn missing(&self, log: &str, named: Option<&str>) -> Result<Saved, String> {
-        let named = named.map(Named::read).transpose()?;
-        let named = named.as_ref().map(|named| (named.name.as_str(), &named.architecture));
-        let (mut files, mut left) = (Files::default(), Vec::new());
-        for mention in diode_workloads::server_log::Log::read(log).missing() {
-            if let Err(error) = files.add_missing(self.model()?, mention, named) {
-                left.push(format!("{}: {error}", mention.name.name(mention.consumer)));
-            }
-        }
+        let named = named.map(self::named).transpose()?;
+        let (files, left) = Files::of_log(self.model()?, &Log::read(log), named.as_ref());
+        let left: Vec<String> = left.iter().map(|(file, why)| format!("{file}: {why}")).collect();
         let why = left.join("; ");
         Saved::new("missing", files, left).ok_or(why)
     }
@@ -168,41 +165,20 @@ fn listed() -> Vec<Listed> {
     catalogue::models().iter().map(of).collect()
 }
 
-/// A model with what it is called here.
-struct Named {
-    name: String,
-    architecture: Architecture,
-    tags: Vec<Tag>,
-    /// The form in which its authors publish it, if kernels with tuned configs run it.
-    ships: Option<Quantization>,
-}
-
-impl Named {
-    /// Finds a model by its name, or reads a config.
-    fn read(given: &str) -> Result<Self, String> {
-        if given.trim_start().starts_with('{') {
-            let architecture = Architecture::from_json(given).map_err(|error| error.to_string())?;
-            let ships = match architecture.shipped {
-                Shipped::As(form) => Some(form),
-                Shipped::Otherwise(_) => None,
-            };
-            let tags = vec![if architecture.experts.is_some() { Tag::Experts } else { Tag::Dense }];
-            return Ok(Self { name: "config".to_owned(), architecture, tags, ships });
-        }
-        let Some(model) = catalogue::find(given) else {
-            return Err(texts::unknown(given));
-        };
-        let architecture = model.architecture().map_err(|error| error.to_string())?;
-        let ships = model.ships.first().copied();
-        Ok(Self { name: model.name.clone(), architecture, tags: model.tags.clone(), ships })
+/// Finds a model by its name, or reads a config.
+fn named(given: &str) -> Result<Named, String> {
+    if given.trim_start().starts_with('{') {
+        return Named::from_config("config", given).map_err(|error| error.to_string());
     }
+    Named::find(given).ok_or_else(|| texts::unknown(given))
 }
 
 impl Way {
     fn read(&self) -> Result<(Named, Serving), String> {
-        let named = Named::read(&self.model)?;
-        let own = if self.reader == Reader::Inductor { None } else { named.ships };
-        let quantization = self.quantization.or(own).unwrap_or(Quantization::Bf16);
+        let named = named(&self.model)?;
+        // A form without tuned kernels is shown as its layers run in 16 bits.
+        let own = named.form_for(self.reader).unwrap_or(Quantization::Bf16);
+        let quantization = self.quantization.unwrap_or(own);
         let Self { tensor_parallel, expert_parallel, .. } = *self;
         Ok((named, Serving { tensor_parallel, expert_parallel, quantization }))
     }

@@ -10,9 +10,10 @@ use diode_workloads::file_check::{
     Finding, Judged, Reader as For, Rule, Severity, check_folder, consumer_of,
 };
 use diode_workloads::file_names::{Consumer, FileName, hardware_of};
+use diode_workloads::served::Reader;
 use diode_workloads::slower::slower_than_default;
 
-use crate::commands::tune::{Format, Reader};
+use crate::commands::tune::Format;
 use crate::failure::Usage;
 use crate::input::models::shipped_for;
 use crate::output;
@@ -52,11 +53,9 @@ pub(super) fn run(
     files.sort();
     let judged: Vec<Judged<'_>> = files.iter().map(|(path, text)| Judged { path, text }).collect();
     let consumer = match reader {
-        Some(Reader::Vllm) => Consumer::Vllm,
-        Some(Reader::Sglang) => Consumer::Sglang,
-        Some(Reader::Inductor) => {
-            return Err(Usage::new("--for: got inductor with --check, expected vllm or sglang").into());
-        }
+        Some(reader) => reader
+            .server()
+            .ok_or_else(|| Usage::new("--for: got inductor with --check, expected vllm or sglang"))?,
         None => {
             let guessed = consumer_of(judged.iter().map(|file| file.path));
             say!("judged for {}, by the names of most files; --for says otherwise", guessed.title());

@@ -11,8 +11,7 @@ use diode_core::hardware::{Hardware, find};
 use diode_core::{ConfigDictionary, Dataset, Method, Problem, Provenance};
 use diode_formats::Format;
 use diode_workloads::file_names::Consumer;
-use diode_workloads::layers::{DenseLayer, ExpertsLayer, LayersError};
-use diode_workloads::model_config::Quantization;
+use diode_workloads::served::{Layer, ServedLayer};
 use diode_workloads::tuning::{MOST_PICKS, Pick, Tuned};
 
 use crate::commands::tune::journal::{Entry, Journal, Question};
@@ -80,32 +79,22 @@ fn picks(text: &str) -> Result<u8, String> {
         .ok_or_else(|| format!("expected a whole number from 1 to {MOST_PICKS}"))
 }
 
-/// A layer whose files are written.
-#[derive(Clone, Copy)]
-pub(super) enum Layer<'a> {
-    Experts(&'a ExpertsLayer),
-    Dense(&'a DenseLayer),
+/// The blocks by which a layer's weights are scaled.
+fn block(layer: &Layer) -> Option<[u32; 2]> {
+    match layer {
+        Layer::Experts(layer) => layer.block,
+        Layer::Dense(_) => Some([128, 128]),
+    }
 }
 
-impl Layer<'_> {
-    /// The problem of each launch of a batch.
-    fn problems(self, batch: u64) -> Result<Vec<Problem>, LayersError> {
-        match self {
-            Self::Experts(layer) => Ok(layer.problems(batch)?.to_vec()),
-            Self::Dense(layer) => Ok(vec![layer.problem(batch, Quantization::Fp8Block)?]),
-        }
-    }
+/// Whether a layer's experts are on several GPUs.
+fn is_spread(layer: &Layer) -> bool {
+    matches!(layer, Layer::Experts(layer) if layer.experts != layer.all)
+}
 
-    fn block(self) -> Option<[u32; 2]> {
-        match self {
-            Self::Experts(layer) => layer.block,
-            Self::Dense(_) => Some([128, 128]),
-        }
-    }
-
-    fn is_spread(self) -> bool {
-        matches!(self, Self::Experts(layer) if layer.experts != layer.all)
-    }
+/// The file by which the journal knows a layer.
+fn file_of(served: &ServedLayer) -> &str {
+    served.files.first().map_or("", String::as_str)
 }
 
 enum Clock {
@@ -192,16 +181,11 @@ impl<'a> Measuring<'a> {
     }
 
     /// The folder of the server's package, if its kernel is timed. Nothing starts if all times are there already.
-    pub(super) fn package(
-        &mut self,
-        layer: Layer<'_>,
-        file: &str,
-        tuned: &Tuned,
-    ) -> anyhow::Result<Option<PathBuf>> {
-        let consumer = self.consumer;
+    pub(super) fn package(&mut self, served: &ServedLayer, tuned: &Tuned) -> anyhow::Result<Option<PathBuf>> {
+        let (consumer, file) = (self.consumer, file_of(served));
         let lacks = |batch| self.journal.find(file, batch).is_none();
         let Some(lacking) = tuned.choices.iter().find(|choice| lacks(choice.batch)) else { return Ok(None) };
-        let problems = layer.problems(lacking.batch)?;
+        let problems = served.problems(lacking.batch, &self.hardware)?;
         Ok(match self.clock(&problems[0])? {
             Clock::Process(timer) => timer.package(consumer).map(Path::to_owned),
             Clock::Pack(_) => None,
@@ -214,7 +198,8 @@ impl<'a> Measuring<'a> {
     }
 
     /// Measures a layer as far as it was not measured yet, and makes its choices follow the times.
-    pub(super) fn settle(&mut self, layer: Layer<'_>, file: &str, tuned: &mut Tuned) -> anyhow::Result<()> {
+    pub(super) fn settle(&mut self, served: &ServedLayer, tuned: &mut Tuned) -> anyhow::Result<()> {
+        let file = file_of(served);
         self.all += tuned.choices.len();
         let picks = usize::from(self.args.picks);
         let mut wanted = Vec::new();
@@ -223,7 +208,7 @@ impl<'a> Measuring<'a> {
         order.sort_by_key(|at| Reverse(at.trailing_zeros()));
         for at in order {
             let choice = &tuned.choices[at];
-            let problems = layer.problems(choice.batch)?;
+            let problems = served.problems(choice.batch, &self.hardware)?;
             self.problems.insert((file.to_owned(), choice.batch), problems.clone());
             if self.journal.find(file, choice.batch).is_some() {
                 continue;
@@ -239,14 +224,14 @@ impl<'a> Measuring<'a> {
             wanted.push(Wanted { batch: choice.batch, problems, launches });
         }
         if !wanted.is_empty() && !self.stopped && Instant::now() < self.until {
-            self.time(layer, file, &wanted)?;
+            self.time(served, &wanted)?;
         }
         let mut untimed = Vec::new();
         for choice in &mut tuned.choices {
             let Some(entry) = self.journal.find(file, choice.batch) else { continue };
             self.done += 1;
             let candidates = choice.candidates(picks);
-            let stages = layer.problems(choice.batch)?.len();
+            let stages = served.problems(choice.batch, &self.hardware)?.len();
             let timed: Vec<(Pick, Vec<f64>)> = candidates
                 .into_iter()
                 .filter_map(|pick| Some((pick, together(entry, &pick, stages)?)))
@@ -270,8 +255,8 @@ impl<'a> Measuring<'a> {
         Ok(())
     }
 
-    fn time(&mut self, layer: Layer<'_>, file: &str, wanted: &[Wanted]) -> anyhow::Result<()> {
-        let (consumer, until) = (self.consumer, self.until);
+    fn time(&mut self, served: &ServedLayer, wanted: &[Wanted]) -> anyhow::Result<()> {
+        let (consumer, until, file) = (self.consumer, self.until, file_of(served));
         self.clock(&wanted[0].problems[0])?;
         let Self { journal, clock: Some(clock), .. } = self else { return Ok(()) };
         let kernel = match clock {
@@ -298,8 +283,8 @@ impl<'a> Measuring<'a> {
             journal.add(Entry { file: file.to_owned(), batch, kernel: kernel.clone(), launches })
         };
         let budget = until.saturating_duration_since(Instant::now());
-        let request =
-            LayerRequest { consumer, block: layer.block(), spread: layer.is_spread(), budget, wanted };
+        let (block, spread) = (block(&served.layer), is_spread(&served.layer));
+        let request = LayerRequest { consumer, block, spread, budget, wanted };
         let end = match clock {
             Clock::Process(timer) => timer.run(&request, keep, |compiled, all| {
                 progress.borrow_mut().set(done.get(), &format!("{compiled} of {all} kernels compiled"));

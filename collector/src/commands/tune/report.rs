@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use diode_core::hardware::Hardware;
 use diode_core::ids::ModelId;
 use diode_core::{Config, ConfigFields, Tile};
 use diode_model::ServingFigures;
-use diode_workloads::file_names::Consumer;
+use diode_workloads::files::Files;
 use diode_workloads::layers::Serving;
 use diode_workloads::measured::{LEAST_GAIN, Measured, SPREADS};
 use diode_workloads::tuning::{Choice, Pick, Tuned};
@@ -34,7 +34,7 @@ pub(super) struct Report<'a> {
     model: &'a str,
     /// `None` for the files of a log, which say it themselves.
     serving: Option<Serving>,
-    pub(super) hardware: &'a Hardware,
+    hardware: &'a Hardware,
     /// The model that predicts.
     id: ModelId,
     /// The release whose files are compared.
@@ -44,11 +44,11 @@ pub(super) struct Report<'a> {
     layers: Vec<(String, Tuned)>,
     pub(super) written: Vec<Written>,
     /// The variable to set, and its value.
-    pub(super) variable: Option<(&'static str, String)>,
+    variable: Option<(&'static str, String)>,
     /// What else to do.
     pub(super) notes: BTreeSet<String>,
     /// Reasons to doubt the predictions.
-    pub(super) caveats: BTreeSet<String>,
+    caveats: BTreeSet<String>,
 }
 
 impl<'a> Report<'a> {
@@ -68,17 +68,16 @@ impl<'a> Report<'a> {
         }
     }
 
-    pub(super) fn layer(&mut self, name: String, tuned: &Tuned) {
-        self.caveats.extend(tuned.caveat.clone());
-        self.layers.push((name, tuned.clone()));
-    }
-
-    /// Says where dense files are read from.
-    pub(super) fn dense_files_go_to(&mut self, consumer: Consumer) {
-        self.notes.insert(format!(
-            "no variable names a folder of dense files: copy them into {} of the installed package",
-            consumer.dense_folder()
-        ));
+    /// Takes the files that are written below a folder.
+    pub(super) fn take(&mut self, files: Files, out: &Path) {
+        let Files { layers, files, variable, notes, caveats } = files;
+        self.layers.extend(layers.into_iter().map(|layer| (layer.name, layer.tuned)));
+        self.written.extend(files.into_iter().map(|file| Written::new(out.join(file.path), file.text)));
+        self.notes.extend(notes);
+        self.caveats.extend(caveats);
+        // A variable needs the path from the root.
+        let folder = std::path::absolute(out).unwrap_or_else(|_| out.to_owned());
+        self.variable = variable.map(|name| (name, folder.display().to_string()));
     }
 
     pub(super) fn print(&self, format: Format) -> anyhow::Result<()> {

@@ -1,8 +1,10 @@
 //! What a pasted text is about: a model's name, its config.json, or a server's log.
 
-use diode_workloads::catalogue::{self, find, names_fp8, users};
+use diode_workloads::catalogue::{self, names_fp8, users};
 use diode_workloads::file_names::{Consumer, FileName, hardware_of};
 use diode_workloads::model_config::{Architecture, Quantization};
+use diode_workloads::named::Named;
+use diode_workloads::served::Reader;
 use diode_workloads::server_log::Log;
 use serde::{Deserialize, Serialize};
 
@@ -85,9 +87,10 @@ impl Understood {
         if log != Log::default() {
             return Self::Log(ServerLog::new(&log));
         }
-        match (find(text), text.lines().count()) {
-            (Some(model), _) => {
-                Self::Model(model.name.clone(), names_fp8(text).then(|| model.fp8()).flatten())
+        match (Named::find(text), text.lines().count()) {
+            (Some(named), _) => {
+                let form = names_fp8(text).then(|| named.form_for(Reader::Vllm).ok()).flatten();
+                Self::Model(named.name, form)
             }
             (None, 1) => Self::Nothing(unknown(text)),
             (None, 0) => Self::Nothing(format!("Paste {KNOWN}.")),
