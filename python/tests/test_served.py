@@ -14,6 +14,8 @@ import pytest
 import torch
 from torch._inductor import config
 from torch._inductor.kernel import mm as inductor_mm
+from torch._inductor.lookup_table import LookupTableChoices
+from torch._inductor.virtualized import V
 from torch.nn import functional as F
 
 import torch_diode
@@ -139,13 +141,40 @@ def test_what_is_left_to_torch_is_told_with_the_reason(name: str) -> None:
     assert pick.source == "inductor" and why in pick.why
 
 
-def test_scales_of_one_dimension_get_a_tile_where_torch_has_one() -> None:
+def test_scales_of_one_dimension_get_a_tile() -> None:
     graph = (scaled, (a, b, tensor((1,), f32), tensor((1,), f32)))
     without = alone(*graph)
     torch_diode.install(heuristic=lambda problem: TILE)
-    works = hasattr(torch._inductor.choices.InductorChoices, "append_flex_attention_choices")
-    assert (code_of(graph[0], *graph[1]) != without) == works
-    assert works or "scales of one dimension" in torch_diode.explain()[0].why
+    code = compile(graph[0], *graph[1])
+    assert code.constants("BLOCK_M") == ["128"], torch_diode.explain()
+    assert len([line for line in code.code.splitlines() if ".run(" in line]) == 1, "no scale is copied"
+    torch_diode.install(heuristic=lambda problem: "aten")
+    assert code_of(graph[0], *graph[1]) == without
+
+
+def vllm(x: Any, w: Any, one: Any, sx: Any, sw: Any, *bias: Any) -> Any:
+    """vLLM's fp8 linear layer by channel with ``--linear-backend torch``: scales of one, fp32, then a scale a token and a channel."""
+    product = torch._scaled_mm(x, w, scale_a=one, scale_b=one, out_dtype=f32)
+    found = product * sx * sw.t()
+    return (found + bias[0] if bias else found).to(bf)
+
+
+@pytest.mark.parametrize("bias", [(), (tensor((N,)),)], ids=["", "bias"])
+def test_vllms_layer_by_channel_is_one_kernel(bias: Any) -> None:
+    inputs = (tensor(("m=512", K), f8), b, tensor((1,), f32), tensor(("m=512", 1), f32), tensor((N, 1), f32), *bias)
+    without = alone(vllm, inputs)
+    assert len([line for line in without.splitlines() if ".run(" in line]) == 1, "the library's product is scaled by a kernel"
+    torch_diode.install(heuristic=lambda problem: TILE)
+    code = compile(vllm, *inputs)
+    assert code.constants("BLOCK_M") == ["128"] and "extern_kernels" not in code.code.split("async_compile.wait")[1]
+    assert len([line for line in code.code.splitlines() if ".run(" in line]) == 1
+    problem = torch_diode.explain()[-1].problem
+    assert (problem.scaling, problem.out_dtype) == ("tensor", "float32")
+    torch_diode.install()
+    compile(vllm, *inputs)
+    assert torch_diode.explain()[-1].source == "model", torch_diode.explain()
+    torch_diode.install(heuristic=lambda problem: "aten")
+    assert code_of(vllm, *inputs) == without
 
 
 @pytest.mark.skipif(not hasattr(inductor_mm, "tuned_scaled_mm_v2"), reason="this torch does not lower it")
@@ -155,6 +184,12 @@ def test_the_second_version_is_picked_where_it_is_lowered() -> None:
     torch_diode.install(heuristic=lambda problem: TILE)
     assert compile(function, a, b, *rows).constants("BLOCK_M") == ["128"]
     assert torch_diode.explain()[0].problem.scaling == "row"
+    torch_diode.install(heuristic=lambda problem: SWAPPED)
+    code = compile(function, *few_rows)
+    assert (code.constants("BLOCK_M"), code.constants("BLOCK_N")) == (["64"], ["16"]) and f"idx_m + {N}*idx_n" in code.code
+    turned = (*rows[:1], tensor((N, 1), f32))
+    compile(function, a, b, *turned)
+    assert "shapes that Inductor has no tiles for" in torch_diode.explain()[-1].why
 
 
 @pytest.mark.parametrize("name", ["bias", "rows that may change"])
@@ -317,6 +352,30 @@ def test_another_process_picks_the_same_and_writes_the_same_code() -> None:
     )
     first, second = run("1"), run("2")
     assert first == second and "swap" in first
+
+
+@pytest.mark.parametrize(
+    "name", ["rows", "rows, TMA", "rows, bias", "few rows", "integers, then scales", "experts", "experts, TMA", "experts in fp8"]
+)
+@pytest.mark.parametrize("library", [False, True], ids=["tile", "library"])
+def test_a_recorded_table_gives_the_same_picks(name: str, library: bool, tmp_path: Path) -> None:
+    function, inputs, tile = GRAPHS.get(name, (scaled, few_rows, SWAPPED))
+    torch_diode.install(heuristic=lambda problem: "aten" if library else tile)
+    code = code_of(function, *inputs)
+    with torch_diode.record() as recording:
+        code_of(function, *inputs)
+    recording.save_table(tmp_path / "table.json")
+    torch_diode.install(table=tmp_path / "table.json", model=[])
+    assert code_of(function, *inputs) == code
+    [pick] = torch_diode.explain()
+    assert pick.source == "table" and pick.picks[0].config.is_library == library
+    if name.startswith("rows"):  # Inductor looks for no groups, and what it does with integers or transposes is its own.
+        torch_diode.uninstall()
+        settings = {"max_autotune_gemm": True, "lookup_table.table": dict(recording.table)}
+        settings |= {"triton.enable_persistent_tma_matmul": True} if name == "rows, TMA" else {}
+        with config.patch(settings), V.set_choices_handler(LookupTableChoices()):
+            found = compile(function, *inputs)
+        assert found.constants("BLOCK_M") == ([] if library else ["128"])
 
 
 @pytest.mark.parametrize("name", ["rows", "experts"])

@@ -142,7 +142,7 @@ def keep_hooks() -> None:
 
 def _put_hooks() -> None:
     from . import lowering
-    from .inductor import attention, config, hooks, served, unseen, views
+    from .inductor import attention, config, hooks, rewrites, served, unseen, views
 
     with _lock:
         if _hooks:
@@ -152,7 +152,7 @@ def _put_hooks() -> None:
             lambda: hooks.wrap_lowerings(lowering.lower),
             lambda: served.wrap_lowerings(lowering.lower),
             lambda: served.wrap_grouped_tiles(lowering.grouped_tile),
-            lambda: served.wrap_rewrites(lowering.is_rewritten, lowering.with_tile),
+            lambda: rewrites.wrap_rewrites(lowering.is_rewritten, lowering.with_tile),
             lambda: attention.wrap_options(lowering.attention),
             lambda: unseen.note_unseen(lowering.unseen),
             lambda: hooks.add_last_word(lowering.last_word),

@@ -156,6 +156,12 @@ def grouped_params(config: Config) -> dict[str, Any]:
     }
 
 
+def grouped_entry(config: Config) -> dict[str, Any]:
+    """The tile of a grouped multiplication as an entry of a table. Inductor itself never looks for one."""
+    params = {name: value for name, value in grouped_params(config).items() if name != "USE_TMA_LOAD"}
+    return {"template_id": config.template, **params}
+
+
 def _params(config: Config) -> dict[str, Any]:
     params = {
         "BLOCK_M": config.block_m,

@@ -16,7 +16,7 @@ from ._core import Config, DiodeError
 from .heuristics.function import as_heuristic
 from .inductor import OPS, config, foreseen, hooks, kernels, served, views
 from .inductor.kernels import TMA
-from .kernels import Offer, grouped_params
+from .kernels import Offer, grouped_entry, grouped_params
 from .selection import Question, Selector
 
 _thread = threading.local()
@@ -98,10 +98,13 @@ def lower(op: str, original: Callable[..., Any], arguments: Sequence[Any], named
             lowering.swapped = decision.picks[0].config.swap_ab
             try:
                 with _lowering(lowering), _tuning(lowering, decision):
-                    given, more = (lowering.served.swapped(), {}) if lowering.swapped else (arguments, named)
+                    given, more = arguments, named
+                    if lowering.served is not None:
+                        given, more = lowering.served.given(swapped=lowering.swapped), {}
                     lowered = original(*given, **more)
                 if lowering.params == {}:
                     selector.record(decision)
+                    recording.note_picks(op, inputs, [grouped_entry(decision.picks[0].config)])
                     views.mark_picked(lowered)
                 elif lowering.plan is None:
                     selector.record_left("fallback_empty_result", "Inductor has no templates for it", op)
@@ -176,7 +179,8 @@ def _planned(lowering: _Lowering, offer: Offer, inputs: Any, users_handler: bool
         _refuse_to_leave(lowering.decider, lowering.op)
         raise _LeftToInductor(by_library=not settings.fallback_to_autotune and offer.library() is not None)
     selector.record(decision)
-    recording.note_picks(lowering.op, inputs, [] if decision.library_alone else decision.choices)
+    entries = [] if decision.library_alone else [kernels.table_entry(choice) for choice in decision.choices]
+    recording.note_picks(lowering.op, lowering.served or inputs, entries)
     if decision.library_alone and not users_handler:
         raise _LeftToInductor(by_library=True)
     # Inductor times the first choice as slower than it is, because a GPU that was idle while compiling starts

@@ -51,8 +51,11 @@ class Pick:
             lines.append(f"    expected: {_time(low)} to {_time(high)} in four cases of five")
         if self.probability is not None:
             lines.append(f"    sure: within 5 % of the best for {self.probability:.0%} of problems of its group")
-        if self.near:
-            lines.append("    also near: " + ", ".join(_shown(candidate) for candidate in self.near))
+        # Tiles that differ in nothing but the order of their blocks are shown once.
+        known = {pick.config.label for pick in self.picks}
+        unlike = {near.config.label: near for near in reversed(self.near) if near.config.label not in known}
+        if unlike:
+            lines.append("    also near: " + ", ".join(_shown(near) for near in reversed(unlike.values())))
         return lines + self._notes()
 
     def _notes(self) -> list[str]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from . import messages
 from ._core import Problem
-from .inductor import foreseen, kernels
+from .inductor import foreseen, kernels, served
 from .problems import Unsupported, problem_of
 
 _lock = threading.Lock()
@@ -127,14 +127,11 @@ def note_traced(recording: Recording, graph: Any) -> None:
     _each(add)
 
 
-def note_picks(op: str, inputs: Any, choices: Sequence[Any]) -> None:
-    """Records what was picked for a multiplication: Inductor's choices. An empty list means the library."""
-
-    def add(recording: Recording) -> None:
-        entries = [kernels.table_entry(choice) for choice in choices] or [{"template_id": f"{kernels.LIBRARY}{op}"}]
-        recording._add_picks(inputs, op, entries)
-
-    _each(add)
+def note_picks(op: str, inputs: Any, entries: Sequence[dict[str, Any]]) -> None:
+    """Records what was picked for a multiplication, as entries of Inductor's lookup table. Without any, it is the library."""
+    name = f"_{op}" if op in served.TARGETS.values() else op
+    listed = [*entries] or [{"template_id": f"{kernels.LIBRARY}{name}"}]
+    _each(lambda recording: recording._add_picks(inputs, op, listed))
 
 
 def _each(add: Callable[[Recording], None]) -> None:

@@ -31,7 +31,16 @@ import served_networks
 import torch
 import unaligned
 from cases import Case
-from timing import GRAPHS, GRAPHS_OF_COMPARED, GRAPHS_OF_NETWORKS, compiled, compiled_cold, microseconds
+from timing import (
+    GRAPHS,
+    GRAPHS_OF_COMPARED,
+    GRAPHS_OF_NETWORKS,
+    compiled,
+    compiled_cold,
+    microseconds,
+    take_turns,
+    turn,
+)  # fmt: skip
 from torch._inductor import config
 
 import torch_diode
@@ -41,6 +50,7 @@ from torch_diode.inductor import hiding
 
 NONE, OURS, MAX = "no tuning", "ours", "max-autotune"
 SHOWN = ", strides shown"
+NAMES = "names.json"
 TILES = 8
 MOST = 16
 """How many picks a model ranks without ranking all configs."""
@@ -111,53 +121,48 @@ def picks() -> list[Any]:
     ]
 
 
-def compile_share(given: Sequence[Case], share: int, of: int, tiles: int, notes: Path) -> None:
-    """Fills Inductor's caches with this process's share of the compiles."""
-    pairs = [(case, method) for case in given for method in methods(case.part, tiles)]
-    for case, method in pairs[share::of]:
-        try:
-            options = prepare(case, method)
-            torch.manual_seed(0)
-            compiled(*case.make(), training=case.training, graphs=0, **options)
-            note = picks()
-        except Exception as error:
-            note = [f"{type(error).__name__}: {error}"[:500]]
-        with notes.open("a") as file:
-            file.write(json.dumps([case.name, method, note]) + "\n")
-
-
-def compile_all(given: Sequence[Case], arguments: argparse.Namespace, folder: Path) -> dict[tuple[str, str], Any]:
-    """Compiles in several processes, so that this one finds everything in the caches. Returns what was picked."""
-    start = time.perf_counter()
-    environment = {**os.environ, "TORCHINDUCTOR_COMPILE_THREADS": "1", "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, __file__, *sys.argv[1:], "--folder", str(folder)]
-    workers = [subprocess.Popen([*command, "--share", str(share)], env=environment) for share in range(arguments.workers)]
-    until = start + arguments.compile_seconds
-    for worker in workers:
-        try:
-            worker.wait(max(0.0, until - time.perf_counter()))
-        except subprocess.TimeoutExpired:  # What is left is compiled when it is timed.
-            worker.kill()
-            worker.wait()
-    print(f"{len(given)} cases compiled in {time.perf_counter() - start:.0f} s", flush=True)
-    lines = [line for notes in folder.glob("notes-*") for line in notes.read_text().splitlines()]
-    return {(name, method): note for name, method, note in map(json.loads, lines)}
-
-
-def measured(case: Case, tiles: int, noted: dict[tuple[str, str], Any]) -> dict[str, Any]:
+def measured(case: Case, tiles: int) -> dict[str, Any]:
     """How many microseconds each method takes."""
-    function, inputs = case.make()
+    with turn():
+        torch.manual_seed(0)
+        function, inputs = case.make()
     graphs: dict[str, list[torch.cuda.CUDAGraph]] = {}
+    noted: dict[str, list[Any]] = {}
     # Where results lie in memory may follow from the order of captures, so the compared methods are captured in both orders.
     for method in (*methods(case.part, tiles), OURS, NONE):
         many = GRAPHS_OF_COMPARED // 2 if method in (NONE, OURS) else GRAPHS
         try:
             _, captured = compiled(function, inputs, training=case.training, graphs=many, **prepare(case, method))
             graphs.setdefault(method, []).extend(captured)
+            noted.setdefault(method, picks())
         except Exception as error:
-            noted[case.name, method] = [f"{type(error).__name__}: {error}"[:500]]
+            noted[method] = [f"{type(error).__name__}: {error}"[:500]]
     times = dict(zip(graphs, microseconds(list(graphs.values())), strict=True))
-    return {"times": times, "picks": {method: noted.get((case.name, method)) for method in methods(case.part, tiles)}}
+    return {"times": times, "picks": noted}
+
+
+def measure_share(given: Sequence[Case], arguments: argparse.Namespace, until: float) -> None:
+    """Compiles and measures this process's share of the cases."""
+    take_turns(arguments.folder / "gpu")
+    names = json.loads((arguments.folder / NAMES).read_text())[arguments.share :: arguments.workers]
+    for case in with_time([case for case in given if case.name in names], until):
+        found = measured(case, arguments.tiles)
+        with turn():
+            keep(case, found, arguments.times)
+
+
+def measure_all(given: Sequence[Case], arguments: argparse.Namespace, folder: Path) -> None:
+    """Compiles in several processes, which use the GPU in turns."""
+    start = time.perf_counter()
+    environment = {**os.environ, "TORCHINDUCTOR_COMPILE_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    environment["TORCHINDUCTOR_CACHE_DIR"] = f"{folder}/cache"
+    command = [sys.executable, __file__, *sys.argv[1:], "--folder", str(folder)]
+    (folder / NAMES).write_text(json.dumps([case.name for case in given]))
+    shares = range(min(arguments.workers, len(given)))
+    workers = [subprocess.Popen([*command, "--share", str(share)], env=environment) for share in shares]
+    for worker in workers:
+        worker.wait()
+    print(f"{len(given)} cases in {time.perf_counter() - start:.0f} s", flush=True)
 
 
 def warm_up(case: Case) -> None:
@@ -223,7 +228,7 @@ def main() -> None:
     parser.add_argument("--autotune-seconds", type=float, default=1e9, help="autotune no network after so long")
     parser.add_argument("--only", default="", help="cases with one of these in their names, by commas; all by default")
     parser.add_argument("--workers", type=int, default=max(1, (os.cpu_count() or 2) - 1))
-    parser.add_argument("--compile-seconds", type=float, default=1e9, help="compile side by side for at most so long")
+    parser.add_argument("--cold", action="store_true", help="served networks are compiled one at a time too, with empty caches")
     parser.add_argument("--seconds", type=float, default=1e9, help="begin no case after so long")
     parser.add_argument("--share", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
@@ -232,11 +237,12 @@ def main() -> None:
     given = [
         case
         for part in arguments.parts.split(",")
-        for case in left(PARTS[part](), arguments.times)
+        for case in (PARTS[part]() if arguments.share is not None else left(PARTS[part](), arguments.times))
         if has_one_of(arguments.only, case)
     ]
-    kernels = [case for case in given if case.part != "networks"]
-    nets = [case for case in given if case.part == "networks"]
+    is_cold = lambda case: case.part == "networks" or (arguments.cold and case.part == "served networks")
+    kernels = [case for case in given if not is_cold(case)]
+    nets = [case for case in given if is_cold(case)]
     if nets and arguments.share is None:
         # Networks come first, because they are compiled one at a time with the whole machine. They are compiled as
         # users do it: rows that are no multiple of 16 bytes are padded.
@@ -247,13 +253,9 @@ def main() -> None:
     if kernels:
         with config.patch(shape_padding=False), tempfile.TemporaryDirectory() as folder:
             if arguments.share is not None:
-                notes = arguments.folder / f"notes-{arguments.share}"
-                compile_share(kernels, arguments.share, arguments.workers, arguments.tiles, notes)
+                measure_share(kernels, arguments, until)
                 return
-            os.environ["TORCHINDUCTOR_CACHE_DIR"] = f"{folder}/cache"
-            noted = compile_all(kernels, arguments, Path(folder))
-            for case in with_time(kernels, until):
-                keep(case, measured(case, arguments.tiles, noted), arguments.times)
+            measure_all(kernels, arguments, Path(folder))
     if arguments.report:
         compared.write(arguments.report, [arguments.times])
 

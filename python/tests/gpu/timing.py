@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import functools
+import os
 import random
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
 from torch._inductor import virtualized
 from torch._inductor.async_compile import AsyncCompile
+from torch._inductor.output_code import CompiledFxGraph
 from torch._inductor.utils import fresh_cache
 
 from torch_diode import models
@@ -27,6 +32,40 @@ _FLUSHED_BYTES = 256 << 20
 
 Graphs = Sequence[torch.cuda.CUDAGraph]
 """Several graphs of the same work."""
+
+
+class _Turn:
+    lock: str | os.PathLike[str] | None = None
+    held = False
+
+
+@contextlib.contextmanager
+def turn() -> Iterator[None]:
+    """The right to use the GPU, which one process at a time has. It may be taken again by the process that has it."""
+    if _Turn.lock is None or _Turn.held:
+        yield
+        return
+    with open(_Turn.lock, "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        _Turn.held = True
+        try:
+            yield
+            torch.cuda.synchronize()
+        finally:
+            _Turn.held = False
+
+
+def take_turns(lock: str | os.PathLike[str]) -> None:
+    """Makes this process use the GPU in turns with others that name the same file. It compiles meanwhile."""
+    _Turn.lock = lock
+    run = CompiledFxGraph.__call__
+
+    @functools.wraps(run)
+    def in_turn(self: Any, *inputs: Any, **named: Any) -> Any:
+        with turn():
+            return run(self, *inputs, **named)
+
+    CompiledFxGraph.__call__ = in_turn
 
 
 def compiled_cold(
@@ -58,7 +97,8 @@ def compiled(
         call(*inputs)
         torch.cuda.synchronize()
         seconds = time.perf_counter() - start
-        return seconds, [_captured(call, inputs) for _ in range(graphs)]
+        with turn():
+            return seconds, [_captured(call, inputs) for _ in range(graphs)]
 
 
 def _step(network: Any, loss: Callable[..., torch.Tensor]) -> Callable[..., Any]:
@@ -87,7 +127,12 @@ def _captured(compiled: Callable[..., Any], inputs: Sequence[torch.Tensor]) -> t
 
 
 def microseconds(works: Sequence[Graphs]) -> list[float]:
-    """The median time of each with a cold cache. The order changes each turn, so that clocks and neighbours are alike for all."""
+    """The median time of each with a cold cache. The order changes each round, so that clocks and neighbours are alike for all."""
+    with turn():
+        return _microseconds(works)
+
+
+def _microseconds(works: Sequence[Graphs]) -> list[float]:
     flushed = torch.empty(_FLUSHED_BYTES, dtype=torch.int8, device="cuda")
     graphs = [graph for work in works for graph in work]
     events: dict[Any, list[tuple[torch.cuda.Event, torch.cuda.Event]]] = {graph: [] for graph in graphs}

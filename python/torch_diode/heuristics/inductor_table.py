@@ -11,6 +11,7 @@ from typing import Any
 
 from .._core import Config, DiodeError
 from ..configs import FIELDS, SPELLINGS, as_config
+from ..inductor.kernels import SCALED_TMA, TMA
 from . import Answer, Candidate, Request
 from .watched_file import WatchedFile
 
@@ -73,10 +74,11 @@ def _checked_inductor_table(content: Any, name: str) -> tuple[Mapping[str, Any],
 def _inductor_candidate(entry: Mapping[str, Any]) -> Candidate:
     if not isinstance(entry, Mapping) or not isinstance(entry.get("template_id"), str):
         raise DiodeError(f"got {entry!r:.60}, expected an object with a template_id")
-    params = {name: value for name, value in entry.items() if name not in ("template_id", "template_hash")}
-    template = entry["template_id"]
+    params = {name: value for name, value in entry.items() if name not in ("template_id", "template_hash", "swap_ab")}
+    # A scaled multiplication's TMA tile has a template of its own.
+    template = TMA if entry["template_id"] == SCALED_TMA else entry["template_id"]
     if template.startswith("aten::"):
         config = Config("aten")
     else:
-        config = as_config({"template": template, **{k: v for k, v in params.items() if k in SPELLINGS or k in FIELDS}})
+        config = as_config({"template": template, **{k: v for k, v in entry.items() if k in SPELLINGS or k in FIELDS}})
     return Candidate(config, params=params, template_hash=entry.get("template_hash"))

@@ -12,7 +12,6 @@ import sympy
 import torch
 from torch._inductor import config, utils
 from torch._inductor.ir import FixedLayout
-from torch._inductor.kernel_inputs import MMKernelInputs
 from torch._inductor.kernel_template_choice import KernelTemplateChoice
 from torch._inductor.lookup_table import LookupTableChoices
 from torch._inductor.virtualized import V
@@ -96,7 +95,10 @@ def table_entry(choice: Any) -> dict[str, Any]:
     template = choice.template
     digest = getattr(template, "src_hash", None)
     hashed = {} if digest is None else {"template_hash": digest}
-    return {"template_id": template.uid, **hashed, **choice.params.to_serializeable_dict()}
+    params = choice.params.to_serializeable_dict()
+    if isinstance(choice, _InColumns):  # Blocks are those of the product, not of its transpose.
+        params |= {"BLOCK_M": params["BLOCK_N"], "BLOCK_N": params["BLOCK_M"], "swap_ab": True}
+    return {"template_id": template.uid, **hashed, **params}
 
 
 def left_out_tile(inputs: Any) -> Any:
@@ -131,7 +133,7 @@ def writes_cpp() -> bool:
 
 def lookup_keys(inputs: Any, op: str) -> list[str]:
     """The keys of Inductor's lookup table. The key with the device's name comes first."""
-    if not isinstance(inputs, MMKernelInputs):
+    if not hasattr(inputs, "shapes_hinted"):
         return []
     keys = LookupTableChoices().make_lookup_key_variants(inputs, op)
     return [key for key in keys if key is not None]

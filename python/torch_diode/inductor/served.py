@@ -11,13 +11,11 @@ from typing import Any
 import sympy
 import torch
 from torch._inductor import config
-from torch._inductor.choices import InductorChoices
 from torch._inductor.kernel import mm, mm_grouped
 from torch._inductor.lowering import lowerings
 from torch._inductor.select_algorithm import TritonTemplateCaller
-from torch._inductor.virtualized import V
 
-from .._core import Config, Problem
+from .._core import Problem
 from . import Undo
 from .kernels import hints
 
@@ -33,6 +31,10 @@ TARGETS: dict[Any, str] = {
 }
 GROUPED = ("grouped_mm", "scaled_grouped_mm")
 
+_SCALES = ("scale_a", "scale_b")
+_PAIRS = (("self", "mat2"), _SCALES, ("recipe_a", "recipe_b"), ("swizzle_a", "swizzle_b"))
+_OTHER = {one: other for a, b in _PAIRS for one, other in ((a, b), (b, a))}
+"""The arguments that take each other's place when the transposes are multiplied."""
 _RECIPES = {0: "tensor", 1: "row", 4: "block", 5: "block"}
 _TEMPLATES = (mm_grouped.triton_grouped_mm_template, mm_grouped.triton_scaled_grouped_mm_template)
 
@@ -50,7 +52,7 @@ class Served:
         self._target = target
         self.op = op
         self.a = self._arguments["self"]
-        self.b = self._arguments["mat2" if "mat2" in self._arguments else "mat_b"]
+        self.b = self._arguments["mat2"]
 
     def device(self) -> Any:
         return self.a.get_device()
@@ -62,18 +64,36 @@ class Served:
 
     def may_swap(self) -> bool:
         """Whether the product of the transposes is lowered with the same operator."""
-        return self._target is aten._scaled_mm.default and self._arguments.get("bias") is None
+        known = self.op == "scaled_mm" and not self._arguments.get("contraction_dim")
+        return known and self._arguments.get("bias") is None
 
-    def swapped(self) -> list[Any]:
-        """The arguments for the product of the transposes."""
-        other = {"self": "mat2", "mat2": "self", "scale_a": "scale_b", "scale_b": "scale_a"}
-        turned = lambda one: _lowered(aten.permute.default, one, [1, 0]) if len(one.get_size()) == 2 else one
-        given = (
-            {one.name: one.default_value for one in self._target._schema.arguments}
-            | self._arguments
-            | {"self": self.a, "mat2": self.b}
-        )
-        return [turned(given[other[name]]) if name in other else one for name, one in given.items()]
+    def given(self, *, swapped: bool) -> list[Any]:
+        """The arguments for a tile, or for a tile of the product of the transposes."""
+        found = {one.name: one.default_value for one in self._target._schema.arguments} | self._arguments
+        scales = [one for name in _SCALES for one in _several(found.get(name))]
+        # Before 2.14, tiles failed for scales of one dimension, and for two with different numbers of them.
+        if self.op == "scaled_mm" and {len(one.get_size()) for one in scales} not in ({0}, {2}):
+            found |= {name: _each(found[name], lambda one: lowered(aten.view.default, one, [1, 1])) for name in _SCALES}
+        if swapped:
+            turned = lambda one: lowered(aten.permute.default, one, [1, 0]) if len(one.get_size()) == 2 else one
+            found |= {name: _each(found[name], turned) for name in ("self", "mat2", *_SCALES)}
+        return [found[_OTHER[name]] if swapped and name in _OTHER else one for name, one in found.items()]
+
+    # Tables in Inductor's form have keys that are made of these, like those of Inductor's own inputs.
+    _scalars: Mapping[str, Any] | None = None
+
+    def _nodes(self) -> list[Any]:
+        others = (*_SCALES, "offs" if self.op in GROUPED else "bias")
+        return [self.a, self.b, *(one for name in others for one in _several(self._arguments.get(name)))]
+
+    def dtypes(self) -> list[Any]:
+        return [one.get_dtype() for one in self._nodes()]
+
+    def shapes_hinted(self) -> list[Sequence[int]]:
+        return [hints(one.get_size()) for one in self._nodes()]
+
+    def strides_hinted(self) -> list[Sequence[int]]:
+        return [_steps(one) for one in self._nodes()]
 
     def problem(self, out_dtype: torch.dtype | None) -> Problem:
         """The problem. ``out_dtype`` is what is made of the integers of an `_int_mm`."""
@@ -99,9 +119,7 @@ class Served:
         )  # fmt: skip
 
     def _layout(self, node: Any, name: str) -> str:
-        node.realize()
-        stride = node.maybe_get_stride() if hasattr(node, "maybe_get_stride") else node.get_stride()
-        steps = hints(stride if stride is not None else node.get_layout().stride)
+        steps = _steps(node)
         if steps[-1] == 1:
             return "row"
         if steps[-2] == 1:
@@ -118,33 +136,51 @@ class Served:
         return {"groups": count, **({"scaling": "row"} if self.op == "scaled_grouped_mm" else {})}
 
     def _scaling(self, k: int) -> str:
-        scales, recipes = self._scales()
-        if recipes is None:
+        recipes = self._recipes()
+        if None in recipes:
             raise Left("its scales have shapes that Inductor has no tiles for")
         if "block" in recipes:
             raise Left("blocks have scales, for which only the library multiplies in fp8")
-        if any(one.get_dtype() != torch.float32 for one in scales):
+        if any(one.get_dtype() != torch.float32 for name in _SCALES for one in _several(self._arguments[name])):
             raise Left("its scales are not fp32")
         if k <= 16:
             raise Left("K is too short for a tile")
-        dimensions = {len(one.get_size()) for one in scales}
-        # Before the hook existed, tiles failed for scales of one dimension, and for two with different numbers of them.
-        if not hasattr(InductorChoices, "append_flex_attention_choices") and dimensions not in ({0}, {2}):
-            raise Left("in this version of torch, tiles fail for scales of one dimension; give both the shape (1, 1)")
         return "row" if "row" in recipes else "tensor"
 
-    def _scales(self) -> tuple[Sequence[Any], Sequence[str] | None]:
-        a, b = self._arguments["scale_a"], self._arguments["scale_b"]
-        if "recipe_a" in self._arguments:
-            both = [*self._arguments["recipe_a"], *self._arguments["recipe_b"]]
-            names = [_RECIPES.get(int(one)) for one in both]
-            single = len(a) == len(b) == 1 and None not in names and not any(self._arguments.get("swizzle_a") or ())
-            return [*a, *b], [str(name) for name in names] if single else None
-        with contextlib.suppress(AssertionError):  # No pair of recipes has such shapes.
-            found = mm.get_scaling_options(self.a, self.b, a.get_size(), b.get_size())
-            names = [_RECIPES.get(one.value) for one in found]
-            return [a, b], [str(name) for name in names] if None not in names else None
-        return [a, b], None
+    def _recipes(self) -> list[str | None]:
+        """How A's and B's scales are meant. ``None`` for what Inductor has no tiles for."""
+        a, b = (_several(self._arguments[name]) for name in _SCALES)
+        stated = [_RECIPES.get(int(one)) for name in ("recipe_a", "recipe_b") for one in self._arguments.get(name, ())]
+        if len(a) != 1 or len(b) != 1 or any(self._arguments.get("swizzle_a") or ()):
+            return [None]
+        if "block" in stated:
+            return stated
+        # Tiles read scales by their shapes, not by what they are said to be.
+        found = self._recipes_of(a[0], b[0])
+        return found if not stated or stated == found else [None]
+
+    def _recipes_of(self, a: Any, b: Any) -> list[str | None]:
+        """How scales are meant by their shapes. ``None`` for what Inductor has no tiles for."""
+        try:
+            return [_RECIPES.get(one.value) for one in mm.get_scaling_options(self.a, self.b, a.get_size(), b.get_size())]
+        except AssertionError:  # No pair of recipes has such shapes.
+            return [None]
+
+
+def _several(value: Any) -> Sequence[Any]:
+    """The values of an argument that is missing, one value or, in newer operators, a list."""
+    return value if isinstance(value, (list, tuple)) else () if value is None else (value,)
+
+
+def _each(value: Any, change: Callable[[Any], Any]) -> Any:
+    return [change(one) for one in value] if isinstance(value, (list, tuple)) else change(value)
+
+
+def _steps(node: Any) -> Sequence[int]:
+    """How far apart neighbours in each dimension are, which is certain as soon as a value is realised."""
+    node.realize()
+    stride = node.maybe_get_stride() if hasattr(node, "maybe_get_stride") else node.get_stride()
+    return hints(stride if stride is not None else node.get_layout().stride)
 
 
 def wrap_lowerings(lower: Callable[..., Any]) -> Undo:
@@ -188,7 +224,7 @@ def wrap_grouped_tiles(planned: Callable[[], dict[str, Any] | None]) -> Undo:
 
 def turned_back(product: Any) -> Any:
     """The product of the transposes as the product."""
-    return _lowered(aten.permute.default, product, [1, 0])
+    return lowered(aten.permute.default, product, [1, 0])
 
 
 def is_tile(choice: Any) -> bool:
@@ -201,193 +237,6 @@ def tuning(tma: bool) -> contextlib.AbstractContextManager[Any]:
     return config.patch({"max_autotune_gemm": True, **({"triton.enable_persistent_tma_matmul": True} if tma else {})})
 
 
-def _lowered(target: Any, *arguments: Any, **named: Any) -> Any:
+def lowered(target: Any, *arguments: Any, **named: Any) -> Any:
+    """What an operator is lowered to."""
     return lowerings[target](*arguments, **named)
-
-
-def wrap_rewrites(
-    is_on: Callable[[str, str], bool], with_tile: Callable[[Config], contextlib.AbstractContextManager[Any]]
-) -> Undo:
-    """Lowers two things in another way, if ``is_on(what, why)``:
-
-    a linear layer with int8 weights, which torch rewrites to an operator that takes one thread for each output; and a batched product
-    with a single row or column of gathered weights, which torch copies before it multiplies, as a product and a sum that gather as
-    they read, or as groups. In the context ``with_tile(tile)``, a multiplication gets this tile.
-    """
-    pack = aten._weight_int8pack_mm.default
-    original_pack = lowerings.get(pack)
-
-    def unpacked(x: Any, weight: Any, scales: Any) -> Any:
-        way = _way_for(x.get_size()[0])
-        if x.get_device().type != "cuda" or not is_on("int8 weights", f"{_WAYS[way]}, not one thread an output as in torch"):
-            if original_pack is not None:
-                return original_pack(x, weight, scales)
-            from torch._inductor.lowering import fallback_handler
-
-            return fallback_handler(pack, add_to_fallback_set=False)(x, weight, scales)
-        return product(way, x, weight, scales)
-
-    def product(way: int, x: Any, weight: Any, scales: Any) -> Any:
-        if way == _SUM:
-            summed = _summed(_lowered(aten.unsqueeze.default, x, 1), _lowered(aten.unsqueeze.default, weight, 0), x.get_dtype())
-            return _lowered(aten.mul.Tensor, summed, scales)
-        widened = _converted(weight, x.get_dtype())
-        if way == 0:
-            multiplied = _lowered(aten.mm.default, x, _lowered(aten.permute.default, widened, [1, 0]))
-            return _lowered(aten.mul.Tensor, multiplied, scales)
-        # The weights come first: a tile can convert its first operand, if that lies along K, as it reads.
-        tile = Config(block_m=32, block_n=way, block_k=256, num_stages=4, num_warps=4)
-        with with_tile(tile):
-            turned = _lowered(aten.mm.default, widened, _lowered(aten.permute.default, x, [1, 0]))
-        if len(scales.get_size()) != 1:
-            return _lowered(aten.mul.Tensor, _lowered(aten.permute.default, turned, [1, 0]), scales)
-        # Before it is turned back, the product is scaled in the tile's kernel.
-        scaled = _lowered(aten.mul.Tensor, turned, _lowered(aten.unsqueeze.default, scales, 1))
-        return _lowered(aten.permute.default, scaled, [1, 0])
-
-    lowerings[pack] = unpacked
-    undos = [lambda: lowerings.__setitem__(pack, original_pack) if original_pack is not None else lowerings.pop(pack, None)]
-    for target in (aten.bmm, aten.bmm.default):
-        original = lowerings[target]
-        lowerings[target] = _summing(original, is_on, with_tile)
-        undos.append(functools.partial(lowerings.__setitem__, target, original))
-    for target in (aten.index, aten.index.Tensor):
-        if target in lowerings:
-            original = lowerings[target]
-            lowerings[target] = _remembering(original)
-            undos.append(functools.partial(lowerings.__setitem__, target, original))
-
-    def undo() -> None:
-        for one in reversed(undos):
-            one()
-
-    return undo
-
-
-_SUM = 1
-_WAYS = {
-    _SUM: "multiplied and summed as they are read",
-    16: "converted in the tile that multiplies them",
-    32: "converted in the tile that multiplies them",
-    0: "converted and multiplied by mm",
-}
-"""How int8 weights are multiplied. Numbers from 16 are the rows of a tile."""
-
-
-def _way_for(rows: Any) -> int:
-    """The way that was the fastest on an H200 for eight sizes of weights, in the geometric mean and hardly ever behind another.
-
-    Over a conversion by a kernel of its own: 2.8 and 1.5 times for one and two rows, 1.6 to 2.5 times to 32 rows. With more rows, a
-    tile loses up to a third for some sizes.
-    """
-    at_most = lambda most: V.graph.sizevars.statically_known_true(sympy.Le(rows, most))
-    return _SUM if at_most(2) else 16 if at_most(16) else 32 if at_most(32) else 0
-
-
-def _converted(value: Any, dtype: torch.dtype) -> Any:
-    return _lowered(torch.ops.prims.convert_element_type.default, value, dtype)
-
-
-def _summed(a: Any, b: Any, dtype: torch.dtype) -> Any:
-    """The sum over the last dimension of a product, in fp32."""
-    product = _lowered(aten.mul.Tensor, _converted(a, torch.float32), _converted(b, torch.float32))
-    return _converted(_lowered(aten.sum.dim_IntList, product, [2]), dtype)
-
-
-def _summing(original: Callable[..., Any], is_on: Callable[[str, str], bool], with_tile: Any) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def lowering(a: Any, b: Any, *rest: Any, **named: Any) -> Any:
-        if rest or named or not _is_gathered_vector(a, b):
-            return original(a, b, *rest, **named)
-        what, gathered = "bmm of gathered weights", getattr(a, _GATHERED, None)
-        if gathered is not None and _share_experts(*gathered):
-            if is_on(what, "multiplied as groups, each expert's rows together, so that its weights are read once"):
-                weights, ids = gathered
-                return _grouped(weights, ids, b, with_tile)
-        elif is_on(what, "multiplied and summed as the weights are gathered, without a copy of them"):
-            dtype = a.get_dtype()
-            left, right = (_converted(one, torch.float32) for one in (a, b))
-            product = _lowered(
-                aten.mul.Tensor, _lowered(aten.unsqueeze.default, left, 3), _lowered(aten.unsqueeze.default, right, 1)
-            )
-            return _converted(_lowered(aten.sum.dim_IntList, product, [2]), dtype)
-        return original(a, b)
-
-    return lowering
-
-
-_GATHERED = "_torch_diode_gathered"
-_SHARING = 1.2
-"""From so many rows for each expert that has any, grouping them is faster than reading weights for each row. Measured on an H200."""
-_GROUP_TILE = Config("triton::mm_persistent_tma", block_m=16, block_n=128, block_k=128, num_stages=4, num_warps=4)
-
-
-def _remembering(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Notes at what is gathered from a stack of matrices where it was gathered from."""
-
-    @functools.wraps(original)
-    def lowering(x: Any, indices: Any, *rest: Any, **named: Any) -> Any:
-        found = original(x, indices, *rest, **named)
-        if len(x.get_size()) == 3 and len(indices) == 1 and indices[0] is not None and len(indices[0].get_size()) == 1:
-            setattr(found, _GATHERED, (x, indices[0]))
-        return found
-
-    return lowering
-
-
-def _share_experts(weights: Any, ids: Any) -> bool:
-    """Whether rows are expected to share experts. The graph does not say which rows belong to one token."""
-    experts, n, k = weights.get_size()
-    [rows] = ids.get_size()
-    if not all(isinstance(size, (int, sympy.Integer)) for size in (experts, n, k, rows)) or weights.get_dtype() != torch.bfloat16:
-        return False
-    # Grouped products want rows of multiples of 16 bytes, and the library of them fewer than 1024 groups.
-    if experts >= 1024 or n % 8 or k % 8:
-        return False
-    distinct = float(experts) * (1 - (1 - 1 / float(experts)) ** int(rows))
-    return float(rows) / distinct > _SHARING
-
-
-def _grouped(weights: Any, ids: Any, vectors: Any, with_tile: Any) -> Any:
-    """Each row times its expert's weights, with the rows sorted by experts. Sorting counts, since there are few rows."""
-    (experts, _, _), [rows] = weights.get_size(), ids.get_size()
-    device = weights.get_device()
-    count = lambda size: _lowered(
-        torch.ops.prims.iota.default, size, start=0, step=1, dtype=torch.int64, device=device, requires_grad=False
-    )
-    row, column = (lambda one: _lowered(aten.unsqueeze.default, one, 0)), (lambda one: _lowered(aten.unsqueeze.default, one, 1))
-    both, either = functools.partial(_lowered, aten.logical_and.default), functools.partial(_lowered, aten.logical_or.default)
-    less, same = functools.partial(_lowered, aten.lt.Tensor), functools.partial(_lowered, aten.eq.Tensor)
-    total = lambda one, dtype: _lowered(aten.sum.dim_IntList, _converted(one, dtype), [1], dtype=dtype)
-    ids, place = _converted(ids, torch.int64), count(rows)
-    from_end = _lowered(aten.lt.Scalar, ids, 0)  # Indices may count from the end.
-    ids = _lowered(aten.where.self, from_end, _lowered(aten.add.Tensor, ids, int(experts)), ids)
-    before = either(less(row(ids), column(ids)), both(same(row(ids), column(ids)), less(row(place), column(place))))
-    rank = total(before, torch.int64)
-    rank.realize()
-    is_here = _converted(same(column(place), row(rank)), torch.int64)
-    order = total(_lowered(aten.mul.Tensor, is_here, row(place)), torch.int64)
-    ends = total(_lowered(aten.le.Tensor, row(ids), column(count(experts))), torch.int32)
-    sorted_rows = _lowered(aten.index.Tensor, _lowered(aten.squeeze.dim, vectors, 2), [order])
-    with with_tile(_GROUP_TILE):
-        product = _lowered(aten._grouped_mm.default, sorted_rows, _lowered(aten.permute.default, weights, [0, 2, 1]), ends)
-    return _lowered(aten.unsqueeze.default, _lowered(aten.index.Tensor, product, [rank]), 2)
-
-
-def _is_gathered_vector(a: Any, b: Any) -> bool:
-    """Whether the weights are gathered by an index and meet a single row or column each."""
-    node = V.graph.current_node
-    if (
-        node.target is not aten.bmm.default
-        or a.get_device().type != "cuda"
-        or a.get_dtype() not in (torch.bfloat16, torch.float16)
-    ):
-        return False
-    (batch, m, _), n = a.get_size(), b.get_size()[2]
-    known = V.graph.sizevars.statically_known_true
-    weights = node.args[0] if known(sympy.Eq(n, 1)) else node.args[1] if known(sympy.Eq(m, 1)) else None
-    while weights is not None and weights.target in (aten.permute.default, aten.transpose.int, aten.view.default):
-        weights = weights.args[0]
-    is_index = weights is not None and weights.target in (aten.index.Tensor, aten.index_select.default)
-    # The rows of a batch are tokens and their experts. With very many, a grouped product or a copy is better.
-    return bool(is_index and known(sympy.Le(batch, 1024)))

@@ -14,6 +14,12 @@ from .hooks import wrap_method
 from .served import TARGETS
 
 _LIKE_A_MULTIPLICATION = re.compile(r"(?:^|_)(?:[a-z]?mm|mv|dot|gemm|matmul|linear|moe|experts|f8f8bf16)(?:_|\d|$)")
+_AS_THEY_ARE = {
+    "_scaled_mm_v2", "_scaled_grouped_mm_v2", "_triton_scaled_dot_attention", "_scaled_addmm", "_trilinear",
+    "_weight_int4pack_mm", "_weight_int4pack_mm_with_scales_and_zeros", "_mixed_dtypes_linear",
+    "_cslt_sparse_mm", "_sparse_semi_structured_mm", "_sparse_semi_structured_addmm", "_sparse_semi_structured_linear",
+    "dot", "vdot", "mv", "addmv", "addbmm", "_addmm_activation",
+}  # fmt: skip
 _OWN = ("aten", "prims", "prim", "inductor", "quantized")
 
 
@@ -37,8 +43,7 @@ def _reason(target: Any) -> str | None:
         return None
     namespace, _, name = target._schema.name.partition("::")
     if namespace in _OWN:
-        known = ("_scaled_mm_v2", "_scaled_grouped_mm_v2", "_weight_int4pack_mm", "_cslt_sparse_mm", "mv", "dot", "addmv")
-        return "this version of torch calls it as it is" if namespace == "aten" and name in known else None
+        return "this version of torch calls it as it is" if namespace == "aten" and name in _AS_THEY_ARE else None
     if not _LIKE_A_MULTIPLICATION.search(name.lower()):
         return None
     return f"it is an operator of {namespace}, into which Inductor does not see"
