@@ -13,7 +13,7 @@ use diode_core::ids::{Digest, HardwareSlug};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
-use crate::http::{ApiFault, ApiResult, is_current, weak_etag};
+use crate::http::{ApiFault, ApiResult, accepts, is_current, weak_etag};
 
 /// The most bytes of all kept answers together: about a thousand pages.
 const MAX_KEPT: u64 = 48 << 20;
@@ -59,11 +59,13 @@ impl Page {
     /// Long JSON takes a millisecond, so it must not be packed on an async thread.
     pub(crate) fn of_json(json: Vec<u8>) -> ApiResult<Self> {
         let tag = weak_etag(&Digest::of(&json));
-        if json.len() < LONG {
-            return Ok(Self { tag, bytes: json.into(), unpacked: None });
-        }
-        let packed = zstd::bulk::compress(&json, LEVEL).map_err(ApiFault::internal)?;
-        Ok(Self { tag, bytes: packed.into(), unpacked: Some(json.len()) })
+        let packed = match json.len() {
+            0..LONG => None,
+            _ => Some(zstd::bulk::compress(&json, LEVEL).map_err(ApiFault::internal)?),
+        };
+        let unpacked = packed.is_some().then_some(json.len());
+        // A copy, because the vector has room for more: a compressed one for as much as was compressed.
+        Ok(Self { tag, bytes: Bytes::copy_from_slice(&packed.unwrap_or(json)), unpacked })
     }
 
     /// The response for a client that may already have the answer. The data may change, so clients must ask each
@@ -78,23 +80,13 @@ impl Page {
         let json = [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))];
         let Some(length) = self.unpacked else { return Ok((caching, json, self.bytes).into_response()) };
         let varies = [(header::VARY, HeaderValue::from_static("accept-encoding"))];
-        if takes_zstd(asked) {
+        if accepts(asked, "zstd") {
             let packed = [(header::CONTENT_ENCODING, HeaderValue::from_static("zstd"))];
             return Ok((caching, json, varies, packed, self.bytes).into_response());
         }
         let unpacked = zstd::bulk::decompress(&self.bytes, length).map_err(ApiFault::internal)?;
         Ok((caching, json, varies, unpacked).into_response())
     }
-}
-
-/// Whether a client names Zstandard among the encodings that it takes.
-fn takes_zstd(asked: &HeaderMap) -> bool {
-    let lists = asked.get_all(header::ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
-    lists.flat_map(|list| list.split(',')).any(|coding| {
-        let (name, quality) = coding.split_once(';').unwrap_or((coding, ""));
-        let quality = quality.trim().strip_prefix("q=").and_then(|quality| quality.parse::<f32>().ok());
-        name.trim().eq_ignore_ascii_case("zstd") && quality.is_none_or(|quality| quality > 0.0)
-    })
 }
 
 #[derive(Clone, Copy)]

@@ -16,7 +16,7 @@ use percent_encoding::percent_decode_str;
 use rust_embed::{EmbeddedFile, RustEmbed};
 
 use crate::app::App;
-use crate::http::{ApiFault, Lookup, etag, is_current};
+use crate::http::{ApiFault, Lookup, accepts, etag, is_current};
 
 /// What to read if the dashboard is not built.
 const WITHOUT_DASHBOARD: &str = "The API works without it: \
@@ -147,17 +147,6 @@ fn bytes(file: EmbeddedFile) -> Bytes {
     }
 }
 
-/// Whether `Accept-Encoding` names a coding with another weight than 0.
-fn accepts(headers: &HeaderMap, coding: &str) -> bool {
-    let values = headers.get_all(header::ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
-    values.flat_map(|value| value.split(',')).any(|one| {
-        let mut parts = one.split(';').map(str::trim);
-        let named = parts.next().is_some_and(|name| name.eq_ignore_ascii_case(coding));
-        let refused = parts.filter_map(|p| p.strip_prefix("q=")).any(|q| q.parse() == Ok(0.0));
-        named && !refused
-    })
-}
-
 /// Whether the file or one of its folders has a name such as `STEM-HASH.EXTENSION` or `STEM-HASH`. A hash has
 /// at least eight hex digits.
 fn is_hashed(path: &str) -> bool {
@@ -243,14 +232,5 @@ mod assets_tests {
         assert!(is_hashed("app-0123abcd.wasm") && is_hashed("assets/app-00112233445566.js"));
         assert!(is_hashed("app-0123abcd/app.js") && !is_hashed("app-01/app.js"));
         assert!(!is_hashed("index.html") && !is_hashed("app.js") && !is_hashed("dark-mode.css"));
-    }
-
-    #[test]
-    fn encodings_are_negotiated() {
-        let mut headers = HeaderMap::new();
-        assert!(!accepts(&headers, "br"));
-        headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("gzip, br;q=0, zstd"));
-        assert!(accepts(&headers, "gzip"));
-        assert!(!accepts(&headers, "br"));
     }
 }

@@ -172,7 +172,7 @@ pub(crate) async fn sizes(
     let slug = &summary.hardware.slug;
     let method = shown_method(&summary, filter.method)?;
     let filter = ProblemFilter { method: Some(method), ..filter };
-    let revision = app.backend.store.entries_revision(slug).await?;
+    let revision = app.backend.store.hardware_revision(slug).await?;
     let question = PageKey::new(slug.clone(), &("sizes", revision, &filter));
     let make = async {
         let problems = app.backend.store.sized_problems(slug, &filter, MAX_PROBLEMS).await?;

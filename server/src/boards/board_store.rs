@@ -17,7 +17,7 @@ use crate::boards::entry_store::{View, read_entry};
 use crate::store::Store;
 use crate::store::StoreResult;
 use crate::store::connection::Connection;
-use crate::store::fields::{from_json, parse, unsigned};
+use crate::store::fields::{from_json, parse};
 use crate::store::from_row::readable_row;
 use crate::store::remembered::Remembered;
 use crate::store::statement::{ROWS_PER_STATEMENT, Statement};
@@ -203,7 +203,7 @@ impl Store {
         let totals = &self.totals;
         let db = &mut self.read_transaction().await?;
         let Totals { rows: total, comparison } = db.board_totals(totals, slug, &query.filter).await?;
-        let rows = db.board_rows(slug, query).await?;
+        let rows = db.board_rows(slug, query, total).await?;
 
         let limit = query.limit as usize;
         let more = rows.len() > limit;
@@ -311,23 +311,23 @@ impl Connection {
         if let Some(totals) = totals.get(&counted, revision) {
             return Ok(totals);
         }
-        let count = push_filter(Statement::new("SELECT COUNT(*) FROM entries e"), slug, filter);
-        let (rows,): (i64,) = self.fetch_one(count).await?;
-        let ratios = push_filter(Statement::new("SELECT e.triton_over_library FROM entries e"), slug, filter);
-        let ratios = self.fetch_numbers(ratios.push(" AND e.triton_over_library >= 0")).await?;
-        let found =
-            Totals { rows: unsigned("row count", rows)?, comparison: Comparison::from_ratios(&ratios) };
+        // One walk along `entries_by_shape`, which has the ratio and all that filters look at.
+        let select = Statement::new("SELECT e.triton_over_library FROM entries e");
+        let rows: Vec<(Option<f64>,)> = self.fetch_all(push_filter(select, slug, filter)).await?;
+        let ratios: Vec<f64> = rows.iter().filter_map(|(ratio,)| *ratio).collect();
+        let found = Totals { rows: rows.len() as u64, comparison: Comparison::from_ratios(&ratios) };
         totals.put(counted, revision, found);
         Ok(found)
     }
 
     /// One page and the row after it, which shows whether there is another page; each row with the cursor of a page that
     /// ends with it. Rows with the sort value come first, from a query of their own. Both queries follow an index and
-    /// stop at their limits.
+    /// stop at their limits. `total` is the number of rows of all pages.
     async fn board_rows(
         &mut self,
         slug: &HardwareSlug,
         query: &BoardQuery,
+        total: u64,
     ) -> StoreResult<Vec<(LeaderboardRow, Cursor)>> {
         let wanted = i64::from(query.limit) + 1;
         let mut rows: Vec<(String, String, String, Option<f64>)> = match &query.after {
@@ -335,7 +335,9 @@ impl Connection {
             _ => self.fetch_all(page(slug, query, Part::WithValue, wanted)).await?,
         };
         let missing = wanted - rows.len() as i64;
-        if missing > 0 {
+        // If the first page has all rows, none is without the value.
+        let has_all = query.after.is_none() && rows.len() as u64 >= total;
+        if missing > 0 && !has_all {
             rows.extend(self.fetch_all(page(slug, query, Part::WithoutValue, missing)).await?);
         }
         let read = |(fields, method, entry, value): (String, String, String, Option<f64>)| {

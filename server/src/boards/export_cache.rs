@@ -31,6 +31,13 @@ pub(crate) struct ExportFile {
     pub(crate) left_out: usize,
 }
 
+impl ExportFile {
+    /// Gives back the room that the vector has beyond its bytes, which nobody would count.
+    pub(crate) fn new(bytes: Vec<u8>, left_out: usize) -> Self {
+        Self { bytes: bytes.into_boxed_slice().into(), left_out }
+    }
+}
+
 #[derive(Clone, Copy)]
 struct Bytewise;
 

@@ -174,7 +174,7 @@ async fn make_table(app: &App, hardware: Hardware, query: &TableQuery, form: For
             Form::Diode => serde_json::to_vec_pretty(&table),
             Form::Inductor(options) => serde_json::to_vec_pretty(&table.to_inductor(&options)?),
         };
-        Ok(ExportFile { bytes: text.map_err(ApiFault::internal)?.into(), left_out })
+        Ok(ExportFile::new(text.map_err(ApiFault::internal)?, left_out))
     };
     tokio::task::spawn_blocking(write).await?
 }
@@ -308,7 +308,7 @@ async fn make_dataset(
     let make = move || -> ApiResult<ExportFile> {
         let Rebuilt { dataset, left_out } = rebuild(hardware, stored);
         let bytes = encode(format, &[dataset]).map_err(unwritable)?;
-        Ok(ExportFile { bytes: bytes.into(), left_out: left_out.len() })
+        Ok(ExportFile::new(bytes, left_out.len()))
     };
     tokio::task::spawn_blocking(make).await?
 }

@@ -161,11 +161,6 @@ impl Store {
 }, if Ok(_))
     }
 
-    /// A number that changes with each change of a hardware's entries.
-    pub async fn entries_revision(&self, slug: &HardwareSlug) -> StoreResult<Option<i64>> {
-        self.reader().await?.hardware_revision(slug).await
-    }
-
     /// The description of a hardware. Reads only one row.
     pub async fn hardware(&self, slug: &HardwareSlug) -> StoreResult<Option<Hardware>> {
         self.reader().await?.find_hardware(slug).await

@@ -75,7 +75,7 @@ pub(crate) async fn picks(
     let Some(summary) = ModelSummary::best_for(&models, &hardware.slug) else {
         return Ok(Json(Picks { model: None, items: Vec::new() }).into_response());
     };
-    let revision = store.entries_revision(&hardware.slug).await?;
+    let revision = store.hardware_revision(&hardware.slug).await?;
     let asked = ("picks", revision, &summary.id, method, &problems);
     let question = PageKey::new(hardware.slug.clone(), &asked);
     let make = compared(&app, &hardware, summary, method, &problems);

@@ -78,7 +78,7 @@ pub(crate) async fn problem(
     let views = store.problem_views(&id).await?;
     let view = choose(&id, &views, &query)?;
     // Every upload, removal and confirmation raises the revision. Other hardware may have a view more.
-    let revision = store.entries_revision(&view.hardware).await?;
+    let revision = store.hardware_revision(&view.hardware).await?;
     let question = PageKey::new(view.hardware.clone(), &("problem", revision, &id, view.method, &views));
     let make = async {
         let hardware = store.hardware(&view.hardware).await?;
@@ -254,7 +254,7 @@ pub(crate) async fn configs(
     let name = format!("{slug}-configs.json");
     // The entries decide which problems there are, and may be updated later than the timings. So the file depends
     // on their revision, too.
-    let revision = app.backend.store.entries_revision(slug).await?;
+    let revision = app.backend.store.hardware_revision(slug).await?;
     let form = format!("{revision:?} {filter:?}");
     let export = Export { slug, form, name, media: "application/json", even_empty: false };
     export.answer(&app, &client, &asked, &headers, make(&app, &summary, method, &filter)).await
@@ -298,5 +298,5 @@ async fn make(
         serde_json::to_vec(&ConfigCover { method, problems: sample.total, sampled, steps })
     };
     let bytes = tokio::task::spawn_blocking(write).await?.map_err(ApiFault::internal)?;
-    Ok(ExportFile { bytes: bytes.into(), left_out })
+    Ok(ExportFile::new(bytes, left_out))
 }

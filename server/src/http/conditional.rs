@@ -32,6 +32,17 @@ pub(crate) fn is_current(asked: &HeaderMap, tag: &HeaderValue) -> bool {
     wanted.is_some_and(|(condition, tag)| !condition.precondition_passes(&tag))
 }
 
+/// Whether `Accept-Encoding` names a coding with another weight than 0.
+pub(crate) fn accepts(headers: &HeaderMap, coding: &str) -> bool {
+    let values = headers.get_all(header::ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).any(|one| {
+        let mut parts = one.split(';').map(str::trim);
+        let named = parts.next().is_some_and(|name| name.eq_ignore_ascii_case(coding));
+        let refused = parts.filter_map(|part| part.strip_prefix("q=")).any(|q| q.parse() == Ok(0.0));
+        named && !refused
+    })
+}
+
 /// The `Content-Disposition` of a file that a browser saves.
 pub(crate) fn save_as(name: &str) -> ApiResult<HeaderValue> {
     HeaderValue::try_from(format!("attachment; filename=\"{name}\"")).map_err(ApiFault::internal)
@@ -84,9 +95,14 @@ fn is_meant(response: &Response) -> bool {
         && !headers.contains_key(header::CACHE_CONTROL)
 }
 
-/// Makes the tag of a compressed answer weak: other clients get other bytes under the same tag.
+/// Makes the tag of a compressed answer weak: other clients get other bytes under the same tag. A 304 varies as the
+/// answer that it stands for; stored files, of which clients ask for parts, are never compressed.
 pub(crate) async fn weakened(mut response: Response) -> Response {
+    let is_unchanged = response.status() == StatusCode::NOT_MODIFIED;
     let headers = response.headers_mut();
+    if is_unchanged && !headers.contains_key(header::ACCEPT_RANGES) {
+        headers.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
+    }
     if headers.contains_key(header::CONTENT_ENCODING)
         && let Some(tag) = headers.get(header::ETAG)
         && let Ok(text) = tag.to_str()

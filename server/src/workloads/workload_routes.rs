@@ -294,7 +294,7 @@ impl Asked {
         text.push(b'\n');
         let mut files = vec![("manifest.json".to_owned(), text)];
         files.extend(described.files.into_iter().map(|(name, text)| (name, text.into_bytes())));
-        Ok(ExportFile { bytes: zip(&files).into(), left_out: 0 })
+        Ok(ExportFile::new(zip(&files), 0))
     }
 
     async fn describe(

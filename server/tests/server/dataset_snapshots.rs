@@ -174,6 +174,7 @@ async fn files_are_sent_in_parts_and_not_at_all_where_the_client_has_them() {
         // The client already has the file, which counts more than the range.
         let unchanged = part("bytes=0-9", &[("if-none-match", &tag)]).await;
         assert_eq!((unchanged.status.as_u16(), unchanged.body.len()), (304, 0));
+        assert_eq!((whole.header("vary"), unchanged.header("vary")), ("", ""), "it is sent as it is stored");
 
         // Neither 304 nor HEAD reads the file, so it need not even exist.
         let stored = app.blobs().join("snapshots").join(file.sha256.as_str());

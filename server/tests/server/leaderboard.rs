@@ -204,6 +204,7 @@ async fn a_page_that_has_not_changed_is_not_sent_again() {
         assert_eq!(app.get(&path).await.body, first.body);
         let unchanged = app.get_with(&path, &[("if-none-match", tag)]).await;
         assert_eq!((unchanged.status.as_u16(), unchanged.body.len()), (304, 0));
+        assert_eq!((first.header("vary"), unchanged.header("vary")), ("accept-encoding", "accept-encoding"));
         assert_ne!(app.get(&format!("{BOARD}?sort=gain")).await.header("etag"), tag);
 
         app.receipt(columnar(&dataset(h200(), &[seven().solutions[3].problem.clone()], 1.5))).await;

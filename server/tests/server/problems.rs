@@ -69,6 +69,8 @@ async fn what_the_client_has_is_not_sent_again() {
         assert!(tag.starts_with("W/") && first.header("cache-control") == "no-cache", "{path}: {tag}");
         let again = app.get_with(path, &[("if-none-match", tag)]).await;
         assert_eq!((again.status.as_u16(), again.body.len(), again.header("etag")), (304, 0, tag), "{path}");
+        let varies = (first.header("vary"), again.header("vary"));
+        assert_eq!(varies, ("accept-encoding", "accept-encoding"), "{path}");
         let own = app.get_with(path, &[("cookie", "theme=dark")]).await;
         // A problem's page, like those of boards, is the same for everybody.
         let caching = if path == of_problem { "no-cache" } else { "private, no-cache" };

@@ -18,6 +18,7 @@ async fn a_table_is_made_of_what_was_uploaded() {
     assert_eq!(reply.header("content-type"), "application/json");
     let again = app.get_with(&format!("{PATH}?top=2"), &[("if-none-match", reply.header("etag"))]).await;
     assert_eq!((again.status.as_u16(), again.body.len()), (304, 0));
+    assert_eq!((reply.header("vary"), again.header("vary")), ("accept-encoding", "accept-encoding"));
     let usual: Table = app.fetch(PATH).await;
     assert_eq!(usual.lookup(&mm(4096, 4096, 4096)).unwrap().len(), 5);
 }
