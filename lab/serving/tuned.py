@@ -1,9 +1,9 @@
 """How much faster `diode tune`'s files are than a server's defaults, with the server's own kernel on this GPU.
 
-python3 tuned.py run DIODE OUT.json [--consumer FOLDER] [--published FOLDER] [--seconds N]
+python3 tuned.py run DIODE OUT.json [--for vllm|sglang] [--consumer FOLDER] [--published FOLDER] [--seconds N]
 python3 tuned.py report OUT.json
 
-FOLDER holds vLLM's package, or as much of it as its experts kernel needs. `run` measures six models that the H200's model has not
+FOLDER holds the server's package, or its experts kernel's file and its configs. `run` measures six models that the H200's model has not
 learnt, in two forms each, by `diode tune --measure`; the rounds of its journals compare what was predicted, what vLLM publishes
 and what was chosen. Gains of measured files are of the rounds that chose them, so `run` ends with fresh times of those files.
 """
@@ -25,7 +25,10 @@ CASES = {
 }
 SPLIT = {("Qwen3-Next-80B-A3B", "bf16"): 2, "DeepSeek-V3": 8, "MiniMax-M2": 4, "Mixtral-8x22B": 4, "GLM-4.5-Air": 4}
 TILE = ("block_m", "block_n", "block_k", "group_m", "num_warps", "num_stages")
-PACKAGE = "vllm/model_executor/layers/fused_moe/configs"
+PACKAGES = {
+    "vllm": "vllm/model_executor/layers/fused_moe/configs",
+    "sglang": "sglang/srt/layers/moe/moe_runner/triton_utils",
+}
 ENDS_BEFORE = 30  # seconds that one more case may take
 
 
@@ -45,10 +48,10 @@ def rounds_of(journal):
 
 
 def gains_of(predicted, measured, times):
-    """The default's time over that of each file's config, by batch size."""
+    """The default's time over that of each file's configs, by batch size."""
 
-    def total(batch, config):
-        parts = [times.get((batch, stage, key(config))) for stage in (0, 1)]
+    def total(batch, config, down=None):
+        parts = [times.get((batch, stage, key(one))) for stage, one in enumerate((config, down or config))]
         return [up + down for up, down in zip(*parts, strict=True)] if all(parts) else None
 
     gains = {"predicted": {}, "published": {}, "measured": {}}
@@ -57,11 +60,9 @@ def gains_of(predicted, measured, times):
         default = total(batch, before["default"])
         if default is None or not after.get("measured"):
             continue
-        files = {"predicted": before["config"], "measured": after["config"]}
-        if after.get("published"):
-            files["published"] = after["published"]["config"]
-        for name, config in files.items():
-            if mine := total(batch, config):
+        files = {"predicted": before, "measured": after, "published": after.get("published")}
+        for name, file in files.items():
+            if file and (mine := total(batch, file["config"], file.get("down"))):
                 gains[name][batch] = statistics.median(a / b for a, b in zip(default, mine, strict=True))
     return gains
 
@@ -74,6 +75,7 @@ class Tuner:
     def __call__(self, name, form, *more):
         split = SPLIT.get((name, form), SPLIT.get(name, 1))
         line = [self.options.diode, "tune", name, "--tp", str(split), "--quantization", form, "--hardware", "nvidia-h200"]
+        line += ["--for", self.options.server]
         began = time.monotonic()
         done = subprocess.run(
             [*line, "--format", "json", *more], check=False, capture_output=True, text=True, env=self.environment, cwd=self.folder
@@ -112,11 +114,12 @@ def run(options):
             break
         # The files that were just measured stand in for the published ones.
         label = f"{case['name']}-{case['form']}"
-        package = folder / label / "again" / PACKAGE
-        package.mkdir(parents=True)
+        package = folder / label / "again" / PACKAGES[options.server]
         for file in case["files"]:
-            (package / Path(file).name).write_text((folder / file).read_text())
-        again = ["--out", f"{label}/again-measured", "--published", f"{label}/again/vllm"]
+            copy = package / Path(file).relative_to(f"{label}/measured")
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_text((folder / file).read_text())
+        again = ["--out", f"{label}/again-measured", "--published", f"{label}/again/{options.server}"]
         told, _ = tune(case["name"], case["form"], "--measure", "--picks", "1", *again)
         timed = [one for one in told["layers"][0]["batches"] if one.get("measured") and one["measured"]["published_us"]]
         case["gains"]["measured, again"] = {
@@ -145,6 +148,7 @@ def main():
     running = commands.add_parser("run")
     running.add_argument("diode")
     running.add_argument("out")
+    running.add_argument("--for", dest="server", choices=PACKAGES, default="vllm")
     running.add_argument("--consumer")
     running.add_argument("--published")
     running.add_argument("--seconds", type=float, default=600)

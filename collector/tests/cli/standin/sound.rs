@@ -1,8 +1,11 @@
 //! The contents of a collection when nothing goes wrong.
 
+use std::collections::BTreeSet;
+
 use diode_core::{
     Bias, Config, DType, Dataset, FailureReason, Groups, Layout, Method, Op, ProblemFields, Scaling, Stage,
 };
+use serde_json::Value;
 
 use super::node::{Node, TILES, Vendor, config};
 use crate::sandbox::{content, stderr};
@@ -279,28 +282,97 @@ fn amd_gpus_are_detected() {
         }
     }
     let output = detect.output().unwrap();
-    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(report["gpus"][0]["hardware"]["slug"], "amd-mi300x", "{report}");
     assert_eq!(report["gpus"][0]["memory_mib"], 4096, "{report}");
 }
 
-/// Without Python, `diode tune --measure` times our kernels from a pack, which must have those of all picks.
-#[test]
-fn a_pack_without_the_kernels_of_picks_is_refused() {
+/// A model whose experts the stand-in multiplies in no time, and the line that measures it.
+const MODEL: &str = r#"{"hidden_size": 256, "num_hidden_layers": 2, "num_experts": 8, "num_experts_per_tok": 2,
+    "moe_intermediate_size": 128}"#;
+const MEASURE: [&str; 9] = [
+    "tune",
+    "./config.json",
+    "--quantization",
+    "bf16",
+    "--hardware",
+    "nvidia-h100",
+    "--measure",
+    "--picks",
+    "1",
+];
+
+/// A node with a pack that has the kernels of some tiles for both launches of that model's experts.
+fn node_of_experts(tiles: &[String]) -> Node {
     let groups = |stage| Some(Groups { stage: Some(stage), ..Groups::routed(8, 2) });
     let of = |stage, n, k| {
         let plain = ProblemFields::plain(Op::FusedMoe, 1, 16, n, k, DType::BFloat16);
         ProblemFields { groups: groups(stage), ..plain }
     };
     let problems = [of(Stage::GateUp, 256, 256), of(Stage::Down, 256, 128)];
-    let tiles = [config([16, 64, 128], 4)];
-    let node = Node::with_configs(Vendor::Nvidia, &serde_json::to_string(&problems).unwrap(), &tiles);
-    let model = r#"{"hidden_size": 256, "num_hidden_layers": 2, "num_experts": 8, "num_experts_per_tok": 2,
-        "moe_intermediate_size": 128}"#;
-    node.sandbox.write("config.json", model);
-    let line = ["tune", "./config.json", "--quantization", "bf16", "--hardware", "nvidia-h100", "--measure"];
+    let node = Node::with_configs(Vendor::Nvidia, &serde_json::to_string(&problems).unwrap(), tiles);
+    node.sandbox.write("config.json", MODEL);
+    node
+}
+
+/// Without Python, `diode tune --measure` times our kernels from a pack. Multiplying many rows takes the stand-in minutes, so
+/// that only the batch sizes 1 and 4 are left to time.
+#[test]
+fn picks_are_timed_from_a_pack() {
+    // A stand-in for Python is asked for the times of all candidates, and so names them.
+    let asked = node_of_experts(&[config([16, 64, 128], 4)]);
+    let timer = include_str!("../measuring/timer.py").replace("NVIDIA H200", "NVIDIA H100 80GB HBM3");
+    asked.script("timer", &timer);
+    asked.sandbox.ok(&[&MEASURE[..], &["--python", "./timer"]].concat());
+    let journal = String::from_utf8(content(&asked.sandbox.path("tuned/measured.jsonl"))).unwrap();
+    let (mut tiles, mut left) = (BTreeSet::new(), String::new());
+    for line in journal.lines() {
+        let mut entry: Value = serde_json::from_str(line).unwrap();
+        if entry["batch"] != 1 && entry["batch"] != 4 {
+            if entry.get("kernel").is_some() {
+                entry["kernel"] = "diode's kernel, from a pack".into();
+            }
+            left += &format!("{entry}\n");
+            continue;
+        }
+        for launch in entry["launches"].as_array().unwrap() {
+            let mut tile: Value = serde_json::from_str(&config([16, 16, 16], 2)).unwrap();
+            for field in ["block_m", "block_n", "block_k", "num_stages", "num_warps"] {
+                tile[field] = launch[0]["config"][field].clone();
+            }
+            tiles.insert(tile.to_string());
+        }
+    }
+    let node = node_of_experts(&tiles.into_iter().collect::<Vec<_>>());
+    std::fs::create_dir(node.sandbox.path("tuned")).unwrap();
+    node.sandbox.write("tuned/measured.jsonl", &left);
+    let more = ["--python", "./none", "--kernels", "test.pack", "--resume", "--format", "json"];
+    let output = node.program(&node.sound(), &[&MEASURE[..], &more].concat()).output().unwrap();
+    let said = stderr(&output);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("timing diode's kernel, from a pack, at 2 batch sizes"), "{said}");
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(told["kernel"], "diode's kernel, from a pack");
+    let batches = told["layers"][0]["batches"].as_array().unwrap();
+    let of = |batch: u64| &batches.iter().find(|one| one["batch_size"] == batch).unwrap()["measured"];
+    assert_eq!(batches.iter().filter(|one| one["measured"].is_object()).count(), 18);
+    // The stand-in for Python says 100 µs of each launch, the pack what it takes.
+    assert_eq!(
+        (of(2)["rounds"].as_u64(), of(2)["default_us"].as_f64().map(f64::round)),
+        (Some(24), Some(200.0))
+    );
+    for batch in [1, 4] {
+        assert_eq!(of(batch)["rounds"], 8, "{batch}: {}", of(batch));
+        let us = of(batch)["default_us"].as_f64().unwrap();
+        assert!(us > 0.0 && us.round() != 200.0, "{batch}: {us}");
+    }
+}
+
+#[test]
+fn a_pack_without_the_kernels_of_picks_is_refused() {
+    let node = node_of_experts(&[config([16, 64, 128], 4)]);
     let more = ["--python", "./none", "--kernels", "test.pack"];
-    let output = node.program(&node.sound(), &[&line[..], &more].concat()).output().unwrap();
+    let output = node.program(&node.sound(), &[&MEASURE[..], &more].concat()).output().unwrap();
     let said = stderr(&output);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("timing diode's kernel, from a pack, at 18 batch sizes"), "{said}");
