@@ -6,6 +6,7 @@ pub(crate) mod generator;
 pub(crate) mod models;
 pub(crate) mod problems;
 pub(crate) mod published;
+pub(crate) mod served;
 pub(crate) mod tables;
 
 use diode_core::{KernelVariant, Problem};

@@ -4,7 +4,6 @@ mod check;
 mod journal;
 mod log;
 mod measuring;
-mod model;
 mod pack;
 mod report;
 mod timer;
@@ -29,7 +28,7 @@ use crate::commands::tune::measuring::{MeasureArgs, Measuring};
 use crate::commands::tune::report::{Report, Written};
 use crate::failure::Usage;
 use crate::input::arguments::size;
-use crate::input::{models, published};
+use crate::input::{models, published, served};
 use crate::output::files;
 
 /// Write the kernel configs of a model for vLLM, SGLang or torch.compile
@@ -44,11 +43,11 @@ use crate::output::files;
                   diode tune Qwen3-235B-A22B --tp 4 --measure --python /opt/vllm/bin/python\n  \
                   diode tune ./config.json --tp 8 --for sglang --out tuned\n  \
                   diode tune Llama-3.1-8B --for inductor --hardware nvidia-h100\n  diode tune --log serve.log\n  \
-                  diode tune --check tuned"
+                  diode tune --check tuned\n  diode tune --list qwen3"
 )]
 pub(crate) struct Tune {
     /// Model: its name, or its config.json
-    #[arg(required_unless_present_any = ["log", "check"])]
+    #[arg(required_unless_present_any = ["log", "check", "list"])]
     model: Option<String>,
 
     /// GPUs among which every layer is split (tensor parallelism)
@@ -76,9 +75,13 @@ pub(crate) struct Tune {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["check", "reader", "quantization", "tp", "ep"])]
     log: Option<PathBuf>,
 
-    /// Judge the files of this folder instead of writing any
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["model", "quantization", "tp", "ep", "out", "force"])]
+    /// Judge the files of this folder instead of writing any, for MODEL if it is given
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["quantization", "tp", "ep", "out", "force"])]
     check: Option<PathBuf>,
+
+    /// List the models that have a name; MODEL is then a word of their names, kinds or weights
+    #[arg(long, conflicts_with_all = ["log", "check", "measure", "quantization", "tp", "ep", "out", "force", "hardware", "reader"])]
+    list: bool,
 
     /// Folder to write into [default: tuned]
     #[arg(long, value_name = "DIR", default_value = "tuned", hide_default_value = true)]
@@ -109,10 +112,13 @@ pub(crate) enum Format {
 
 impl Tune {
     pub(crate) fn run(self) -> anyhow::Result<()> {
-        if let Some(folder) = &self.check {
-            return check::run(folder, self.reader, self.hardware.as_deref(), self.format);
+        if self.list {
+            return served::list(self.model.as_deref(), self.format == Format::Json);
         }
-        let named = self.model.as_deref().map(model::named).transpose()?;
+        let named = self.model.as_deref().map(served::named).transpose()?;
+        if let Some(folder) = &self.check {
+            return check::run(folder, named.as_ref(), self.reader, self.hardware.as_deref(), self.format);
+        }
         if let Some(log) = &self.log {
             return self.answer_log(log, named.as_ref());
         }
@@ -123,7 +129,7 @@ impl Tune {
         let serving = Serving {
             tensor_parallel: self.tp,
             expert_parallel: self.ep,
-            quantization: model::quantization(&named, self.quantization.as_deref(), reader)?,
+            quantization: served::quantization(&named, self.quantization.as_deref(), reader)?,
         };
         named.architecture.check_split(&serving).map_err(|error| self.refused(&named, error))?;
         let (model, id) = predicting(self.hardware.as_deref()).map_err(|error| {

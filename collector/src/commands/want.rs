@@ -1,22 +1,24 @@
 use clap::Args;
 use diode_api::{Ability, AskedWorkload, Wanted, WantedWorkload};
-use diode_core::hardware::find;
+use diode_core::Problem;
+use diode_core::hardware::{Hardware, find};
 use diode_core::ids::HardwareSlug;
-use diode_workloads::catalogue;
-use diode_workloads::model_config::Quantization;
+use diode_workloads::layers::Serving;
+use diode_workloads::named::Named;
+use diode_workloads::served::{Reader, has_kernels};
 
 use crate::failure::Usage;
-use crate::input;
 use crate::input::arguments::size;
 use crate::input::models::this_gpu;
 use crate::input::problems::AskedArgs;
+use crate::input::{self, served};
 use crate::output::count;
 use crate::server::ServerArgs;
 
 /// Ask a server's agents to measure problems
 ///
 /// They come before what the plan has more of, those first that most people ask for. What is measured already stays as it
-/// is. A model's name asks for all its multiplications, as vLLM runs them.
+/// is. A model's name, or its config.json, asks for all its multiplications, as vLLM runs them.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example:\n  diode want 16x4096x4096 --hardware nvidia-h100 --server https://diode.example.org\n  \
@@ -54,11 +56,20 @@ impl Want {
             None => Ok(this_gpu()?),
         };
         if let Some(model) = self.asked.model() {
+            let named = served::named(model)?;
+            if served::config_path(model).is_some() {
+                let hardware = known.map_err(|name| {
+                    Usage::new(format!(
+                        "--hardware: got `{name:.100}`, expected hardware of the catalogue, as a config.json needs"
+                    ))
+                })?;
+                return self.config(&named, &hardware);
+            }
             let slug = match known {
                 Ok(hardware) => hardware.slug,
                 Err(name) => name.parse::<HardwareSlug>().map_err(Usage::new)?,
             };
-            return self.model(model, &slug);
+            return self.model(model, &named, &slug);
         }
         Usage::refuse_if(
             self.tp.is_some() || self.ep.is_some() || self.quantization.is_some(),
@@ -75,11 +86,7 @@ impl Want {
             Ok(hardware) => hardware.slug,
             Err(name) => name.parse::<HardwareSlug>().map_err(Usage::new)?,
         };
-        let client = self.server.client()?;
-        for some in problems.chunks(Wanted::MAX) {
-            let wanted = Wanted { problems: some.to_vec() };
-            client.post_wish(&format!("/hardware/{slug}/wanted"), &wanted)?;
-        }
+        self.ask_for(&problems, &slug)?;
         say!(
             "{} asked for on {slug}; while the plan lasts, a quarter of each agent's time is for what is asked for",
             count(problems.len(), "problem")
@@ -87,16 +94,40 @@ impl Want {
         Ok(())
     }
 
-    /// Asks for the problems of a model.
-    fn model(&self, name: &str, slug: &HardwareSlug) -> anyhow::Result<()> {
-        let quantization = match self.quantization.as_deref() {
-            Some("fp8") => {
-                let own = catalogue::find(name).and_then(catalogue::Model::fp8);
-                Some(own.unwrap_or(Quantization::Fp8Tensor))
-            }
-            Some(form) => Some(form.parse().map_err(Usage::new)?),
-            None => None,
+    fn ask_for(&self, problems: &[Problem], slug: &HardwareSlug) -> anyhow::Result<()> {
+        let client = self.server.client()?;
+        for some in problems.chunks(Wanted::MAX) {
+            let wanted = Wanted { problems: some.to_vec() };
+            client.post_wish(&format!("/hardware/{slug}/wanted"), &wanted)?;
+        }
+        Ok(())
+    }
+
+    /// Asks for the problems of a config.json, which the server doesn't know.
+    fn config(&self, named: &Named, hardware: &Hardware) -> anyhow::Result<()> {
+        let serving = Serving {
+            tensor_parallel: self.tp.unwrap_or(1),
+            expert_parallel: self.ep.unwrap_or(1),
+            quantization: served::quantization(named, self.quantization.as_deref(), Reader::Vllm)?,
         };
+        let problems = named.architecture.problems(&serving, Reader::Vllm, hardware);
+        let mut problems = problems.map_err(|error| Usage::new(format!("{}: {error}", named.name)))?;
+        let all = problems.len();
+        problems.retain(|problem| has_kernels(problem) && Ability::obstacle(hardware, problem).is_none());
+        Usage::refuse_if(
+            problems.is_empty(),
+            format_args!("{}: no kernel computes its {all} problems on {}", named.name, hardware.name),
+        )?;
+        self.ask_for(&problems, &hardware.slug)?;
+        say!("{} of {all} problems of {} asked for on {}", problems.len(), named.name, hardware.slug);
+        say_unable(all - problems.len());
+        Ok(())
+    }
+
+    /// Asks for the problems of a model that the server knows.
+    fn model(&self, name: &str, named: &Named, slug: &HardwareSlug) -> anyhow::Result<()> {
+        let given = self.quantization.as_deref();
+        let quantization = given.map(|_| served::quantization(named, given, Reader::Vllm)).transpose()?;
         let wanted = WantedWorkload {
             tensor_parallel: self.tp,
             expert_parallel: self.ep,
@@ -108,11 +139,13 @@ impl Want {
         let AskedWorkload { problems, measured, asked, unable } =
             self.server.client()?.post(&path, &wanted)?;
         say!("{asked} of {problems} problems of {name} asked for on {slug}, {measured} are measured already");
-        if unable > 0 {
-            say!(
-                "{unable} are not asked for: no kernel computes them, or the GPU does not multiply their type"
-            );
-        }
+        say_unable(unable as usize);
         Ok(())
+    }
+}
+
+fn say_unable(unable: usize) {
+    if unable > 0 {
+        say!("{unable} are not asked for: no kernel computes them, or the GPU does not multiply their type");
     }
 }

@@ -20,6 +20,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::failure::Usage;
 use crate::input::arguments::{dtype, whole};
+use crate::input::served::config_path;
 
 /// The most bytes of a list, enough for some 50,000 lines. More problems than that are work for `collect`.
 const MAX_SIZES_BYTES: u64 = 1 << 20;
@@ -145,7 +146,7 @@ impl FromStr for Size {
 enum Asked {
     Size(Size),
     Words(String),
-    /// A model of the catalogue.
+    /// A model of the catalogue, or the path of a config.json.
     Model(String),
 }
 
@@ -158,7 +159,8 @@ impl FromStr for Asked {
             let known = |word: &str| begins_problem(word) || is_serving_word(word);
             if words().count() > 0 && words().all(known) {
                 Ok(Self::Words(text.to_owned()))
-            } else if catalogue::find(text).is_some() {
+            } else if catalogue::find(text).is_some() || config_path(text).is_some_and(|path| is_json(&path))
+            {
                 Ok(Self::Model(text.to_owned()))
             } else {
                 Err(error)
@@ -209,9 +211,7 @@ impl AskedArgs {
 
     /// The problems, at least one. An invalid problem counts as a mistake in the flags.
     pub(crate) fn problems(&self) -> anyhow::Result<Vec<Problem>> {
-        let recorded =
-            self.list.as_deref().filter(|list| list.extension().is_some_and(|ending| ending == "json"));
-        if let Some(recorded) = recorded {
+        if let Some(recorded) = self.list.as_deref().filter(|list| is_json(list)) {
             // The file states for each problem what flags state for all.
             return Ok(read_problems(recorded)?.0);
         }
@@ -255,6 +255,10 @@ impl AskedArgs {
         let op = self.op.unwrap_or(usual);
         self.form.problem(op, [size.b.unwrap_or(1), size.m, size.n, size.k], self.dtype)
     }
+}
+
+fn is_json(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending == "json")
 }
 
 fn read_sizes(list: &Path) -> anyhow::Result<Vec<Asked>> {

@@ -453,6 +453,21 @@ fn what_nobody_can_compute_is_refused_in_one_sentence() {
     );
     let error = sandbox.fails(2, &["want", "64x64x64", "--tp", "2", "--hardware", "nvidia-h200"]);
     assert!(error.contains("expected a model such as"), "{error}");
+    for (config, hardware, words) in [
+        ("nowhere.json", "nvidia-h200", "nowhere.json"),
+        ("odd.json", "nvidia-h200", "odd.json: got no `hidden_size`"),
+        (
+            "mine.json",
+            "nvidia-x9",
+            "--hardware: got `nvidia-x9`, expected hardware of the catalogue, as a config.json needs",
+        ),
+    ] {
+        sandbox.write("odd.json", "{}");
+        sandbox
+            .write("mine.json", r#"{"hidden_size": 128, "num_hidden_layers": 2, "intermediate_size": 256}"#);
+        let error = sandbox.fails(2, &["want", config, "--hardware", hardware]);
+        assert!(error.contains(words), "{error}");
+    }
     let ask = |dtype, more: &[&'static str]| {
         [&["predict", "4096x4096x4096", "--hardware", "nvidia-h200", "--dtype", dtype], more].concat()
     };

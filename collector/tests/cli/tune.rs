@@ -214,7 +214,35 @@ fn files_that_compute_wrong_sums_are_named() {
     assert!(said.contains("wrong: ") && said.contains("at batch size 64"), "{said}");
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(told.contains("judged for SGLang, by the names of most files"), "{told}");
+    // A served model says how it finds the file, or that it never does.
+    let mine = r#"{"hidden_size": 2048, "num_hidden_layers": 4, "num_experts": 512, "num_experts_per_tok": 10,
+        "moe_intermediate_size": 512}"#;
+    sandbox.write("mine.json", mine);
+    for (model, words) in [
+        ("mine.json", "mine.json looks for it at --tp 2 --ep 1"),
+        ("Qwen3-30B-A3B", "Qwen3-30B-A3B never looks for it, on 1 to 64 GPUs"),
+    ] {
+        let said = String::from_utf8(sandbox.run(&["tune", model, "--check", "c"]).stdout).unwrap();
+        assert!(said.contains(words) && !said.contains("shared by"), "{said}");
+    }
     assert!(sandbox.fails(2, &["tune", "--check", "nowhere"]).contains("nowhere"));
+}
+
+#[test]
+fn models_are_listed_with_their_sizes() {
+    let sandbox = Sandbox::new();
+    let all = sandbox.ok(&["tune", "--list"]);
+    assert!(all.lines().count() > 70, "{all}");
+    let said = sandbox.ok(&["tune", "--list", "qwen3-235"]);
+    assert_eq!(said.lines().count(), 2, "{said}");
+    let row: Vec<&str> = said.lines().nth(1).unwrap().split("  ").filter(|cell| !cell.is_empty()).collect();
+    let row: Vec<&str> = row.into_iter().map(str::trim).collect();
+    assert_eq!(row, ["Qwen3-235B-A22B", "experts", "bf16, fp8-block", "128 of 1536, top 8", "4096"]);
+    let told: Value =
+        serde_json::from_str(&sandbox.ok(&["tune", "--list", "vision", "--format", "json"])).unwrap();
+    let rows = told.as_array().unwrap();
+    let is_vision = |row: &Value| row["tags"].as_array().unwrap().contains(&json!("vision"));
+    assert!(!rows.is_empty() && rows.iter().all(is_vision), "{told}");
 }
 
 #[cfg(unix)]
@@ -273,8 +301,11 @@ fn what_cannot_be_tuned_is_refused_in_one_line() {
         ("Mixtral-8x7B --for inductor --tp 64", "--tp 64: Mixtral-8x7B: attention heads: got 32"),
         ("Mixtral-8x7B --tp 64", "--tp 64: Mixtral-8x7B: attention heads: got 32"),
         ("Mixtral-8x7B --for inductor --tp 3", "width of an expert: got 14336"),
-        ("Qwen3-31B-A3B", "MODEL: got `Qwen3-31B-A3B`, expected a model of the catalogue, such as"),
-        ("zzz", "MODEL: got `zzz`, expected a model of the catalogue, or"),
+        (
+            "Qwen3-31B-A3B",
+            "MODEL: got `Qwen3-31B-A3B`, expected a model that `diode tune --list` names, such as",
+        ),
+        ("zzz", "MODEL: got `zzz`, expected a model that `diode tune --list` names, or"),
         (
             "Mixtral-8x7B --tp 3",
             "--tp 3: Mixtral-8x7B: width of an expert: got 14336, expected a multiple of 3",
@@ -301,6 +332,9 @@ fn what_cannot_be_tuned_is_refused_in_one_line() {
         ("Mixtral-8x7B --tp -1", "--tp"),
         ("Mixtral-8x7B --for tgi", "--for"),
         ("--log a.log --check b", "--check"),
+        ("--list --tp 2", "--tp"),
+        ("--list zzz", "MODEL: got `zzz`, which none of the"),
+        ("nowhere.json --check b", "nowhere.json"),
         ("--log nowhere.log --hardware nvidia-h200", "nowhere.log"),
         ("Mixtral-8x7B --hardware nvidia-h200 --picks 4", "--measure"),
         ("Mixtral-8x7B --hardware nvidia-h200 --budget 1m", "--measure"),

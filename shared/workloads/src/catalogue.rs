@@ -122,8 +122,8 @@ fn plain(name: &str) -> String {
 
 /// A model that looks for a file, and how it is served then.
 #[derive(Debug, Clone, PartialEq)]
-pub struct User {
-    pub model: &'static str,
+pub struct User<'a> {
+    pub model: &'a str,
     pub serving: Serving,
     pub layer: ExpertsLayer,
 }
@@ -138,7 +138,7 @@ fn with_experts() -> &'static [(&'static str, Architecture)] {
     READ.get_or_init(|| models().iter().filter_map(read).collect())
 }
 
-impl User {
+impl User<'_> {
     /// Whether so few GPUs share the layer that the model is often served so.
     pub fn is_usual(&self) -> bool {
         const MOST_GPUS: u64 = 16;
@@ -147,7 +147,7 @@ impl User {
 }
 
 /// The models of the catalogue that look for a file, each on as few GPUs as possible.
-pub fn users(key: &FileKey, consumer: Consumer) -> Vec<User> {
+pub fn users(key: &FileKey, consumer: Consumer) -> Vec<User<'static>> {
     let user = |(model, architecture): &(&'static str, Architecture)| {
         let (serving, layer) = architecture.serving_for(key, consumer)?;
         Some(User { model, serving, layer })
@@ -159,8 +159,9 @@ pub fn users(key: &FileKey, consumer: Consumer) -> Vec<User> {
 pub(crate) fn collision(key: &FileKey, consumer: Consumer) -> Option<String> {
     let mut users = users(key, consumer);
     users.retain(User::is_usual);
-    let alike =
-        |user: &User| (user.layer.hidden, user.layer.top_k) == (users[0].layer.hidden, users[0].layer.top_k);
+    let alike = |user: &User<'_>| {
+        (user.layer.hidden, user.layer.top_k) == (users[0].layer.hidden, users[0].layer.top_k)
+    };
     if users.iter().all(alike) {
         return None;
     }

@@ -9,6 +9,8 @@ use crate::catalogue::collision;
 use crate::entry_check::{Entries, shared_memory};
 use crate::file_body::{BATCH_SIZES, Body};
 use crate::file_names::{Consumer, DtypeWord, FileName, device_name, hardware_of, triton_of};
+use crate::layers::Serving;
+use crate::named::Named;
 
 named_enum! {
     /// How bad a finding is, the worst first.
@@ -97,6 +99,36 @@ pub fn check_folder(files: &[Judged<'_>], reader: Reader<'_>) -> Vec<Finding> {
     findings.extend(check_pairs(files, reader.consumer));
     findings.sort_by(|a, b| (&a.file, a.severity, a.rule).cmp(&(&b.file, b.severity, b.rule)));
     findings
+}
+
+/// Notes that say how a model is served when it looks for each file of experts. They replace those on other models that look
+/// for it.
+pub fn note_model(findings: &mut Vec<Finding>, files: &[Judged<'_>], consumer: Consumer, named: &Named) {
+    findings.retain(|finding| finding.rule != Rule::Collision);
+    for file in files {
+        let name = FileName::parse(file.path.rsplit('/').next().unwrap_or(file.path));
+        let Ok(FileName::Experts(key)) = name else { continue };
+        let mut found = Found { path: file.path, findings: Vec::new() };
+        let (what, why, todo) = match named.user(&key, consumer) {
+            Some(user) => {
+                let Serving { tensor_parallel, expert_parallel, .. } = user.serving;
+                let split =
+                    format!("{} looks for it at --tp {tensor_parallel} --ep {expert_parallel}", named.name);
+                (
+                    split,
+                    "served otherwise, it looks for another name",
+                    "nothing, if you serve it so".to_owned(),
+                )
+            }
+            None => {
+                let what = format!("{} never looks for it, on 1 to 64 GPUs", named.name);
+                let why = "its experts are of another number or width, or their weights of another form";
+                (what, why, format!("write its own files with `diode tune {}`", named.name))
+            }
+        };
+        found.add(Severity::Note, Rule::Name, what, why, todo);
+        findings.append(&mut found.findings);
+    }
 }
 
 /// Findings about one file.

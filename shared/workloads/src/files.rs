@@ -244,7 +244,7 @@ fn layer_of(
     if let Some(layer) = told.and_then(of) {
         return Ok(layer);
     }
-    let mut found: Vec<User> = Vec::new();
+    let mut found: Vec<User<'_>> = Vec::new();
     for user in users(key, consumer) {
         if !found.iter().any(|known| known.layer.problems(64) == user.layer.problems(64)) {
             found.push(user);

@@ -1,6 +1,7 @@
 //! A model as a user names it, and the form of its weights.
 
-use crate::catalogue::{self, Tag, names_fp8};
+use crate::catalogue::{self, Tag, User, names_fp8};
+use crate::file_names::{Consumer, FileKey};
 use crate::model_config::{Architecture, ConfigError, Quantization, Shipped};
 use crate::served::Reader;
 
@@ -60,6 +61,12 @@ impl Named {
     /// The fp8 that the authors publish, or else what servers make of other weights, with one scale for each matrix.
     pub fn fp8(&self) -> Quantization {
         self.fp8.unwrap_or(Quantization::Fp8Tensor)
+    }
+
+    /// How it is served if it looks for a file, on as few GPUs as possible.
+    pub fn user(&self, key: &FileKey, consumer: Consumer) -> Option<User<'_>> {
+        let (serving, layer) = self.architecture.serving_for(key, consumer)?;
+        Some(User { model: &self.name, serving, layer })
     }
 
     /// The form of the weights if it is not bf16.

@@ -7,16 +7,19 @@ use crate::catalogue::{User, users};
 use crate::file_body::{BATCH_SIZES, Body};
 use crate::file_check::{Finding, Judged, Rule, Severity};
 use crate::file_names::{Consumer, FileName, hardware_of};
+use crate::named::Named;
 use crate::tuning::TuningError;
 
 /// A config counts as slower if its predicted time is this much longer. The model's usual error is less.
 const CLEARLY: f64 = 1.05;
 
-/// Findings about the files for the model's hardware whose layers of experts are in the catalogue.
+/// Findings about the files for the model's hardware, by the layers of experts of the served model that is named, or else of
+/// the catalogue's.
 pub fn slower_than_default(
     files: &[Judged<'_>],
     consumer: Consumer,
     model: &Model,
+    named: Option<&Named>,
 ) -> Result<Vec<Finding>, TuningError> {
     let hardware = &model.metadata().hardware;
     let mut findings = Vec::new();
@@ -34,7 +37,12 @@ pub fn slower_than_default(
         if key.block.is_some_and(|block| block != [128, 128]) {
             continue;
         }
-        for user in users(&key, consumer).iter().filter(|user| user.is_usual()) {
+        let mut of_file = match named {
+            Some(named) => named.user(&key, consumer).into_iter().collect(),
+            None => users(&key, consumer),
+        };
+        of_file.retain(|user| named.is_some() || user.is_usual());
+        for user in &of_file {
             if let Some(finding) = judge(file.path, &body, user, consumer, hardware, model)? {
                 findings.push(finding);
             }
@@ -46,7 +54,7 @@ pub fn slower_than_default(
 fn judge(
     path: &str,
     body: &Body,
-    user: &User,
+    user: &User<'_>,
     consumer: Consumer,
     hardware: &Hardware,
     model: &Model,
@@ -109,7 +117,7 @@ mod tests {
         }
         let judge = |body: &Body| {
             let text = body.to_text();
-            slower_than_default(&[Judged { path, text: &text }], Consumer::Vllm, &model).unwrap()
+            slower_than_default(&[Judged { path, text: &text }], Consumer::Vllm, &model, None).unwrap()
         };
         let of = |found: Vec<Finding>| {
             found.into_iter().find(|finding| finding.what.contains("Qwen3-235B-A22B at tensor parallel 4"))

@@ -174,6 +174,13 @@ fn an_agent_measures_a_model_that_somebody_wants() -> anyhow::Result<()> {
     .output()?;
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success() && said.contains("DLRM with tp=2"), "{said}");
+    // A model that the server doesn't know is asked for by its config.json.
+    let path = folder.join("config.json");
+    std::fs::write(&path, r#"{"hidden_size": 384, "num_hidden_layers": 2, "intermediate_size": 640}"#)?;
+    let mut want = diode_command(folder, &["want"])?;
+    let output = want.arg(&path).args(["--hardware", SIMULATED, "--server", server.url()]).output()?;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && said.contains("36 of 36 problems of"), "{said}");
     Ok(())
 }
 

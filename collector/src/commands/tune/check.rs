@@ -7,9 +7,10 @@ use anyhow::{Context as _, bail};
 use diode_core::hardware::{Hardware, find};
 use diode_model::Model;
 use diode_workloads::file_check::{
-    Finding, Judged, Reader as For, Rule, Severity, check_folder, consumer_of,
+    Finding, Judged, Reader as For, Rule, Severity, check_folder, consumer_of, note_model,
 };
 use diode_workloads::file_names::{Consumer, FileName, hardware_of};
+use diode_workloads::named::Named;
 use diode_workloads::served::Reader;
 use diode_workloads::slower::slower_than_default;
 
@@ -22,10 +23,11 @@ use crate::output;
 const MAX_FILES: usize = 20_000;
 const MAX_FILE: u64 = 4 << 20;
 
-/// Prints what is wrong with the files of a folder. It fails if a server would compute wrong sums, fail, or not find a
+/// Prints what is wrong with the files of a folder, for a served model if one is named. It fails if a server would compute wrong sums, fail, or not find a
 /// file.
 pub(super) fn run(
     folder: &Path,
+    named: Option<&Named>,
     reader: Option<Reader>,
     hardware: Option<&str>,
     format: Format,
@@ -65,7 +67,10 @@ pub(super) fn run(
     let mut findings = check_folder(&judged, For { consumer, hardware: hardware.as_ref() });
     findings.extend(odd.iter().map(|(path, what)| what.finding(shown(folder, path))));
     for model in models_of(&judged) {
-        findings.extend(slower_than_default(&judged, consumer, &model)?);
+        findings.extend(slower_than_default(&judged, consumer, &model, named)?);
+    }
+    if let Some(named) = named {
+        note_model(&mut findings, &judged, consumer, named);
     }
     findings.sort_by(|a, b| (&a.file, a.severity, a.rule).cmp(&(&b.file, b.severity, b.rule)));
     match format {

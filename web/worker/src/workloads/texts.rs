@@ -135,7 +135,7 @@ fn users_of(name: &FileName, consumer: Consumer) -> Vec<User> {
     if all.iter().any(catalogue::User::is_usual) {
         all.retain(catalogue::User::is_usual);
     }
-    let user = |user: catalogue::User| User {
+    let user = |user: catalogue::User<'_>| User {
         model: user.model.to_owned(),
         tensor_parallel: user.serving.tensor_parallel,
         expert_parallel: user.serving.expert_parallel,
