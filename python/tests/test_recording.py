@@ -174,6 +174,31 @@ def test_a_laptop_lists_a_models_multiplications(device: str) -> None:
     assert not recording.skipped and recording.problems[0].bias == "vector"
 
 
+class Served(torch.nn.Module):
+    """A product in fp8 by row and one of experts, as models are served with."""
+
+    def forward(self, x: Any, w: Any, sx: Any, sw: Any, experts: Any, ends: Any, integers: Any) -> Any:
+        y = torch._scaled_mm(x, w.t(), sx, sw, out_dtype=torch.bfloat16, use_fast_accum=True)
+        return torch._grouped_mm(y, experts, offs=ends), torch._int_mm(integers, integers.t()) * sx[0]
+
+
+def test_a_laptop_lists_what_models_are_served_with(tmp_path: Path) -> None:
+    torch.compiler.reset()
+    made = lambda *sizes, dtype=torch.bfloat16: torch.empty(sizes, device="meta", dtype=dtype)
+    f8, f32 = torch.float8_e4m3fn, torch.float32
+    inputs = (
+        made(64, 256, dtype=f8), made(128, 256, dtype=f8), made(64, 1, dtype=f32), made(1, 128, dtype=f32),
+        made(8, 128, 32), made(8, dtype=torch.int32), made(64, 64, dtype=torch.int8),
+    )  # fmt: skip
+    with torch.no_grad(), torch_diode.record() as recording:
+        torch.compile(Served())(*inputs)
+    assert {one.problem.label: one.followers for one in recording.counts} == {
+        "scaled_mm 64×128×256 float8_e4m3fn nt row": ("_grouped_mm",),
+        "grouped_mm 64×32×128 bfloat16 nn groups 8 top1": ("output",),
+        "scaled_mm 64×64×64 int8 nt row": ("mul",),
+    }, recording.skipped
+
+
 def test_recordings_of_meta_tensors_nest_and_leave_a_users_pass() -> None:
     seen: list[Any] = []
     model, x = torch.nn.Linear(64, 32, device="meta"), torch.empty(8, 64, device="meta")

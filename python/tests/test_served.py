@@ -406,9 +406,20 @@ def test_int8_weights_get_no_thread_for_each_output(rows: int, way: str, launche
     # Behind a tile, the graph's output is brought into rows. The scales are always part of another kernel.
     assert len([line for line in code.splitlines() if ".run(" in line]) == launches
     assert ("extern_kernels.mm(" in code) == (rows > 32) and ("triton_tem" in code) == (2 < rows <= 32)
-    assert any(pick.source == "rule" and way in pick.lines()[0] for pick in torch_diode.explain())
+    assert f"int8 weights {rows}×{N}×{K}: {way}" in str(torch_diode.explain())
     torch_diode.uninstall()
     assert code_of(function, *inputs) == without
+
+
+def test_gpus_on_which_nothing_was_measured_keep_torchs_ways() -> None:
+    int8 = (torch.ops.aten._weight_int8pack_mm.default, (tensor((16, K)), tensor((N, K), i8), tensor((N,))))
+    experts = (experts_of_a_token, (tensor((128, 1536, 2048)), tensor((8,), torch.int64), tensor((8, 2048))))
+    with served_gpu(name="NVIDIA L40S", gcnArchName="NVIDIA L40S", minor=9):
+        for function, inputs in (int8, experts):
+            without = alone(function, inputs)
+            torch_diode.install()
+            assert code_of(function, *inputs) == without
+            assert torch_diode.explain()[0].why == "other ways were measured on other GPUs only"
 
 
 def experts_of_a_token(weights: Any, ids: Any, x: Any) -> Any:
@@ -425,7 +436,7 @@ def test_experts_are_multiplied_without_a_copy_of_their_weights_when_decoding(to
     code = code_of(experts_of_a_token, *inputs)
     assert "extern_kernels" not in code.split("async_compile.wait")[1]
     assert len([line for line in code.splitlines() if ".run(" in line]) == 1, "the gather is part of the sum"
-    assert "as the weights are gathered" in str(torch_diode.explain())
+    assert f"bmm {tokens * 8}×1536×1×2048 of gathered weights: multiplied and summed" in str(torch_diode.explain())
     torch_diode.install(model=[])
     ungathered = (torch.bmm, (tensor((8, 1536, 2048)), tensor((8, 2048, 1))))
     assert code_of(ungathered[0], *ungathered[1]) == alone(*ungathered), "weights that are not gathered stay with bmm"

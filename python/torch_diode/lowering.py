@@ -123,7 +123,7 @@ def _seen(op: str, arguments: Sequence[Any], named: Mapping[str, Any], target: A
     if target is None:
         return foreseen.inputs_of(op, arguments, named, on_cpu=on_cpu)
     operands = served.Served(op, target, arguments, named)
-    return operands if operands.device().type == "cuda" else None
+    return operands if operands.device().type in (("cuda", "cpu") if on_cpu else ("cuda",)) else None
 
 
 def _tuning(lowering: _Lowering, decision: Any) -> contextlib.AbstractContextManager[Any]:

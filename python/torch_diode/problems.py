@@ -6,11 +6,11 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-import sympy
 import torch
 
 from ._core import DiodeError, Hardware, Problem
-from .inductor import epilogues, kernels, served
+from .inductor import epilogues, served
+from .inductor.kernels import hints
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 
@@ -23,7 +23,7 @@ def problem_of(kernel_inputs: Any, op_name: str) -> Problem:
     """The problem of a kernel. Sizes that are not known are replaced by their hints."""
     if isinstance(kernel_inputs, served.Served):
         try:
-            return kernel_inputs.problem(epilogues.scaled_to(op_name) if op_name == "int_mm" else None)
+            return kernel_inputs.problem(epilogues.scaled_to(op_name, kernel_inputs.node) if op_name == "int_mm" else None)
         except (served.Left, DiodeError) as left:
             raise Unsupported(str(left)) from None
     dtypes, shapes, strides = kernel_inputs.dtypes(), kernel_inputs.shapes_symbolic(), kernel_inputs.strides_symbolic()
@@ -48,13 +48,6 @@ def problem_of(kernel_inputs: Any, op_name: str) -> Problem:
         b_layout=_layout("B", hints(strides[-1])),
         bias=_bias(op_name, shapes[0], strides[0]) if op_name in ("addmm", "baddbmm") else None,
     )
-
-
-def hints(sizes: Sequence[Any]) -> Sequence[int]:
-    """Sizes as numbers. Inductor's own way takes half of a repeated problem's time, so plain numbers do not need it."""
-    if all(isinstance(size, (int, sympy.Integer)) for size in sizes):
-        return [int(size) for size in sizes]
-    return kernels.hints(sizes)
 
 
 def _name(dtype: torch.dtype) -> str:

@@ -121,8 +121,8 @@ def note_traced(recording: Recording, graph: Any) -> None:
 
     def add(active: Recording) -> None:
         if active is recording:
-            for op, node in foreseen.on_meta(graph):
-                recording._add(foreseen.Traced(op, node), op, foreseen.followers_of(node))
+            for op, operands, node in foreseen.on_meta(graph):
+                recording._add(operands, op, foreseen.followers_of(node))
 
     _each(add)
 

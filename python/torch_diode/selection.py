@@ -142,10 +142,10 @@ class Selector:
     def record_rule(self, what: str, why: str) -> bool:
         """Records that something is lowered in another way, on hardware like that on which this was measured."""
         device = described_device(torch.cuda.current_device())
-        if device.hardware is None or Costs.of(device.hardware) is None:
-            return False
-        self.records.add(Pick(kernels.compile_id(), kernels.compile_number(), None, what, "rule", why))
-        return True
+        known = device.hardware is not None and Costs.of(device.hardware) is not None
+        told = ("rule", why) if known else ("inductor", "other ways were measured on other GPUs only")
+        self.records.add(Pick(kernels.compile_id(), kernels.compile_number(), None, what, *told))
+        return known
 
     def attention(self, kind: str, found: Sequence[Any]) -> Any:
         """The options for a kernel of FlexAttention. ``None`` leaves it to torch."""

@@ -101,14 +101,18 @@ def _scaled(draw: random.Random, op: str, device: str) -> _Made:
     b, sb = _eighths(torch.randn(n, k, device=device) / k**0.5, FP8, by_row=by_row)
     out = draw.choice((BF16, BF16, torch.float32, FP8)) if not by_row else BF16
     fast, biased = draw.random() < 0.5, out == BF16 and draw.random() < 0.3
-    inputs = [a, b, sa, sb.t().contiguous(), *([torch.randn(n, device=device, dtype=BF16)] if biased else [])]
+    if not by_row:
+        shape = draw.choice(((1, 1), (1,), ()))
+        sa, sb = sa.reshape(shape), sb.reshape(shape)
+    sb = sb.t().contiguous() if by_row else sb
+    inputs = [a, b, sa, sb, *([torch.randn(n, device=device, dtype=BF16)] if biased else [])]
 
     def function(a: torch.Tensor, b: torch.Tensor, sa: torch.Tensor, sb: torch.Tensor, *bias: torch.Tensor) -> torch.Tensor:
         found = torch._scaled_mm(a, b.t(), sa, sb, bias[0] if bias else None, out_dtype=out, use_fast_accum=fast)
         return found.to(BF16)
 
     def exact() -> torch.Tensor:
-        found = (a.double() * sa.double()) @ (b.double() * sb.double()).t()
+        found = (a.double() * sa.double()) @ (b.double().t() * sb.double())
         return found + inputs[4].double() if biased else found
 
     return function, inputs, exact, 0.12 if out == FP8 else 0.04

@@ -34,7 +34,7 @@ def test_int8_weights(rows: int) -> None:
 @pytest.mark.parametrize("tokens", [1, 4, 16])
 def test_experts_when_decoding(name: str, tokens: int) -> None:
     torch_diode.install()
-    assert "bmm of gathered weights: multiplied" in close(*_flat(served._decoding(tokens, *served._EXPERTS[name])))
+    assert "of gathered weights: multiplied" in close(*_flat(served._decoding(tokens, *served._EXPERTS[name])))
 
 
 @pytest.mark.parametrize("tile", [TILE, TMA], ids=["plain", "TMA"])

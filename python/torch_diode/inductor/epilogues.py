@@ -31,9 +31,12 @@ class _Unfused(Exception):
     """Something keeps an operation out of the tile's kernel, or may do so."""
 
 
-def epilogue_of(op: str) -> Epilogue | None:
-    """The epilogue that would be fused with the tile of the multiplication that is being lowered. ``None`` if nothing would."""
-    product = V.graph.current_node
+def epilogue_of(op: str, product: Any = None) -> Epilogue | None:
+    """The epilogue that would be fused with the tile of a multiplication, by default of the one that is being lowered.
+
+    ``None`` if nothing would be fused.
+    """
+    product = product or V.graph.current_node
     names = (op, f"_{op}", f"_{op}_v2")
     if name_of(product) not in names or not config.epilogue_fusion or not _is_tensor(product):
         return None
@@ -43,10 +46,10 @@ def epilogue_of(op: str) -> Epilogue | None:
         return None
 
 
-def scaled_to(op: str) -> torch.dtype | None:
+def scaled_to(op: str, product: Any = None) -> torch.dtype | None:
     """The type that a tile of integers is scaled to in its own kernel. ``None`` if that is another kernel's work."""
-    last = V.graph.current_node
-    if epilogue_of(op) is None:
+    last = product or V.graph.current_node
+    if epilogue_of(op, last) is None:
         return None
     while len(last.users) == 1 and (_is_pointwise(user := next(iter(last.users))) or name_of(user) in _RESHAPES):
         last = user

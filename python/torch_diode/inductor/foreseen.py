@@ -10,7 +10,8 @@ from torch._inductor import config, ir, utils
 from torch._inductor.kernel_inputs import MMKernelInputs
 from torch._inductor.virtualized import V
 
-from . import OPS
+from . import OPS, served
+from .served import TARGETS, numbers
 
 _TRACED = {getattr(torch.ops.aten, op).default: op for op in OPS}
 
@@ -29,25 +30,26 @@ class Traced:
         return [tensor.dtype for tensor in self._tensors]
 
     def shapes_symbolic(self) -> list[list[int]]:
-        return [_numbers(tensor.shape) for tensor in self._tensors]
+        return [numbers(tensor.shape) for tensor in self._tensors]
 
     def strides_symbolic(self) -> list[list[int]]:
-        return [_numbers(tensor.stride()) for tensor in self._tensors]
+        return [numbers(tensor.stride()) for tensor in self._tensors]
 
     def out_dtype(self) -> Any:
         return self._out_dtype
 
 
-def _numbers(sizes: Sequence[Any]) -> list[int]:
-    return [size if isinstance(size, int) else size.node.hint for size in sizes]
-
-
-def on_meta(graph: Any) -> Iterator[tuple[str, Any]]:
-    """The multiplications of meta tensors in a traced graph, which Inductor removes before it lowers anything."""
+def on_meta(graph: Any) -> Iterator[tuple[str, Any, Any]]:
+    """The multiplications of meta tensors in a traced graph, which Inductor removes before it lowers anything: operators, operands
+    and nodes."""
     for node in graph.nodes:
         value = node.meta.get("val")
-        if node.target in _TRACED and isinstance(value, torch.Tensor) and value.device.type == "meta":
-            yield _TRACED[node.target], node
+        if not isinstance(value, torch.Tensor) or value.device.type != "meta":
+            continue
+        if node.target in _TRACED:
+            yield _TRACED[node.target], Traced(_TRACED[node.target], node), node
+        elif node.target in TARGETS:
+            yield TARGETS[node.target], served.Traced(TARGETS[node.target], node), node
 
 
 def inputs_of(op: str, arguments: Sequence[Any], named: Mapping[str, Any], *, on_cpu: bool = False) -> Any:

@@ -147,7 +147,9 @@ def size_hints() -> Callable[..., Any] | None:
 
 
 def hints(sizes: Sequence[Any]) -> Sequence[int]:
-    """The assumed values for sizes that may change."""
+    """The assumed values for sizes that may change. Plain numbers need no half of a repeated problem's time for it."""
+    if all(isinstance(size, (int, sympy.Integer)) for size in sizes):
+        return [int(size) for size in sizes]
     ask = size_hints()
     assert ask is not None
     hinted: Sequence[int] = ask(V.graph.sizevars, sizes, fallback=config.unbacked_symint_fallback)

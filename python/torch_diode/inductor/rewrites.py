@@ -14,6 +14,7 @@ from torch._inductor.virtualized import V
 
 from .._core import Config
 from . import Undo
+from .kernels import hints
 from .served import lowered as _lowered
 
 aten = torch.ops.aten
@@ -33,7 +34,8 @@ def wrap_rewrites(
 
     def unpacked(x: Any, weight: Any, scales: Any) -> Any:
         way = _way_for(x.get_size()[0])
-        if x.get_device().type != "cuda" or not is_on("int8 weights", f"{_WAYS[way]}, not one thread an output as in torch"):
+        what = f"int8 weights {_sizes(x.get_size()[0], *weight.get_size())}"
+        if x.get_device().type != "cuda" or not is_on(what, f"{_WAYS[way]}, not one thread an output as in torch"):
             if original_pack is not None:
                 return original_pack(x, weight, scales)
             from torch._inductor.lowering import fallback_handler
@@ -98,6 +100,10 @@ def _way_for(rows: Any) -> int:
     return _SUM if at_most(2) else 16 if at_most(16) else 32 if at_most(32) else 0
 
 
+def _sizes(*sizes: Any) -> str:
+    return "×".join(map(str, hints(sizes)))
+
+
 def _converted(value: Any, dtype: torch.dtype) -> Any:
     return _lowered(torch.ops.prims.convert_element_type.default, value, dtype)
 
@@ -113,7 +119,8 @@ def _summing(original: Callable[..., Any], is_on: Callable[[str, str], bool], wi
     def lowering(a: Any, b: Any, *rest: Any, **named: Any) -> Any:
         if rest or named or not _is_gathered_vector(a, b):
             return original(a, b, *rest, **named)
-        what, gathered = "bmm of gathered weights", getattr(a, _GATHERED, None)
+        batch, m, k = a.get_size()
+        what, gathered = f"bmm {_sizes(batch, m, b.get_size()[2], k)} of gathered weights", getattr(a, _GATHERED, None)
         if gathered is not None and _share_experts(*gathered):
             if is_on(what, "multiplied as groups, each expert's rows together, so that its weights are read once"):
                 weights, ids = gathered

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -50,6 +51,8 @@ class Served:
         names = [one.name for one in target._schema.arguments]
         self._arguments: dict[str, Any] = {**dict(zip(names, given, strict=False)), **named}
         self._target = target
+        self.node: Any = None
+        """The node of the traced graph, if it is not the one that is being lowered."""
         self.op = op
         self.a = self._arguments["self"]
         self.b = self._arguments["mat2"]
@@ -165,6 +168,46 @@ class Served:
             return [_RECIPES.get(one.value) for one in mm.get_scaling_options(self.a, self.b, a.get_size(), b.get_size())]
         except AssertionError:  # No pair of recipes has such shapes.
             return [None]
+
+
+class Traced(Served):
+    """The same as a traced graph describes it, before anything is lowered."""
+
+    def __init__(self, op: str, node: Any) -> None:
+        described = lambda one: _Described(one.meta["val"])
+        super().__init__(op, node.target, torch.fx.map_arg(node.args, described), torch.fx.map_arg(node.kwargs, described))
+        self.node = node
+
+    def _recipes_of(self, a: Any, b: Any) -> list[str | None]:
+        shapes = [list(one.get_size()) for one in (a, b)]
+        if math.prod(shapes[0]) == math.prod(shapes[1]) == 1:
+            return ["tensor", "tensor"]
+        is_by_row = shapes == [[self.a.get_size()[0], 1], [1, self.b.get_size()[1]]]
+        return ["row", "row"] if is_by_row else ["block", "block"]
+
+
+class _Described:
+    """A tensor of a traced graph, with the methods of Inductor's values."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self._tensor = tensor
+
+    def get_size(self) -> list[int]:
+        return numbers(self._tensor.shape)
+
+    def get_stride(self) -> list[int]:
+        return numbers(self._tensor.stride())
+
+    def get_dtype(self) -> torch.dtype:
+        return self._tensor.dtype
+
+    def realize(self) -> None:
+        """Nothing: a traced graph computes nothing."""
+
+
+def numbers(sizes: Sequence[Any]) -> list[int]:
+    """Sizes of a traced tensor. Those that may change are as in the example."""
+    return [size if isinstance(size, int) else size.node.hint for size in sizes]
 
 
 def _several(value: Any) -> Sequence[Any]:
