@@ -23,6 +23,7 @@ from torch._inductor.virtualized import V
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
+from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 from torch_diode import problems
 
@@ -93,11 +94,22 @@ def served_gpu(**properties: Any) -> Iterator[None]:
         stack.enter_context(mock.patch.object(torch.cuda, "is_available", lambda: True))
         if hasattr(fake_tensor, "init_gpu_context"):  # It would make a real tensor, because CUDA seems to be available.
             stack.enter_context(mock.patch.object(fake_tensor, "init_gpu_context", lambda device: None))
+        stack.enter_context(mock.patch.object(torch, "empty_strided", _without_memory(torch.empty_strided)))
         for one in cached:
             one.cache_clear()
         yield
     for one in cached:
         one.cache_clear()
+
+
+def _without_memory(make: Callable[..., Any]) -> Callable[..., Any]:
+    """Makes real tensors of the simulated GPU without memory. For a TMA tile, torch 2.10 makes one to benchmark with."""
+
+    def made(*sizes: Any, device: Any = None, **named: Any) -> Any:
+        is_real = _get_current_dispatch_mode() is None and device is not None and torch.device(device).type == "cuda"
+        return make(*sizes, device="meta" if is_real else device, **named)
+
+    return made
 
 
 def _forget_devices() -> None:

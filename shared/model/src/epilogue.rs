@@ -212,8 +212,8 @@ fn in_words(epilogue: Epilogue) -> &'static str {
 /// With this share fewer picks are slower than the library, and the mean speed changes by less than 0.3 %.
 const DOUBT: f64 = 0.07;
 
-/// The share for [`FEW_ROWS`] in half precision, if the library takes [`FROM_US`] or more. Most of the time
-/// goes into reading B once, and is predicted more exactly.
+/// The share for [`FEW_ROWS`] in half precision, if the library takes [`FROM_US`] or more, and for scaled tiles that
+/// multiply the transposes. Most of the time goes into reading B once, and is predicted more exactly.
 const DOUBT_OF_FEW_ROWS: f64 = 0.04;
 const FEW_ROWS: RangeInclusive<u64> = 8..=32;
 const FROM_US: f64 = 10.0;
@@ -245,7 +245,7 @@ fn doubt(config: &Config, problem: &Problem, library: Option<Micros>) -> f64 {
     let has_few_rows = !problem.op.is_batched()
         && FEW_ROWS.contains(&problem.m)
         && problem.a_dtype != DType::Float32
-        && library.is_some_and(|time| time.0 >= FROM_US);
+        && (config.tile().is_some_and(|tile| tile.swap_ab) || library.is_some_and(|time| time.0 >= FROM_US));
     let rows_in_doubt = if has_few_rows { 2 * LEAST_ROWS } else { LEAST_ROWS };
     match config {
         _ if config.is_library() => 0.0,
@@ -409,9 +409,13 @@ mod doubt_tests {
             let fields = ProblemFields::plain(Op::ScaledMm, 1, rows, 2560, 8192, DType::Float8E4M3);
             let problem =
                 Problem::new(ProblemFields { scaling: diode_core::Scaling::Row, ..fields }).unwrap();
-            doubt(&Config::Mm(Tile::new(64, 128, 256, 4, 4)), &problem, Some(Micros(28.0)))
+            let of = |swap_ab| Config::Mm(Tile { swap_ab, ..Tile::new(16, 64, 256, 4, 4) });
+            [false, true].map(|swap_ab| doubt(&of(swap_ab), &problem, Some(Micros(7.0))))
         };
-        assert_eq!([asked(256), asked(257)], [DOUBT, DOUBT_OF_SCALED]);
+        assert_eq!(asked(256), [DOUBT; 2]);
+        assert_eq!(asked(257), [DOUBT_OF_SCALED; 2]);
+        assert_eq!(asked(16), [DOUBT, DOUBT_OF_FEW_ROWS], "transposes");
+        assert_eq!([asked(7), asked(33)], [[DOUBT; 2]; 2]);
     }
 
     #[test]
