@@ -8,9 +8,9 @@ mod same_site;
 pub(crate) mod stored_file;
 
 pub(crate) use conditional::Wanted;
+pub(crate) use conditional::{Compressible, tagged, weakened};
 pub(crate) use conditional::{FileName, media};
 pub(crate) use conditional::{accepts, etag, is_current, save_as, weak_etag};
-pub(crate) use conditional::{tagged, weakened};
 pub(crate) use fault::ApiFault;
 pub(crate) use layers::{around, no_token_in_url, refuse_old_programs};
 pub(crate) use request::{FromPath, InPath, Lookup, lookup};

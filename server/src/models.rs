@@ -6,11 +6,11 @@ pub(crate) mod contribution_store;
 pub(crate) mod model_store;
 pub(crate) mod publication_store;
 
-use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
+use axum::{Extension, Json};
 use diode_api::query::from_text;
 use diode_api::{ModelSummary, ModelType, Publication};
 use diode_core::Problem;
@@ -22,7 +22,9 @@ use serde::Deserialize;
 use crate::app::App;
 use crate::blobs::BlobKind;
 use crate::http::stored_file::{FOREVER, StoredFile, WHILE_THERE};
-use crate::http::{ApiFault, ApiResult, FromPath, InPath, Lookup, StrictQuery, etag, is_current, lookup};
+use crate::http::{
+    ApiFault, ApiResult, Compressible, FromPath, InPath, Lookup, StrictQuery, etag, is_current, lookup,
+};
 use crate::store::{Store, StoreResult};
 
 impl Lookup for ModelSummary {
@@ -109,7 +111,11 @@ pub(crate) async fn answer_with_file(
         media: "application/octet-stream",
         caching,
     };
-    file.answer(app, method, headers).await
+    let mut response = file.answer(app, method, headers).await?;
+    if response.status() == StatusCode::OK && !headers.contains_key(header::RANGE) {
+        response.extensions_mut().insert(Compressible);
+    }
+    Ok(response)
 }
 
 /// How many steps are listed: more than anybody reads at once.
@@ -165,5 +171,5 @@ pub(crate) async fn unseen_model(
         return Ok((StatusCode::NOT_MODIFIED, caching).into_response());
     }
     let media = [(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"))];
-    Ok((caching, media, Bytes::copy_from_slice(file)).into_response())
+    Ok((Extension(Compressible), caching, media, Bytes::copy_from_slice(file)).into_response())
 }

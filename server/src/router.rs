@@ -11,7 +11,7 @@ use diode_core::table::inductor::TorchVersion;
 use diode_workloads::model_config::Quantization;
 use diode_workloads::served::Reader;
 use tower_http::compression::CompressionLayer;
-use tower_http::compression::predicate::{DefaultPredicate, NotForContentType, Predicate as _};
+use tower_http::compression::predicate::{DefaultPredicate, Predicate as _};
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -26,7 +26,9 @@ use crate::boards::pick_routes;
 use crate::boards::problem_routes;
 use crate::compare::compare_routes;
 use crate::description::{WithoutParameters, complete, refuse_unknown_query};
-use crate::http::{ApiFault, around, no_token_in_url, refuse_old_programs, same_site, tagged, weakened};
+use crate::http::{
+    ApiFault, Compressible, around, no_token_in_url, refuse_old_programs, same_site, tagged, weakened,
+};
 use crate::jobs;
 use crate::kernels;
 use crate::limits::rated;
@@ -188,18 +190,18 @@ fn api() -> OpenApiRouter<App> {
     OpenApiRouter::with_openapi(Description::openapi()).nest("/api/v1", v1)
 }
 
-/// Which answers are compressed. Models, the dashboard and datasets (except those in text) are compressed
+/// Which answers are compressed. The dashboard and datasets (except those in text) are compressed
 /// already, and archives are small. Event streams must not be delayed. Stored files are sent unchanged, because a file's tag and the
 /// parts that clients ask for are those of the stored bytes.
 fn compressible() -> impl tower_http::compression::Predicate {
-    DefaultPredicate::new()
-        .and(NotForContentType::const_new("application/octet-stream"))
-        .and(NotForContentType::const_new("application/zip"))
-        .and(NotForContentType::const_new("application/zstd"))
-        .and(NotForContentType::const_new("application/vnd.apache.parquet"))
-        .and(|_: StatusCode, _: Version, headers: &HeaderMap, _: &Extensions| {
-            !headers.contains_key(header::ACCEPT_RANGES)
-        })
+    const PACKED: [&str; 4] =
+        ["application/octet-stream", "application/zip", "application/zstd", "application/vnd.apache.parquet"];
+    DefaultPredicate::new().and(|_: StatusCode, _: Version, headers: &HeaderMap, marks: &Extensions| {
+        let kind = headers.get(header::CONTENT_TYPE);
+        let is_whole_text = !headers.contains_key(header::ACCEPT_RANGES)
+            && !kind.is_some_and(|kind| PACKED.iter().any(|packed| kind == packed));
+        is_whole_text || marks.get::<Compressible>().is_some()
+    })
 }
 
 async fn wrong_method(method: axum::http::Method, uri: Uri) -> ApiFault {

@@ -65,6 +65,12 @@ pub(crate) async fn get_bytes(path: &str) -> Result<Vec<u8>, Failure> {
     bytes(send("GET", path, None).await?).await
 }
 
+/// The length of a file that the server makes, before it is compressed on its way.
+pub(crate) async fn length(path: &str) -> Result<Option<u64>, Failure> {
+    let headers = send("HEAD", path, None).await?.headers();
+    Ok(headers.get("diode-bytes").ok().flatten().and_then(|bytes| bytes.parse().ok()))
+}
+
 /// The answer to a request that `boot.js` sent before this program ran. Each answer is taken once.
 fn asked_ahead(url: &str) -> Option<Promise> {
     let ahead = Reflect::get(&window(), &"ahead".into()).ok()?;

@@ -20,6 +20,9 @@ const MAX_KEPT: u64 = 128 << 20;
 /// About how many files are kept.
 const USUALLY_KEPT: usize = 256;
 
+/// How many lengths of files are kept.
+const LENGTHS: usize = 4096;
+
 /// How long a client waits for its turn.
 const WAIT: Duration = Duration::from_secs(60);
 
@@ -50,6 +53,8 @@ impl Weighter<Digest, ExportFile> for Bytewise {
 #[derive(Clone)]
 pub(crate) struct Exports {
     kept: Arc<Cache<Digest, ExportFile, Bytewise>>,
+    /// The lengths of files, also of those that are no longer kept.
+    lengths: Arc<Cache<Digest, u64>>,
     making: Arc<Semaphore>,
 }
 
@@ -68,7 +73,8 @@ impl Default for Exports {
             DefaultHashBuilder::default(),
             DefaultLifecycle::default(),
         );
-        Self { kept: Arc::new(kept), making: Arc::new(Semaphore::new(1)) }
+        let lengths = Arc::new(Cache::new(LENGTHS));
+        Self { kept: Arc::new(kept), lengths, making: Arc::new(Semaphore::new(1)) }
     }
 }
 
@@ -86,12 +92,24 @@ impl Exports {
             };
             make.await
         };
-        self.kept.get_or_insert_async(digest, one_at_a_time).await
+        let file = self.kept.get_or_insert_async(digest, one_at_a_time).await?;
+        self.lengths.insert(digest.clone(), file.bytes.len() as u64);
+        Ok(file)
+    }
+
+    /// The length of a file that was made since the program started.
+    pub(crate) fn length(&self, digest: &Digest) -> Option<u64> {
+        self.lengths.get(digest)
+    }
+
+    pub(crate) fn is_kept(&self, digest: &Digest) -> bool {
+        self.kept.contains_key(digest)
     }
 
     /// Drops a kept file, so that the next request makes it anew.
     pub(crate) fn forget(&self, digest: &Digest) {
         self.kept.remove(digest);
+        self.lengths.remove(digest);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Tables and datasets for download. Both are made once for a state of the data and answered in parts.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use axum::body::Body;
 use axum::extract::State;
@@ -14,12 +15,12 @@ use diode_core::table::inductor::{InductorOptions, TorchVersion};
 use diode_core::table::{TableConfig, TableFormat};
 use diode_core::{DType, Invalid, Method, Op, Problem, Scaling, Table};
 use diode_formats::{Format, FormatError, encode};
-use futures_util::stream;
 use serde::{Deserialize, Deserializer};
 
 use crate::app::App;
 use crate::boards::consensus::{ByProblem, Consensus};
 use crate::boards::export_cache::ExportFile;
+use crate::http::stored_file::in_parts;
 use crate::http::{ApiFault, ApiResult, FileName, StrictQuery, etag, is_current, lookup, media, save_as};
 use crate::limits::{Client, admit};
 use crate::uploads::solutions::{Rebuilt, StoredSolutions, cut, rebuild};
@@ -233,7 +234,9 @@ fn part<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Er
     get, operation_id = "get", path = "/datasets/{file}", tag = "datasets", params(("file" = String, Path), DatasetQuery),
     responses(
         (status = 200, body = Vec<u8>, content_type = "application/octet-stream"),
+        (status = 206, body = Vec<u8>, content_type = "application/octet-stream", description = "The part that `Range` asks for"),
         (status = 304, description = "The client has it already"),
+        (status = 416, description = "The file has no such part"),
         (status = 422, description = "The format cannot hold what is stored, or only in parts"),
     ),
 )]
@@ -326,7 +329,7 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// How many stored solutions are damaged and therefore missing in the file.
 const LEFT_OUT: HeaderName = HeaderName::from_static("diode-left-out");
 
-/// The length of the file. A browser that gets the file compressed on its way learns the length from nothing else.
+/// The length of the whole file. A browser that gets the file compressed on its way learns the length from nothing else.
 const BYTES: HeaderName = HeaderName::from_static("diode-bytes");
 
 /// The licence of all that is in the file. It is a header, because no format has a place that all readers
@@ -346,7 +349,8 @@ pub(crate) struct Export<'a> {
 }
 
 impl Export<'_> {
-    /// Answers a request for the file. The file is made only if the request is a GET and the client lacks it.
+    /// Answers a request for the file or a part of it. The file is made only if the client lacks it, for HEAD only if its
+    /// length is not known.
     pub(crate) async fn answer(
         self,
         app: &App,
@@ -373,24 +377,34 @@ impl Export<'_> {
             (header::CONTENT_DISPOSITION, save_as(&self.name)?),
             (LICENCE, HeaderValue::from_static(DATA_LICENCE)),
         ];
-        if method == axum::http::Method::HEAD {
-            // The length is not known before the file is made.
-            let body = Body::from_stream(stream::empty::<Result<Vec<u8>, std::io::Error>>());
-            return Ok((caching, head, body).into_response());
+        let is_head = method == axum::http::Method::HEAD;
+        if is_head && let Some(length) = app.exports.length(&digest) {
+            let length = [(header::CONTENT_LENGTH, length.into()), (BYTES, HeaderValue::from(length))];
+            return Ok((caching, head, parts(asked, self.media), length, Body::empty()).into_response());
         }
-        let left = match app.policy().limits.exports() {
+        // A part of a kept file is read as cheaply as a part of a stored one, and a program reads many.
+        let is_cheap = asked.contains_key(header::RANGE) && app.exports.is_kept(&digest);
+        let left = match app.policy().limits.exports().filter(|_| !is_cheap) {
             Some(rate) => Some(admit(app, &format!("{} of {}", rate.name, client.0), &rate).await?),
             None => None,
         };
         let file = app.exports.file(&digest, make).await?;
+        let bytes = [(BYTES, HeaderValue::from(file.bytes.len()))];
         if app.backend.store.hardware_state(self.slug).await?.as_ref() != Some(&state) {
             // The timings changed while the file was made, so the file may have more than its digest stands for.
             app.exports.forget(&digest);
-            let bytes = [(BYTES, HeaderValue::from(file.bytes.len()))];
             return Ok(([(header::CACHE_CONTROL, "no-store")], head, bytes, file.bytes).into_response());
         }
-        let bytes = [(BYTES, HeaderValue::from(file.bytes.len()))];
-        let mut response = (caching, head, bytes, file.bytes).into_response();
+        let all = file.bytes.clone();
+        let read = async move |part: Option<Range<u64>>| {
+            let part = part.map_or(0..all.len(), |part| part.start as usize..part.end as usize);
+            Ok(Body::from(all.slice(part)))
+        };
+        let sent = in_parts(method, asked, &tag, file.bytes.len() as u64, read).await?;
+        if !sent.status().is_success() {
+            return Ok(sent);
+        }
+        let mut response = (caching, head, parts(asked, self.media), bytes, sent).into_response();
         if let Some(left) = left {
             left.tell(response.headers_mut());
         }
@@ -399,4 +413,11 @@ impl Export<'_> {
         }
         Ok(response)
     }
+}
+
+/// Says that clients may ask for parts of a file. A whole text does not say so, because it is compressed on its way.
+fn parts(asked: &HeaderMap, media: &str) -> Option<[(HeaderName, HeaderValue); 1]> {
+    let is_text = media.starts_with("text/") || media == "application/json";
+    (!is_text || asked.contains_key(header::RANGE))
+        .then(|| [(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"))])
 }

@@ -1,5 +1,7 @@
 //! Files that are stored under their digest: models, kernel packs and snapshots.
 
+use std::ops::Range;
+
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -47,33 +49,45 @@ impl StoredFile<'_> {
             (header::CONTENT_TYPE, HeaderValue::from_static(self.media)),
             (header::CONTENT_DISPOSITION, save_as(self.name)?),
         ];
-        let long = |bytes: u64| [(header::CONTENT_LENGTH, HeaderValue::from(bytes))];
-        let of = |range: String| HeaderValue::try_from(range).map_err(ApiFault::internal);
-        match Wanted::of(method, asked, &tag, self.bytes) {
-            Wanted::All if method == Method::HEAD => {
-                Ok((caching, head, long(self.bytes), Body::empty()).into_response())
-            }
-            Wanted::All => {
-                let pieces = app.backend.blobs.stream(self.kind, self.sha256).await?;
-                Ok((caching, head, long(self.bytes), Body::from_stream(pieces)).into_response())
-            }
-            Wanted::Part(part) => {
-                let range = of(format!("bytes {}-{}/{}", part.start, part.end - 1, self.bytes))?;
-                let length = long(part.end - part.start);
-                let pieces = app.backend.blobs.stream_part(self.kind, self.sha256, part).await?;
-                let range = [(header::CONTENT_RANGE, range)];
-                let body = Body::from_stream(pieces);
-                Ok((StatusCode::PARTIAL_CONTENT, caching, head, range, length, body).into_response())
-            }
-            Wanted::Nothing => {
-                let range = [(header::CONTENT_RANGE, of(format!("bytes */{}", self.bytes))?)];
-                let fault = ApiFault::no_such_range(format!(
-                    "Range: got `{}`, expected one that begins before the end of {} bytes",
-                    asked.get(header::RANGE).and_then(|range| range.to_str().ok()).unwrap_or_default(),
-                    self.bytes
-                ));
-                Ok((range, fault).into_response())
-            }
+        let read = async |part: Option<Range<u64>>| {
+            let blobs = &app.backend.blobs;
+            Ok(match part {
+                None => Body::from_stream(blobs.stream(self.kind, self.sha256).await?),
+                Some(part) => Body::from_stream(blobs.stream_part(self.kind, self.sha256, part).await?),
+            })
+        };
+        let sent = in_parts(method, asked, &tag, self.bytes, read).await?;
+        Ok(if sent.status().is_success() { (caching, head, sent).into_response() } else { sent })
+    }
+}
+
+/// Answers with a whole file, with the part that is asked for, or with headers alone. `read` gets the part, or `None`
+/// for the whole file, and is called only if bytes are sent.
+pub(crate) async fn in_parts(
+    method: &Method,
+    asked: &HeaderMap,
+    tag: &HeaderValue,
+    bytes: u64,
+    read: impl AsyncFnOnce(Option<Range<u64>>) -> ApiResult<Body>,
+) -> ApiResult<Response> {
+    let long = |bytes: u64| [(header::CONTENT_LENGTH, HeaderValue::from(bytes))];
+    let of = |range: String| HeaderValue::try_from(range).map_err(ApiFault::internal);
+    match Wanted::of(method, asked, tag, bytes) {
+        Wanted::All if method == Method::HEAD => Ok((long(bytes), Body::empty()).into_response()),
+        Wanted::All => Ok((long(bytes), read(None).await?).into_response()),
+        Wanted::Part(part) => {
+            let range =
+                [(header::CONTENT_RANGE, of(format!("bytes {}-{}/{bytes}", part.start, part.end - 1))?)];
+            let length = long(part.end - part.start);
+            Ok((StatusCode::PARTIAL_CONTENT, range, length, read(Some(part)).await?).into_response())
+        }
+        Wanted::Nothing => {
+            let range = [(header::CONTENT_RANGE, of(format!("bytes */{bytes}"))?)];
+            let fault = ApiFault::no_such_range(format!(
+                "Range: got `{}`, expected one that begins before the end of {bytes} bytes",
+                asked.get(header::RANGE).and_then(|range| range.to_str().ok()).unwrap_or_default(),
+            ));
+            Ok((range, fault).into_response())
         }
     }
 }

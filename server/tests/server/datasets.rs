@@ -79,7 +79,7 @@ async fn unchanged_files_are_not_made_again() {
         let head = app.send(axum::http::Request::head(path).body(axum::body::Body::empty()).unwrap()).await;
         assert_eq!(
             (head.status.as_u16(), head.header("etag"), head.header("content-length")),
-            (200, tag, "")
+            (200, tag, &*first.body.len().to_string())
         );
     }
     let path = paths[1];
@@ -97,4 +97,41 @@ async fn parts_are_named_from_one_on() {
     assert_eq!(decode(&part.body).unwrap().datasets[0].solutions.len(), 7);
     app.get(&format!("{path}?part=2")).await.refusal(404, "not_found");
     app.get(&format!("{path}?part=0")).await.refusal(400, "invalid");
+}
+
+/// As DuckDB and others read a file from afar: its length first, then parts of it.
+#[tokio::test]
+async fn datasets_are_read_in_parts() {
+    let app = TestApp::new().await;
+    app.receipt(columnar(&collected())).await;
+    for extension in ["parquet", "csv", "msgpack.zst"] {
+        let path = format!("/api/v1/datasets/nvidia-h200.{extension}");
+        let head = app.send(axum::http::Request::head(&path).body(axum::body::Body::empty()).unwrap()).await;
+        let whole = app.get(&path).await;
+        let (tag, total) = (whole.header("etag"), whole.body.len());
+        assert_eq!((head.status.as_u16(), head.body.len(), head.header("etag")), (200, 0, tag));
+        for reply in [&head, &whole] {
+            assert_eq!(reply.header("content-length"), total.to_string(), "{extension}");
+        }
+        // Text is compressed on its way, so only its parts say that there are parts.
+        assert_eq!(head.header("accept-ranges"), if extension == "csv" { "" } else { "bytes" });
+        for (range, expected) in [
+            ("bytes=-8".to_owned(), total - 8..total),
+            ("bytes=4-11".to_owned(), 4..12),
+            (format!("bytes={}-", total - 100), total - 100..total),
+        ] {
+            let part = app.get_with(&path, &[("range", &*range), ("accept-encoding", "gzip")]).await;
+            assert_eq!((part.status.as_u16(), part.header("etag")), (206, tag), "{extension} {range}");
+            let (first, last) = (expected.start, expected.end - 1);
+            assert_eq!(part.header("content-range"), format!("bytes {first}-{last}/{total}"));
+            assert_eq!(part.header("content-length"), expected.len().to_string());
+            assert_eq!((part.header("accept-ranges"), part.header("content-encoding")), ("bytes", ""));
+            assert_eq!(part.body, whole.body[expected]);
+        }
+        let beyond = app.get_with(&path, &[("range", &*format!("bytes={total}-"))]).await;
+        assert_eq!(beyond.header("content-range"), format!("bytes */{total}"));
+        beyond.refusal(416, "no_such_range");
+        let other = app.get_with(&path, &[("range", "bytes=0-3"), ("if-range", "\"older\"")]).await;
+        assert_eq!((other.status.as_u16(), other.body.len()), (200, total));
+    }
 }

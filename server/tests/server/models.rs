@@ -53,7 +53,7 @@ pub(crate) fn summary(bytes: &[u8]) -> ModelSummary {
 #[tokio::test]
 async fn a_model_is_listed_and_downloaded_once() {
     let app = TestApp::new().await;
-    let bytes = b"weights".to_vec();
+    let bytes = b"weights ".repeat(64);
     let model = summary(&bytes);
     app.backend.blobs.put(BlobKind::Model, &model.digest, bytes.clone().into()).await.unwrap();
     assert!(app.backend.store.add_shipped_model(&model, &h200(), &[], None, Now::read()).await.unwrap());
@@ -76,7 +76,16 @@ async fn a_model_is_listed_and_downloaded_once() {
     let again = app.get_with(&path, &[("if-none-match", reply.header("etag"))]).await;
     assert_eq!((again.status.as_u16(), again.body.len()), (304, 0));
     let stale = app.get_with(&path, &[("if-none-match", "\"other\"")]).await;
-    assert_eq!((stale.status.as_u16(), stale.body), (200, bytes));
+    assert_eq!((stale.status.as_u16(), &stale.body), (200, &bytes));
+    // A whole model is sent compressed, a part of it as it is.
+    for coding in ["br", "gzip"] {
+        let packed = app.get_with(&path, &[("accept-encoding", coding)]).await;
+        assert_eq!((packed.header("content-encoding"), packed.header("accept-ranges")), (coding, ""));
+        assert!(packed.body.len() < bytes.len() / 4, "{coding}: {}", packed.body.len());
+    }
+    let part = app.get_with(&path, &[("accept-encoding", "br"), ("range", "bytes=8-15")]).await;
+    assert_eq!((part.status.as_u16(), part.header("content-encoding")), (206, ""));
+    assert_eq!(part.body, b"weights ");
 }
 
 #[tokio::test]

@@ -110,13 +110,12 @@ async fn a_dataset_has_a_card_and_is_taken_in_two_clicks() -> anyhow::Result<()>
     let saved: u64 = browser.script("return window.blobs_by_name['nvidia-h100.msgpack.zst'].size").await?;
     let there = server.bytes("/api/v1/datasets/nvidia-h100.msgpack.zst")?;
     assert_eq!(saved, there.len() as u64);
-    // The page says before between which sizes the file is.
-    let range = "const text = document.querySelector('[data-testid=files] li > .hint').innerText;
-        const sizes = [...text.matchAll(/([\\d.]+)\\s*(kB|MB)/g)];
-        return sizes.slice(0, 2).map(([, size, unit]) => size * (unit === 'MB' ? 1e6 : 1e3))";
-    let range: Vec<f64> = browser.script(range).await?;
-    let [least, most] = [range.first(), range.last()].map(|size| size.copied().unwrap_or_default());
-    ensure!((least..=most).contains(&(saved as f64)), "{saved} bytes, expected {least} to {most}");
+    // The page says before how large the file is, rounded to a digit after the point.
+    let size = "const text = document.querySelector('[data-testid=files] [data-testid=size]').innerText;
+        const [, size, unit] = text.match(/([\\d.]+)\\s*(kB|MB)/);
+        return [size, unit === 'MB' ? 1e6 : 1e3].map(Number)";
+    let (size, unit): (f64, f64) = browser.script(size).await?;
+    ensure!((size * unit - saved as f64).abs() <= 0.051 * unit, "{saved} bytes, the page says {size} of {unit}");
     // The page shows how much of a file has arrived, even if it is compressed on its way.
     browser.devtools("Network.enable", serde_json::json!({})).await?;
     let slowly = serde_json::json!({

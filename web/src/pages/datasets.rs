@@ -7,6 +7,7 @@ use std::sync::Arc;
 use diode_api::{DATA_LICENCE, HardwareSummary, Leaderboard, MAX_IN_OTHERS, MAX_IN_PARQUET, ProblemDetail};
 use diode_core::Method;
 use leptos::prelude::*;
+use leptos::task::spawn_local;
 
 use crate::components::{
     Citation, Download, FailedLoad, Loaded, Missing, Snippet, Stat, Stats, be_the_first, empty, facts, head,
@@ -175,23 +176,35 @@ fn origin(summary: &HardwareSummary) -> impl IntoView + use<> {
 }
 
 fn files(summary: &HardwareSummary) -> impl IntoView + use<> {
-    let (slug, timings) = (summary.hardware.slug.to_string(), summary.timings);
+    let slug = summary.hardware.slug.to_string();
+    let mut lengths = Vec::new();
     let rows = forms_of(summary).map(|form| {
         let name = format!("{slug}.{}", form.ending);
-        let href = api::url(&format!("/datasets/{name}"));
-        let [least, most] = form.bytes_per_timing.map(|bytes| format::bytes(bytes * timings));
-        let size = if least == most { format!("about {most}") } else { format!("{least} to {most}") };
+        let path = format!("/datasets/{name}");
+        let href = api::url(&path);
+        let length = RwSignal::new(None::<u64>);
+        lengths.push((path, length));
+        let size = move || length.get().map(|bytes| format!("{}: ", format::bytes(bytes)));
         view! {
             <li>
                 <Download href=Signal::stored(href) name=name.clone() text=name />
-                <span class="hint">{format!("{size}: {}", form.what)}</span>
+                <span class="hint"><span data-testid="size">{size}</span>{form.what}</span>
             </li>
+        }
+    });
+    let rows = rows.collect_view();
+    // The server makes a file to learn its length, so it is asked for one after the other.
+    spawn_local(async move {
+        for (path, length) in lengths {
+            if let Ok(bytes) = api::length(&path).await {
+                length.try_set(bytes);
+            }
         }
     });
     let contents = format::counted(summary.timings, "timing");
     view! {
-        <ul class="files">{rows.collect_view()}</ul>
-        <p class="hint">{format!("Each has all {contents}. The server makes it when it is asked for, so the sizes are estimated from other datasets.")}</p>
+        <ul class="files">{rows}</ul>
+        <p class="hint">{format!("Each has all {contents}, as of now.")}</p>
     }
 }
 
@@ -279,8 +292,6 @@ pub(crate) struct Form {
     is_torch_diodes: bool,
     /// The most timings of one file. More would need several files, which the page does not offer.
     most: u64,
-    /// The least and the most bytes that a timing took in three datasets of an H100 and an H200.
-    bytes_per_timing: [u64; 2],
 }
 
 const FORMS: [Form; 5] = [
@@ -289,36 +300,16 @@ const FORMS: [Form; 5] = [
         what: "columnar MessagePack under zstd; holds everything",
         is_torch_diodes: false,
         most: u64::MAX,
-        bytes_per_timing: [3, 5],
     },
     Form {
         ending: "parquet",
         what: "a row for each timing, for DuckDB, pandas and Polars",
         is_torch_diodes: false,
         most: MAX_IN_PARQUET,
-        bytes_per_timing: [6, 12],
     },
-    Form {
-        ending: "csv",
-        what: "the same rows as text",
-        is_torch_diodes: false,
-        most: MAX_IN_OTHERS,
-        bytes_per_timing: [200, 200],
-    },
-    Form {
-        ending: "msgpack",
-        what: "torch-diode's MessagePack",
-        is_torch_diodes: true,
-        most: MAX_IN_OTHERS,
-        bytes_per_timing: [180, 180],
-    },
-    Form {
-        ending: "json",
-        what: "torch-diode's JSON",
-        is_torch_diodes: true,
-        most: MAX_IN_OTHERS,
-        bytes_per_timing: [640, 640],
-    },
+    Form { ending: "csv", what: "the same rows as text", is_torch_diodes: false, most: MAX_IN_OTHERS },
+    Form { ending: "msgpack", what: "torch-diode's MessagePack", is_torch_diodes: true, most: MAX_IN_OTHERS },
+    Form { ending: "json", what: "torch-diode's JSON", is_torch_diodes: true, most: MAX_IN_OTHERS },
 ];
 
 /// The files that the server can write for a hardware.
