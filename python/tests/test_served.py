@@ -292,6 +292,14 @@ def test_the_model_picks_among_the_tiles_that_can_run() -> None:
     assert not found["biased"].swap_ab and found["biased"].template != TMA
 
 
+def test_the_model_picks_for_experts_in_fp8_which_were_tried_but_not_judged() -> None:
+    function, inputs, _ = GRAPHS["experts in fp8"]
+    torch_diode.install()
+    compile(function, *inputs)
+    pick = torch_diode.explain()[-1]
+    assert not pick.picks[0].config.is_library and "extrapolates" in pick.caveat
+
+
 @pytest.mark.parametrize("name", ["rows", "experts"])
 def test_tables_decide_them(name: str, tmp_path: Path) -> None:
     function, inputs, tile = GRAPHS[name]

@@ -96,8 +96,8 @@ def grouped() -> list[Case]:
     ]
     found += [
         case(f"{name}, {tokens} tokens, fp8", experts_of, tokens, *EXPERTS[name], "fp8")
-        for tokens in (64, 512)
-        for name in ("Qwen3-30B-A3B up", "Mixtral up")
+        for tokens in (64, 512, 4096)
+        for name in ("Qwen3-30B-A3B up", "Mixtral up", "OLMoE up")
     ]
     return found
 
