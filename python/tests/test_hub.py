@@ -7,7 +7,9 @@ import errno
 import http.server
 import json
 import os
+import shutil
 import socket
+import sqlite3
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -29,6 +31,13 @@ def server(diode_server: str, tmp_path: Path) -> Iterator[str]:
     folder = tmp_path / "server"
     folder.mkdir()
     subprocess.run([diode_server, "admin", "seed", str(ROOT / "trained_models")], cwd=folder, check=True, capture_output=True)
+    with serving(diode_server, folder) as address:
+        yield address
+
+
+@contextlib.contextmanager
+def serving(diode_server: str, folder: Path) -> Iterator[str]:
+    """The address of a server in a folder."""
     child = subprocess.Popen(
         [diode_server, "serve", "--listen", "127.0.0.1:0"],
         cwd=folder,
@@ -89,6 +98,31 @@ def test_a_real_server_gives_models_and_tables_that_stay_when_it_is_gone(server:
     torch_diode.install(model=pulled.model, table=pulled.table)
     with pytest.raises(DiodeError, match="has no model of nvidia-a100"):
         hub.pull("nvidia-a100", server=server)
+
+
+def test_after_a_removal_the_model_before_is_pulled(diode_server: str, tmp_path: Path) -> None:
+    folder, database = tmp_path / "server", tmp_path / "server" / "diode.db"
+    models_of = tmp_path / "seed" / "matmul" / "nvidia-h200"
+    (models_of / "data").mkdir(parents=True)
+    folder.mkdir()
+    first = MODEL.read_bytes()
+    shutil.copy(MODEL.parent / "data" / "h200-mm-tf32-library.msgpack.zst", models_of / "data")
+
+    def admin(*words: str) -> str:
+        said = subprocess.run([diode_server, "admin", *words], cwd=folder, check=True, capture_output=True, text=True)
+        return said.stdout
+
+    # The second stands for a model that was trained on the upload.
+    for content in (first, first.replace(b"NVIDIA H200", b"NVIDIA h200", 1)):
+        (models_of / MODEL.name).write_bytes(content)
+        admin("seed", str(tmp_path / "seed"))
+    with contextlib.closing(sqlite3.connect(database)) as store, store:
+        [upload] = store.execute("SELECT id FROM uploads").fetchone()
+        store.execute("INSERT INTO model_uploads SELECT id, ? FROM models WHERE state = 'published'", [upload])
+    with serving(diode_server, folder) as address:
+        assert hub.pull("nvidia-h200", server=address).digests["model"] != MODEL_DIGEST
+        admin("remove", upload, "--reason", "made up")
+        assert hub.pull("nvidia-h200", server=address, table=False).digests["model"] == MODEL_DIGEST
 
 
 def test_bytes_that_are_not_what_was_announced_are_refused() -> None:

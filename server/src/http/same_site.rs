@@ -67,7 +67,9 @@ fn check(hosts: &[String], method: &Method, uri: &Uri, headers: &HeaderMap) -> A
         && !is_same(origin, host)
     {
         return Err(ApiFault::forbidden(format!(
-            "Origin: got `{origin:.128}`; pages of other sites may not change anything here"
+            "Origin: got `{origin:.128}`, while Host is `{:.128}`; pages of other sites may not change anything here, \
+             and a proxy must pass Host on unchanged, with its port",
+            host.unwrap_or_default()
         )));
     }
     match text(header::HeaderName::from_static("sec-fetch-site")) {
