@@ -301,7 +301,7 @@ mod table_tests {
         else {
             panic!("a public server has limits");
         };
-        let connections = Patience::default().connections;
+        let Patience { connections, silent, .. } = Patience::default();
         let quarter = |all: usize| format!("{} of {all}", all / 4);
         let rows = [
             // limits::all_servers_on_a_database_count_uploads_together
@@ -325,6 +325,8 @@ mod table_tests {
             ("event streams", quarter(FOLLOWING_AT_ONCE)),
             // listen::one_address_does_not_take_all_connections
             ("connections", format!("{} (behind a proxy {connections})", quarter(connections))),
+            // listen::who_has_sent_nothing_takes_no_place
+            ("silent connections", grouped(silent as u64)),
             // jobs::an_account_has_so_many_jobs_at_a_time, jobs::only_so_many_jobs_wait
             ("waiting jobs", format!("{MAX_OWN_JOBS} of {MAX_WAITING_JOBS}")),
             // contributions::story::only_so_many_models_of_an_account_wait

@@ -34,9 +34,11 @@ use crate::tls::Tls;
 /// The limits for clients.
 #[derive(Debug, Clone, Copy)]
 pub struct Patience {
-    /// The most open connections. Beyond them an idle one gives way to each new one. A process may usually have
-    /// 1,024 files open, of which the database takes some.
+    /// The most connections that have sent something. Beyond them an idle one gives way to each new one.
     pub connections: usize,
+    /// The most other connections, which have sent nothing yet and cost little more than a file each. Beyond them the
+    /// oldest is closed.
+    pub silent: usize,
     /// The most connections from one address. Further connections are closed at once.
     pub from_one: usize,
     /// How long the handshake of TLS, the head of a request, and the pause between two requests may take.
@@ -51,6 +53,7 @@ impl Patience {
     /// The limits for a listener that few programs use.
     pub const FEW: Self = Self {
         connections: 16,
+        silent: 16,
         from_one: 16,
         head: Duration::from_secs(10),
         answer: Duration::from_secs(10),
@@ -62,6 +65,7 @@ impl Default for Patience {
     fn default() -> Self {
         Self {
             connections: 512,
+            silent: 4096,
             from_one: 512,
             head: Duration::from_secs(10),
             answer: Duration::from_secs(30),
@@ -79,7 +83,8 @@ pub async fn listen(
     tls: Option<Tls>,
     stop: impl Future<Output = ()>,
 ) {
-    let limit = Arc::new(Semaphore::new(patience.connections));
+    let room = Arc::new(Semaphore::new(patience.connections + patience.silent));
+    let places = Arc::new(Semaphore::new(patience.connections));
     let (open, graceful) = (Connections::default(), GracefulShutdown::new());
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(patience.head);
@@ -87,16 +92,11 @@ pub async fn listen(
     let mut tasks = JoinSet::new();
     tokio::pin!(stop);
     loop {
-        let (stream, peer, permit) = tokio::select! {
-            accepted = accept(&listener, &limit, &open) => accepted,
+        let (stream, peer, entry) = tokio::select! {
+            accepted = accept(&listener, &room, &open) => accepted,
             () = &mut stop => break,
         };
-        let Some(counted) = open.count(peer.ip(), patience.from_one) else {
-            tracing::debug!("{} has as many connections as it may", peer.ip());
-            continue;
-        };
-        let mut stream = TimeoutStream::new(stream);
-        stream.set_write_timeout(Some(patience.answer));
+        let counted = open.count(peer.ip());
         let (id, close, at_start, at_end) =
             (counted.id, Arc::clone(&counted.close), open.clone(), open.clone());
         let service = router
@@ -112,11 +112,22 @@ pub async fn listen(
         let service = TowerToHyperService::new(service);
         let (http, watcher) = (http.clone(), graceful.watcher());
         let acceptor = tls.as_ref().map(Tls::acceptor);
+        let (open, places) = (open.clone(), Arc::clone(&places));
         tasks.spawn(async move {
-            let stream = Box::pin(stream);
             // The handshake runs in the task of its connection, so that a slow handshake delays no other
             // connection.
             let talking = async {
+                // To wait until it is readable would not do: that may end though nothing has arrived.
+                if !matches!(timeout(patience.head, stream.peek(&mut [0])).await, Ok(Ok(1))) {
+                    return tracing::debug!("a connection has sent nothing");
+                }
+                let _place = place(&places, || open.close_an_idle_one(true)).await;
+                if !open.begin(id, patience.from_one) {
+                    return tracing::debug!("{} has as many connections as it may", peer.ip());
+                }
+                let mut stream = TimeoutStream::new(stream);
+                stream.set_write_timeout(Some(patience.answer));
+                let stream = Box::pin(stream);
                 match acceptor {
                     None => talk(&http, stream, service, watcher).await,
                     Some(acceptor) => match timeout(patience.head, acceptor.accept(stream)).await {
@@ -126,15 +137,17 @@ pub async fn listen(
                     },
                 }
             };
+            // In memory of its own, which a silent connection does not have yet.
             tokio::select! {
-                () = talking => {}
+                () = Box::pin(talking) => {}
                 () = close.notified() => tracing::debug!("an idle connection gave way to another one"),
             }
-            drop((permit, counted));
+            drop((entry, counted));
         });
         while tasks.try_join_next().is_some() {}
     }
     drop(listener);
+    open.close_silent_ones();
     if timeout(patience.stop, graceful.shutdown()).await.is_err() {
         tracing::warn!("closing {} connections whose requests have not ended", tasks.len());
     }
@@ -152,6 +165,8 @@ struct Open {
 
 struct Connection {
     block: IpAddr,
+    /// Whether the client has sent something, and the connection has a place.
+    has_begun: bool,
     /// Since when the client has sent no whole head of a request; `None` while a request is answered.
     idle: Option<Instant>,
     close: Arc<Notify>,
@@ -162,36 +177,51 @@ impl Connections {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts one more connection, as long as the returned value lives. `None` if its address has too many.
-    fn count(&self, address: IpAddr, most: usize) -> Option<Counted> {
-        let (block, mut open) = (block(address), self.open());
-        if open.of(block) >= most {
-            return None;
-        }
+    /// Counts one more connection, as long as the returned value lives.
+    fn count(&self, address: IpAddr) -> Counted {
+        let mut open = self.open();
         let (id, close) = (open.next, Arc::new(Notify::new()));
         open.next += 1;
-        let connection = Connection { block, idle: Some(Instant::now()), close: Arc::clone(&close) };
-        open.connections.insert(id, connection);
-        Some(Counted { connections: self.clone(), id, close })
+        let (block, idle, close_it) = (block(address), Some(Instant::now()), Arc::clone(&close));
+        open.connections.insert(id, Connection { block, has_begun: false, idle, close: close_it });
+        Counted { connections: self.clone(), id, close }
+    }
+
+    /// Notes that a client has sent something. `false` if its address has too many connections that have.
+    fn begin(&self, id: u64, most: usize) -> bool {
+        let mut open = self.open();
+        let Some(block) = open.connections.get(&id).map(|connection| connection.block) else { return false };
+        if open.begun().filter(|connection| connection.block == block).count() >= most {
+            return false;
+        }
+        if let Some(connection) = open.connections.get_mut(&id) {
+            (connection.has_begun, connection.idle) = (true, Some(Instant::now()));
+        }
+        true
     }
 
     /// Closes an idle connection, so that another one finds a place: of the address with the most connections
-    /// the one that has been idle for longest.
-    fn close_an_idle_one(&self) {
+    /// the one that has been idle for longest. Chooses among those that have sent something, or among the others.
+    fn close_an_idle_one(&self, has_begun: bool) {
         let mut open = self.open();
         let mut counts = HashMap::<IpAddr, usize>::new();
-        for connection in open.connections.values() {
+        let alike = open.connections.iter().filter(|(_, connection)| connection.has_begun == has_begun);
+        for (_, connection) in alike.clone() {
             *counts.entry(connection.block).or_default() += 1;
         }
-        let idle = open
-            .connections
-            .iter()
+        let idle = alike
             .filter_map(|(&id, connection)| Some((counts[&connection.block], Reverse(connection.idle?), id)));
         if let Some((.., id)) = idle.max()
             && let Some(connection) = open.connections.get_mut(&id)
         {
-            // It is chosen once only.
-            connection.idle = None;
+            // It is chosen once only, and no longer counts.
+            (connection.has_begun, connection.idle) = (false, None);
+            connection.close.notify_one();
+        }
+    }
+
+    fn close_silent_ones(&self) {
+        for connection in self.open().connections.values().filter(|connection| !connection.has_begun) {
             connection.close.notify_one();
         }
     }
@@ -204,8 +234,8 @@ impl Connections {
 }
 
 impl Open {
-    fn of(&self, block: IpAddr) -> usize {
-        self.connections.values().filter(|connection| connection.block == block).count()
+    fn begun(&self) -> impl Iterator<Item = &Connection> {
+        self.connections.values().filter(|connection| connection.has_begun)
     }
 }
 
@@ -273,11 +303,11 @@ where
     }
 }
 
-/// The next connection. If there are as many as are allowed, an idle one gives way. If all are at work, waits
-/// until one is not.
+/// The next connection. If there are as many as are allowed, a silent one gives way. If there is none, waits until a
+/// connection ends.
 async fn accept(
     listener: &TcpListener,
-    limit: &Arc<Semaphore>,
+    room: &Arc<Semaphore>,
     open: &Connections,
 ) -> (TcpStream, SocketAddr, Option<OwnedSemaphorePermit>) {
     loop {
@@ -288,24 +318,26 @@ async fn accept(
                 if let Err(error) = stream.set_nodelay(true) {
                     tracing::debug!("a connection may be slower: {error}");
                 }
-                return (stream, peer, place(limit, open).await);
+                return (stream, peer, place(room, || open.close_an_idle_one(false)).await);
             }
             // The client may have gone, or the process may have too many files open. Both may pass.
             Err(error) => {
                 tracing::warn!("a connection could not be accepted: {error}");
+                open.close_an_idle_one(false);
                 sleep(Duration::from_millis(100)).await;
             }
         }
     }
 }
 
-/// A place for one more connection. The semaphore is never closed, so there is one at last.
-async fn place(limit: &Arc<Semaphore>, open: &Connections) -> Option<OwnedSemaphorePermit> {
+/// One of a limited number of places, for which `make_room` closes a connection. The semaphore is never closed, so there
+/// is one at last.
+async fn place(limit: &Arc<Semaphore>, make_room: impl Fn()) -> Option<OwnedSemaphorePermit> {
     if let Ok(permit) = Arc::clone(limit).try_acquire_owned() {
         return Some(permit);
     }
     loop {
-        open.close_an_idle_one();
+        make_room();
         if let Ok(permit) = timeout(Duration::from_millis(50), Arc::clone(limit).acquire_owned()).await {
             return permit.ok();
         }

@@ -23,6 +23,7 @@ const WRONG_USAGE: u8 = 2;
 fn main() -> ExitCode {
     process::limit_unused_memory();
     process::keep_files_private();
+    process::allow_many_files();
     let cli = match Cli::read() {
         Ok(cli) => cli,
         Err(wrong) => return failed(&wrong.into()),

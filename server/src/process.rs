@@ -32,6 +32,20 @@ pub(crate) fn limit_unused_memory() {
 #[cfg(not(target_env = "gnu"))]
 pub(crate) fn limit_unused_memory() {}
 
+/// Lets this process have as many files open as the system allows it. Each connection is one, and the usual limit of 1,024
+/// is for programs that use `select`.
+#[allow(unsafe_code, reason = "the standard library has no call for it")]
+pub(crate) fn allow_many_files() {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: both calls take a pointer to a value that outlives them. If one fails, the limit stays as it was.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) == 0 {
+            limit.rlim_cur = limit.rlim_max;
+            libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
+        }
+    }
+}
+
 /// From now on, only their owner may read the files that this process makes. The database has addresses, and
 /// digests of passwords and tokens.
 #[allow(unsafe_code, reason = "the standard library has no call for it")]

@@ -67,9 +67,12 @@ pub async fn serve(
         let _ = tell.send(true);
     };
     let patience = Patience::default();
+    // The database and the blobs need files, too.
+    let files = metrics::file_limit().map_or(0, |files| usize::try_from(files / 2).unwrap_or(0));
+    let silent = files.saturating_sub(patience.connections).clamp(patience.connections / 8, patience.silent);
     // All clients of a proxy, and all clients on this machine, have the same address.
     let from_one = if tls.is_some() { patience.connections / 4 } else { patience.connections };
-    listen(listener, router(app), Patience { from_one, ..patience }, tls, stop).await;
+    listen(listener, router(app), Patience { from_one, silent, ..patience }, tls, stop).await;
     if let Some(working) = working {
         working.await?;
     }

@@ -13,6 +13,7 @@ use tokio::time::timeout;
 
 const BRISK: Patience = Patience {
     connections: 4,
+    silent: 4,
     from_one: 4,
     head: Duration::from_millis(300),
     answer: Duration::from_millis(300),
@@ -147,6 +148,26 @@ async fn a_request_at_work_gives_way_to_nobody() {
     let mut byte = [0];
     let ended = timeout(Duration::from_millis(200), at_work.read(&mut byte)).await;
     assert!(ended.is_err(), "the request was cut off");
+}
+
+#[tokio::test]
+async fn who_has_sent_nothing_takes_no_place() {
+    let server = Server::with(Patience { connections: 2, head: SOON, ..BRISK }).await;
+    let mut begun = server.send("GET / HT").await;
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let mut silent = Vec::new();
+    for _ in 0..3 * BRISK.silent {
+        silent.push(server.send("").await);
+    }
+    closed(&mut silent[0]).await;
+    let rest = "TP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+    let newest = silent.last_mut().unwrap();
+    for (stream, text) in [(newest, format!("GET / HT{rest}")), (&mut begun, rest.to_owned())] {
+        stream.write_all(text.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        timeout(SOON, stream.read_to_string(&mut answer)).await.unwrap().unwrap();
+        assert!(answer.ends_with("here"), "{answer}");
+    }
 }
 
 #[tokio::test]

@@ -18,6 +18,7 @@ use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
 const BRISK: Patience = Patience {
     connections: 4,
+    silent: 4,
     from_one: 4,
     head: Duration::from_millis(500),
     answer: Duration::from_millis(500),
