@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use diode_workloads::published::Published;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::accounts::{Passwords, Policy, Provider};
@@ -54,6 +55,8 @@ pub struct App {
     pub(crate) readiness: Readiness,
     policy: Arc<Policy>,
     pub(crate) provider: Option<Arc<Provider>>,
+    /// Releases of vLLM and SGLang whose files are compared.
+    pub(crate) published: Arc<[Arc<Published>]>,
     stopping: watch::Receiver<bool>,
 }
 
@@ -73,6 +76,7 @@ impl App {
             readiness: Readiness::default(),
             policy: Arc::new(policy),
             provider: None,
+            published: Arc::default(),
             exports: Exports::default(),
             pages: PageCache::default(),
             config_caches: ConfigCaches::default(),
@@ -94,6 +98,11 @@ impl App {
     /// The provider by which people may sign in, in addition to passwords.
     pub fn with_provider(self, provider: Option<Provider>) -> Self {
         Self { provider: provider.map(Arc::new), ..self }
+    }
+
+    /// The releases of vLLM and SGLang whose files are compared.
+    pub fn comparing(self, published: Vec<Published>) -> Self {
+        Self { published: published.into_iter().map(Arc::new).collect(), ..self }
     }
 
     /// How long a check of whether the server can work stays valid.

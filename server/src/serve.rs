@@ -15,7 +15,7 @@ use crate::router::router;
 use crate::settings::Settings;
 use crate::store::Store;
 use crate::tls::Tls;
-use crate::{agents, metrics};
+use crate::{agents, metrics, workloads};
 
 /// Serves until `stop` resolves, then gives running requests some time to end. With `train`, this process
 /// also works on jobs.
@@ -28,6 +28,7 @@ pub async fn serve(
     // no files.
     let provider = settings.check()?;
     let Settings { serving, data } = settings;
+    let published = serving.releases()?;
     let listener = TcpListener::bind(serving.listen)
         .await
         .with_context(|| format!("cannot listen on {}; is another server running?", serving.listen))?;
@@ -45,13 +46,17 @@ pub async fn serve(
     let looking =
         tokio::spawn(crate::jobs::trainings::run(backend.clone(), serving.training, stopping.clone()));
     let renewing = tls.clone().map(|tls| tokio::spawn(tls.renew(stopping.clone())));
-    tokio::task::spawn_blocking(agents::get_ready);
+    tokio::task::spawn_blocking(|| {
+        agents::get_ready();
+        workloads::get_ready();
+    });
     let store = backend.store.clone();
     greet(backend.store.as_ref(), &policy).await?;
     let mut hosts = serving.hosts.clone();
     hosts.extend(policy.host());
     let figures = figures.map(|listener| metrics::tell(listener, &backend, stopping.clone()));
-    let app = App::new(backend, policy, stopping).answering_to(hosts).with_provider(provider);
+    let app =
+        App::new(backend, policy, stopping).answering_to(hosts).with_provider(provider).comparing(published);
     // The first poll begins to catch signals. It comes before anybody learns that the server runs.
     let mut stop = std::pin::pin!(stop);
     let stopped = futures_util::poll!(&mut stop).is_ready();

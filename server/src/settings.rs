@@ -10,9 +10,11 @@ mod file;
 mod openid;
 
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use anyhow::Context as _;
 use clap::Args;
+use diode_workloads::published::Published;
 
 pub use access::{Access, LimitSettings};
 pub use blobs::S3;
@@ -62,6 +64,10 @@ pub struct Serving {
         value_parser = address
     )]
     pub metrics_listen: Option<SocketAddr>,
+
+    /// A folder of files by `diode import --output`: releases of vLLM and SGLang whose tuned files are compared [default: none]
+    #[arg(long, env = "DIODE_PUBLISHED", value_name = "FOLDER")]
+    pub published: Option<PathBuf>,
 
     #[command(flatten)]
     pub access: Access,
@@ -224,6 +230,38 @@ impl Snapshots {
 #[error("{0:#}")]
 pub struct WrongSetting(anyhow::Error);
 
+impl Serving {
+    /// The releases whose files are compared.
+    pub fn releases(&self) -> Result<Vec<Published>, WrongSetting> {
+        let Some(folder) = &self.published else { return Ok(Vec::new()) };
+        read_releases(folder).map_err(WrongSetting)
+    }
+}
+
+fn read_releases(folder: &Path) -> anyhow::Result<Vec<Published>> {
+    /// Both projects' files need a fiftieth of it.
+    const MOST: u64 = 64 << 20;
+    let refused = || format!("published: {}", folder.display());
+    let mut paths = Vec::new();
+    for entry in std::fs::read_dir(folder).with_context(refused)? {
+        let path = entry.with_context(refused)?.path();
+        if path.extension().is_some_and(|ending| ending == "json") {
+            paths.push(path);
+        }
+    }
+    anyhow::ensure!(
+        !paths.is_empty(),
+        "published: {}: got a folder without files that end in .json, expected those of `diode import --output`",
+        folder.display()
+    );
+    paths.sort();
+    let read = |path: PathBuf| {
+        let text = diode_formats::read_text(&path, MOST, "a file of `diode import`")?;
+        Published::parse(&text).with_context(|| format!("published: {}", path.display()))
+    };
+    paths.into_iter().map(read).collect()
+}
+
 impl Settings {
     /// Checks what no single setting shows. Returns the provider by which people may sign in, if there is one.
     pub fn check(&self) -> Result<Option<OpenId>, WrongSetting> {
@@ -270,6 +308,8 @@ fn pause(text: &str) -> Result<u64, String> {
 
 #[cfg(test)]
 mod tests {
+    use diode_workloads::file_names::Consumer;
+
     use super::*;
 
     #[test]
@@ -282,5 +322,27 @@ mod tests {
         }
         assert_eq!(pause("2"), Ok(2));
         assert!(pause(&u64::MAX.to_string()).is_err());
+    }
+
+    #[test]
+    fn releases_are_read_from_a_folder_and_what_is_none_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let said = || format!("{:#}", read_releases(folder.path()).unwrap_err());
+        assert!(said().contains("got a folder without files that end in .json"), "{}", said());
+        let write = |name: &str, text: &str| {
+            diode_formats::write_atomically(&folder.path().join(name), text.as_bytes()).unwrap();
+        };
+        let release = Published::new(Consumer::Vllm, "0.33.0", Vec::new());
+        write("vllm-0.33.0.json", &release.to_text().unwrap());
+        write("notes.txt", "not read");
+        assert_eq!(read_releases(folder.path()).unwrap(), [release]);
+        write("other.json", "{}");
+        assert!(
+            said().contains("published: ")
+                && said().contains("other.json")
+                && said().contains("diode import")
+        );
+        let nowhere = read_releases(&folder.path().join("nowhere")).unwrap_err();
+        assert!(format!("{nowhere:#}").contains("nowhere: No such file"), "{nowhere:#}");
     }
 }

@@ -28,6 +28,12 @@ use crate::app::App;
 use crate::blobs::BlobKind;
 use crate::http::{ApiFault, ApiResult};
 use crate::workloads::describing::Described;
+pub(crate) use crate::workloads::describing::timed_tiles;
+
+/// Makes the list of problems at the start, so that the first request need not wait for it.
+pub(crate) fn get_ready() {
+    listing::Listing::usual();
+}
 
 /// How many models are kept in memory. Each takes a few megabytes.
 const KEPT_MODELS: usize = 4;

@@ -65,6 +65,16 @@ pub(crate) fn factor(value: f64) -> String {
     format!("{}×", three_digits(value))
 }
 
+/// How a file's time compares with that of the default: `2 % slower than its default`.
+pub(crate) fn beside_default(us: f64, default: f64) -> String {
+    let ratio = us / default;
+    match ((ratio - 1.0) * 100.0).round() {
+        0.0 => "as fast as its default".to_owned(),
+        slower if slower > 0.0 => format!("{slower}\u{a0}% slower than its default"),
+        _ => format!("{}\u{a0}% faster than its default", ((1.0 / ratio - 1.0) * 100.0).round()),
+    }
+}
+
 /// A whole number with commas between its thousands: `320,606`.
 pub(crate) fn count(value: u64) -> String {
     let digits = value.to_string();

@@ -225,7 +225,7 @@ impl Tune {
         report: &mut Report<'_>,
     ) -> anyhow::Result<()> {
         let mut release = match &self.published {
-            Some(folder) => Some(published::installed(consumer, folder)?),
+            Some(folder) => Some(published::installed(consumer, folder).context("--published")?),
             None => None,
         };
         let mut files = Files::default();
@@ -241,7 +241,7 @@ impl Tune {
             }
             if let Some(release) = &release {
                 tuned
-                    .add_published(job.model, &served.layer, release)
+                    .add_published(&job.model.metadata().hardware, Some(job.model), &served.layer, release)
                     .map_err(|error| self.untuned(job.named, error))?;
                 report.release = Some(release.to_string());
             }

@@ -186,22 +186,15 @@ pub(crate) fn rivals(
 ) -> anyhow::Result<Vec<Rival>> {
     let mut configs: Vec<(String, Config, Option<String>)> = Vec::new();
     for release in releases {
-        let project = release.project;
-        let name = FileName::of(problem, hardware, project);
-        let choice = name.and_then(|name| release.choose(&name, project.triton(), problem.m));
-        let Some((choice, config)) =
-            choice.and_then(|choice| Some((choice, choice.config(project, hardware, problem)?)))
-        else {
-            continue;
-        };
-        let called = format!("{}'s default", project.title());
-        if let Some(config) = project.default_config().config(hardware, problem)
+        let Some(found) = release.baseline(hardware, problem).transpose()? else { continue };
+        let called = format!("{}'s default", release.project.title());
+        if let Some(config) = found.default
             && !configs.iter().any(|(known, ..)| *known == called)
         {
             configs.push((called, config, None));
         }
-        let from = format!("{} at {}", choice.file.name, choice.batch);
-        configs.push((release.to_string(), config?, Some(from)));
+        let from = format!("{} at {}", found.file.name, found.batch);
+        configs.push((release.to_string(), found.config, Some(from)));
     }
     if configs.is_empty() {
         return Ok(Vec::new());

@@ -333,6 +333,7 @@ fn what_cannot_be_tuned_is_refused_in_one_line() {
         ("Mixtral-8x7B --for tgi", "--for"),
         ("--log a.log --check b", "--check"),
         ("--list --tp 2", "--tp"),
+        ("--check truncated.json", "--check: got the file truncated.json, expected a folder"),
         ("--list zzz", "MODEL: got `zzz`, which none of the"),
         ("nowhere.json --check b", "nowhere.json"),
         ("--log nowhere.log --hardware nvidia-h200", "nowhere.log"),
@@ -347,6 +348,9 @@ fn what_cannot_be_tuned_is_refused_in_one_line() {
         assert_eq!(output.status.code(), Some(2), "{arguments}: {said}");
         assert!(said.contains(words), "{arguments}: {said}");
     }
+    let asked = ["tune", "Mixtral-8x7B", "--hardware", "nvidia-h200", "--published", "nowhere"];
+    let said = sandbox.fails(1, &asked);
+    assert!(said.contains("--published: nowhere: no such folder"), "{said}");
     assert_eq!(below(sandbox.path("tuned")), <[String; 0]>::default());
 }
 

@@ -1,6 +1,7 @@
 //! One problem with its configs and where its times come from, and the measured problems nearest to a given one.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
@@ -9,11 +10,13 @@ use axum::response::Response;
 use diode_api::query::from_text;
 use diode_api::{
     ConfigCover, ConfigResult, FailedConfig, HardwareSummary, NearestProblem, NearestQuery, ProblemDetail,
-    ProblemFilter, ProblemSources, ProblemView,
+    ProblemFilter, ProblemSources, ProblemView, PublishedTime,
 };
 use diode_core::hardware::Hardware;
 use diode_core::ids::{HardwareSlug, ProblemId};
 use diode_core::{Config, Method, Nanos, Problem};
+use diode_workloads::published::{Baseline, Published};
+use diode_workloads::tuning::Pick;
 use serde::Deserialize;
 
 use crate::app::App;
@@ -27,6 +30,7 @@ use crate::limits::Client;
 use crate::page_cache::{Page, PageKey};
 use crate::store::{Store, StoreResult, View};
 use crate::uploads::solutions::cut;
+use crate::workloads::timed_tiles;
 
 /// The most timed and the most failed configs in an answer: far more than the largest space has. A limit is needed
 /// because a dataset may name any config.
@@ -79,16 +83,21 @@ pub(crate) async fn problem(
     let view = choose(&id, &views, &query)?;
     // Every upload, removal and confirmation raises the revision. Other hardware may have a view more.
     let revision = store.hardware_revision(&view.hardware).await?;
-    let question = PageKey::new(view.hardware.clone(), &("problem", revision, &id, view.method, &views));
+    let releases: Vec<String> = app.published.iter().map(ToString::to_string).collect();
+    let question =
+        PageKey::new(view.hardware.clone(), &("problem", revision, &id, view.method, &views, &releases));
     let make = async {
         let hardware = store.hardware(&view.hardware).await?;
         let hardware =
             hardware.ok_or_else(|| ApiFault::not_found(format!("no hardware `{}`", view.hardware)))?;
         let stored = store.view_solutions(&view).await?;
-        let config_caches = app.config_caches.clone();
+        let (config_caches, releases) = (app.config_caches.clone(), Arc::clone(&app.published));
         let page = tokio::task::spawn_blocking(move || {
             let (consensus, repeats) = config_caches.with(|learnt| Consensus::with_repeats(&stored, learnt));
-            let json = json_of(&detail(problem, hardware, view, views, consensus, &repeats));
+            let published = published(&releases, &problem, &hardware, &consensus);
+            let mut detail = detail(problem, hardware, view, views, consensus, &repeats);
+            detail.published = published;
+            let json = json_of(&detail);
             Page::of_json(json.map_err(ApiFault::internal)?)
         });
         page.await?
@@ -177,6 +186,7 @@ fn detail(
         triton_over_library,
         triton_ties,
         solutions: consensus.solutions,
+        published: Vec::new(),
         configs: consensus
             .configs
             .iter()
@@ -190,6 +200,32 @@ fn detail(
             .map(|(config, reason)| FailedConfig { config, reason })
             .collect(),
     }
+}
+
+/// What files of some releases hold for a problem, as far as it was timed.
+fn published(
+    releases: &[Arc<Published>],
+    problem: &Problem,
+    hardware: &Hardware,
+    consensus: &Consensus,
+) -> Vec<PublishedTime> {
+    let timed = timed_tiles(hardware, problem, consensus);
+    let us = |config: Config| {
+        let pick = Pick { tile: *config.tile()?, down: None, us: f64::NAN };
+        pick.measured(std::slice::from_ref(&timed)).map(|(us, _)| us)
+    };
+    let of = |release: &Arc<Published>| {
+        let Baseline { file, batch, config, default } = release.baseline(hardware, problem)?.ok()?;
+        Some(PublishedTime {
+            release: release.to_string(),
+            file: file.name.clone(),
+            batch_size: batch,
+            config,
+            us: us(config)?,
+            default_us: default.and_then(us),
+        })
+    };
+    releases.iter().filter_map(of).collect()
 }
 
 fn result(agreed: &AgreedTime, Repeats { spread, number }: Repeats) -> ConfigResult {

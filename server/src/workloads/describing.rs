@@ -14,8 +14,9 @@ use diode_workloads::agreed::{Backing, Taken, TimedTile};
 use diode_workloads::file_body::BATCH_SIZES;
 use diode_workloads::file_names::Consumer;
 use diode_workloads::layers::LayersError;
+use diode_workloads::published::Published;
 use diode_workloads::served::{LOOKUP_TABLE, Reader, ServedLayer};
-use diode_workloads::tuning::{Choice, Tuned};
+use diode_workloads::tuning::{Choice, Tuned, TuningError};
 
 use crate::boards::consensus::{AgreedTime, Consensus};
 use crate::http::{ApiFault, ApiResult};
@@ -36,6 +37,8 @@ pub(super) struct Describing<'a> {
     pub(super) hardware: &'a Hardware,
     pub(super) reader: Reader,
     pub(super) model: Option<Arc<Model>>,
+    /// The release whose files are compared.
+    pub(super) release: Option<&'a Published>,
     pub(super) measured: &'a Measured,
 }
 
@@ -49,7 +52,9 @@ impl Describing<'_> {
             let (n, k, count) = layer.sizes();
             let batches = match self.reader.server().filter(|_| !layer.files.is_empty()) {
                 Some(consumer) => self.of_files(layer, consumer, &mut described),
-                None => self.of_library(layer, &mut ranker, &mut described.notes, &mut table),
+                None => self
+                    .of_library(layer, &mut ranker, &mut described.notes, &mut table)
+                    .map_err(TuningError::Layers),
             };
             described.layers.push(WorkloadLayer {
                 name: layer.name().to_owned(),
@@ -81,7 +86,7 @@ impl Describing<'_> {
         layer: &ServedLayer,
         consumer: Consumer,
         described: &mut Described,
-    ) -> Result<Vec<WorkloadBatch>, LayersError> {
+    ) -> Result<Vec<WorkloadBatch>, TuningError> {
         let predicted = self.model.as_ref().map(|model| Tuned::of(model, &layer.layer, consumer));
         let (mut tuned, is_predicted) = match predicted {
             Some(Ok(tuned)) => (tuned, true),
@@ -92,6 +97,9 @@ impl Describing<'_> {
             }
         };
         described.notes.extend(tuned.caveat.clone());
+        if let Some(release) = self.release {
+            tuned.add_published(self.hardware, None, &layer.layer, release)?;
+        }
         let (mut batches, mut known) = (Vec::new(), Vec::new());
         for at in 0..tuned.choices.len() {
             let problems = layer.problems(tuned.choices[at].batch, self.hardware)?;
@@ -101,12 +109,16 @@ impl Describing<'_> {
             let is_known = is_predicted || taken.is_some();
             known.push(is_known);
             let times = is_known.then(|| times_of(choice, taken));
-            batches.push(self.batch(
-                choice.batch,
-                &problems,
-                times.unzip(),
-                choice.keeps_default && is_known,
-            ));
+            let keeps_default = choice.keeps_default && is_known;
+            let mut batch = self.batch(choice.batch, &problems, times.unzip(), keeps_default);
+            if taken.is_some()
+                && let Some(pick) = choice.published
+                && let Some((us, backing)) = pick.measured(&launches)
+            {
+                let (config, down) = (Config::Mm(pick.tile), pick.down.map(Config::Mm));
+                batch.published = Some(WorkloadTime { config, down, us, measured: Some(shown(backing)) });
+            }
+            batches.push(batch);
         }
         let mut is_known = known.into_iter();
         tuned.choices.retain(|_| is_known.next().unwrap_or(false));
@@ -188,18 +200,22 @@ impl Describing<'_> {
         let measured = problems.iter().filter(|id| self.measured.contains_key(id)).count() as u64;
         let alike = untuned.zip(pick).filter(|(a, b)| a.measured.is_some() == b.measured.is_some());
         let gain = alike.map(|(untuned, pick)| untuned.us / pick.us);
-        WorkloadBatch { batch_size, problems, measured, untuned, pick, keeps_untuned, gain }
+        WorkloadBatch { batch_size, problems, measured, untuned, pick, published: None, keeps_untuned, gain }
     }
 
-    /// The times of a launch that may stand first on a board, of configs that a file can name.
     fn timed(&self, problem: &Problem) -> Vec<TimedTile> {
-        let Some(consensus) = self.measured.get(&problem.id()) else { return Vec::new() };
-        let timed = |agreed: &AgreedTime| {
-            let us = agreed.time.micros().0;
-            TimedTile::new(self.hardware, problem, &agreed.config, us, backing(agreed))
-        };
-        consensus.leading().filter_map(timed).collect()
+        let consensus = self.measured.get(&problem.id());
+        consensus.map_or_else(Vec::new, |consensus| timed_tiles(self.hardware, problem, consensus))
     }
+}
+
+/// The times of a launch that may stand first on a board, of configs that a file can name.
+pub(crate) fn timed_tiles(hardware: &Hardware, problem: &Problem, consensus: &Consensus) -> Vec<TimedTile> {
+    let timed = |agreed: &AgreedTime| {
+        let us = agreed.time.micros().0;
+        TimedTile::new(hardware, problem, &agreed.config, us, backing(agreed))
+    };
+    consensus.leading().filter_map(timed).collect()
 }
 
 fn times_of(choice: &Choice, taken: Option<Taken>) -> (WorkloadTime, WorkloadTime) {

@@ -19,6 +19,7 @@ use diode_core::{Invalid, Problem};
 use diode_workloads::catalogue::models;
 use diode_workloads::layers::Serving;
 use diode_workloads::model_config::Quantization;
+use diode_workloads::published::{Published, numbers};
 use diode_workloads::served::{Reader, ServedLayer, has_kernels};
 use diode_workloads::zip::zip;
 use serde::{Deserialize, Deserializer};
@@ -178,7 +179,11 @@ pub(crate) async fn get(
     );
     let export = Export {
         slug: &known.slug,
-        form: format!("workload {:?}", asked.predicting.as_ref().map(|model| &model.digest)),
+        form: format!(
+            "workload {:?} {:?}",
+            asked.predicting.as_ref().map(|model| &model.digest),
+            asked.release(&app).map(ToString::to_string)
+        ),
         name,
         media: "application/zip",
         even_empty: true,
@@ -271,7 +276,7 @@ impl Asked {
         );
         let make = async { self.describe(app, hardware, layers).await.map(Arc::new) };
         let described = app.workloads.0.described.get_or_insert_async(&made_of, make).await?;
-        let manifest = self.manifest(hardware, &described);
+        let manifest = self.manifest(app, hardware, &described);
         Ok(Workload { manifest, problems: problems.len() as u64, measured, waiting })
     }
 
@@ -289,7 +294,7 @@ impl Asked {
                 self.way.named.name, hardware.name
             )));
         }
-        let manifest = self.manifest(hardware, &described);
+        let manifest = self.manifest(app, hardware, &described);
         let mut text = serde_json::to_vec_pretty(&manifest).map_err(ApiFault::internal)?;
         text.push(b'\n');
         let mut files = vec![("manifest.json".to_owned(), text)];
@@ -323,6 +328,7 @@ impl Asked {
             }
         };
         let (hardware, reader, caches) = (hardware.clone(), self.way.reader, app.config_caches.clone());
+        let release = self.release(app).cloned();
         let describe = move || {
             let measured: Measured = caches.with(|learnt| {
                 let of = |(id, stored)| {
@@ -331,13 +337,26 @@ impl Asked {
                 };
                 stored.into_iter().filter_map(of).collect()
             });
-            let describing = Describing { hardware: &hardware, reader, model, measured: &measured };
+            let describing = Describing {
+                hardware: &hardware,
+                reader,
+                model,
+                release: release.as_deref(),
+                measured: &measured,
+            };
             describing.describe(&layers)
         };
         tokio::task::spawn_blocking(describe).await?
     }
 
-    fn manifest(&self, hardware: &Hardware, described: &Described) -> WorkloadManifest {
+    /// The newest release of the consumer whose files the server has.
+    fn release<'a>(&self, app: &'a App) -> Option<&'a Arc<Published>> {
+        let of_consumer =
+            app.published.iter().filter(|release| Some(release.project) == self.way.reader.server());
+        of_consumer.max_by_key(|release| numbers(&release.version))
+    }
+
+    fn manifest(&self, app: &App, hardware: &Hardware, described: &Described) -> WorkloadManifest {
         let Serving { tensor_parallel, expert_parallel, quantization } = self.way.serving;
         let is_experts =
             |layer: &diode_api::WorkloadLayer| layer.name == "experts" && !layer.files.is_empty();
@@ -351,6 +370,7 @@ impl Asked {
             consumer: self.way.reader.to_string(),
             data: self.state.clone(),
             predicted_by: self.predicting.as_ref().map(|model| model.id.clone()),
+            release: self.release(app).map(ToString::to_string),
             layers: described.layers.clone(),
             files: described.files.keys().cloned().collect(),
             variable: server.map(|server| server.variable().to_owned()),

@@ -15,6 +15,7 @@ use diode_server::limits::Limits;
 use diode_server::router::router;
 use diode_server::settings::{Data, S3, Snapshots};
 use diode_server::store::LogEntry;
+use diode_workloads::published::Published;
 use serde::de::DeserializeOwned;
 use sqlx::Connection as _;
 use tempfile::TempDir;
@@ -109,6 +110,12 @@ impl TestApp {
         let served = App::new(self.backend.clone(), self.policy.clone(), self.stopping())
             .answering_to(self.policy.host().into_iter().collect())
             .with_provider(Some(provider));
+        Self { router: router(served), ..self }
+    }
+
+    /// The same server with releases of vLLM and SGLang whose files are compared.
+    pub(crate) fn comparing(self, releases: Vec<Published>) -> Self {
+        let served = App::new(self.backend.clone(), self.policy.clone(), self.stopping()).comparing(releases);
         Self { router: router(served), ..self }
     }
 

@@ -2,14 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use diode_api::{AskedWorkload, LeasedProblem, Purpose, Registration, Workload, WorkloadManifest, Workloads};
+use diode_api::{
+    AskedWorkload, LeasedProblem, ProblemDetail, Purpose, Registration, Workload, WorkloadManifest, Workloads,
+};
 use diode_core::hardware::Hardware;
 use diode_core::{Config, DType, Op, Problem, Tile, TimeColumn};
 use diode_server::store::{NewWork, Now, Store};
+use diode_workloads::file_body::{Body, Entry};
 use diode_workloads::file_check::{Judged, Reader as FileReader, Severity, check_folder};
 use diode_workloads::file_names::Consumer;
-use diode_workloads::layers::DenseLayer;
+use diode_workloads::layers::{DenseLayer, Serving};
 use diode_workloads::model_config::Quantization;
+use diode_workloads::named::Named;
+use diode_workloads::published::{Published, PublishedFile};
+use diode_workloads::served::Reader;
 
 use crate::agent_story::{agent, leased, take, work};
 use crate::agents::{h200_registration, register};
@@ -249,6 +255,51 @@ async fn the_list_counts_what_is_measured_and_what_is_predicted() {
         }
         app.end().await;
     }
+}
+
+/// The times of a published file's configs stand beside those of the default, on the model's page and on the problem's.
+#[tokio::test]
+async fn published_files_are_judged_by_measured_times() {
+    let published = Tile { group_m: 16, ..Tile::new(32, 64, 128, 3, 4) };
+    let name = "E=128,N=768,device_name=NVIDIA_H200.json".to_owned();
+    let mut body = Body::default();
+    body.insert(48, Entry::of(&published));
+    let folder = "model_executor/layers/fused_moe/configs".to_owned();
+    let file = PublishedFile { folder, name: name.clone(), body };
+    let release = |version: &str, files| Published::new(Consumer::Vllm, version, files);
+    let releases = vec![release("0.33.0", vec![file]), release("0.4.0", Vec::new())];
+    let app = TestApp::new().await.comparing(releases);
+    let serving = Serving { tensor_parallel: 1, expert_parallel: 1, quantization: Quantization::Bf16 };
+    let named = Named::find("Qwen3-30B-A3B").unwrap();
+    let layers = named.architecture.served_layers(&serving, Reader::Vllm, &h200()).unwrap();
+    let problems = layers.last().unwrap().problems(64, &h200()).unwrap();
+    let default = |problem| Consumer::Vllm.default_config().config(&h200(), problem).unwrap();
+    assert_eq!(default(&problems[0]), default(&problems[1]), "the test times one default");
+    app.receipt(timed(&qkv(64), Consumer::Vllm, &[], 100)).await;
+    for (problem, us) in problems.iter().zip([1020, 1100]) {
+        let before: Workload = app.fetch(EXPERTS).await;
+        let experts = before.manifest.layers.last().unwrap();
+        assert!(experts.batches.iter().all(|batch| batch.published.is_none()));
+        app.receipt(timed(problem, Consumer::Vllm, &[(published, us)], 1000)).await;
+    }
+    let now: Workload = app.fetch(EXPERTS).await;
+    assert_eq!(now.manifest.release.as_deref(), Some("vLLM 0.33.0"));
+    let of = |batches: &[diode_api::WorkloadBatch]| -> Vec<_> {
+        let told = batches.iter().filter_map(|batch| Some((batch.batch_size, batch.published?)));
+        told.map(|(batch, time)| (batch, time.us, time.measured.map(|backing| backing.contributors)))
+            .collect()
+    };
+    let experts = now.manifest.layers.last().unwrap();
+    assert_eq!(of(&experts.batches), [(64, 2120.0, Some(1))]);
+    let at = experts.batches.iter().find(|batch| batch.batch_size == 64).unwrap();
+    assert_eq!(at.untuned.unwrap().us, 2000.0);
+    let detail: ProblemDetail = app.fetch(&format!("/api/v1/problems/{}", problems[1].id())).await;
+    let [found] = detail.published.as_slice() else { panic!("{:?}", detail.published) };
+    assert_eq!((found.release.as_str(), &found.file, found.batch_size), ("vLLM 0.33.0", &name, 48));
+    assert_eq!((found.us, found.default_us), (1100.0, Some(1000.0)));
+    // Of a problem without a file nothing is said.
+    let dense: ProblemDetail = app.fetch(&format!("/api/v1/problems/{}", qkv(64).id())).await;
+    assert!(dense.published.is_empty());
 }
 
 #[tokio::test]

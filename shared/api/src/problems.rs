@@ -69,6 +69,9 @@ pub struct ProblemDetail {
     #[serde(default)]
     pub triton_ties: u64,
     pub solutions: u64,
+    /// What files of vLLM and SGLang hold for the problem, as far as it was timed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub published: Vec<PublishedTime>,
     /// The timed configs, fastest first.
     pub configs: Vec<ConfigResult>,
     /// Timed configs beside those listed, which are faster.
@@ -78,6 +81,21 @@ pub struct ProblemDetail {
     /// Failed configs beside those listed.
     #[serde(default)]
     pub more_failures: u64,
+}
+
+/// The time of the config that a release's file holds for a problem.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct PublishedTime {
+    /// Such as `vLLM 0.33.0`.
+    pub release: String,
+    pub file: String,
+    /// The batch size in the file that is nearest to the problem's.
+    pub batch_size: u64,
+    pub config: Config,
+    pub us: f64,
+    /// The time of what the release runs without the file, if it was timed.
+    pub default_us: Option<f64>,
 }
 
 /// The consensus time of one config: the median over contributors.

@@ -83,6 +83,9 @@ pub struct WorkloadManifest {
     pub data: String,
     /// The model that predicts what was not measured: a digest of its file.
     pub predicted_by: Option<ModelId>,
+    /// The release whose files are compared, such as `vLLM 0.33.0`; absent if the server has none of the consumer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub release: Option<String>,
     pub layers: Vec<WorkloadLayer>,
     /// The files from which the consumer reads configs.
     pub files: Vec<String>,
@@ -120,6 +123,9 @@ pub struct WorkloadBatch {
     /// The server's default where it reads files, the library elsewhere.
     pub untuned: Option<WorkloadTime>,
     pub pick: Option<WorkloadTime>,
+    /// What the release's file holds, if both it and what runs untuned were measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub published: Option<WorkloadTime>,
     /// Whether the pick is what runs untuned.
     pub keeps_untuned: bool,
     /// Untuned time / the pick's, if both are measured or both predicted.

@@ -9,7 +9,7 @@ use crate::layers::LayersError;
 use crate::measured::LEAST_GAIN;
 use crate::model_config::Quantization;
 use crate::served::Layer;
-use crate::tuning::{Choice, Tuned};
+use crate::tuning::{Choice, Pick, Tuned};
 
 /// The time of a config of one launch.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -56,6 +56,20 @@ impl TimedTile {
         let Config::Mm(tile) = *config else { return None };
         let as_run = tile.swap_ab == is_swapped(hardware, problem, tile.block_m, tile.block_n);
         as_run.then(|| Self { tile: plain(&tile), us, backing })
+    }
+}
+
+impl Pick {
+    /// Its measured time, and who measured it, if all launches have times of it.
+    pub fn measured(&self, launches: &[Vec<TimedTile>]) -> Option<(f64, Backing)> {
+        let mut sum = None;
+        for (launch, tile) in launches.iter().zip([self.tile, self.down.unwrap_or(self.tile)]) {
+            let TimedTile { us, backing, .. } = *launch.iter().find(|one| one.tile == plain(&tile))?;
+            sum = Some(sum.map_or((us, backing), |(before, least): (f64, Backing)| {
+                (before + us, least.least(backing))
+            }));
+        }
+        sum
     }
 }
 
@@ -220,6 +234,18 @@ mod tests {
             let mut none = before.clone();
             assert_eq!((none.take_measured(0, &launches), &none), (None, &before));
         }
+    }
+
+    #[test]
+    fn a_published_choice_has_the_times_of_all_launches() {
+        let pick = |down| Pick { tile: tile(16, 64), down, us: f64::NAN };
+        let up = times(&[(tile(64, 128), 30.0), (tile(16, 64), 29.0)]);
+        let down = times(&[(tile(16, 64), 25.0), (tile(16, 128), 24.0)]);
+        assert_eq!(pick(None).measured(&[up.clone(), down.clone()]), Some((54.0, ONE)));
+        assert_eq!(pick(Some(tile(16, 128))).measured(&[up.clone(), down.clone()]), Some((53.0, ONE)));
+        assert_eq!(pick(Some(tile(32, 128))).measured(&[up.clone(), down]), None);
+        assert_eq!(pick(None).measured(&[up]), Some((29.0, ONE)));
+        assert_eq!(pick(None).measured(&[]), None);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::fmt;
 
 use diode_core::hardware::Hardware;
-use diode_core::{Invalid, Problem};
+use diode_core::{Config, Invalid, Problem};
 use serde::{Deserialize, Serialize};
 
 use crate::file_body::{Body, Entry};
@@ -38,6 +38,17 @@ pub struct Choice<'a> {
     pub batch: u64,
     /// Missing where the file leaves the choice to the server.
     pub entry: Option<&'a Entry>,
+}
+
+/// What a release runs for a problem.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Baseline<'a> {
+    pub file: &'a PublishedFile,
+    /// The batch size in the file.
+    pub batch: u64,
+    pub config: Config,
+    /// What the release would run without the file.
+    pub default: Option<Config>,
 }
 
 impl fmt::Display for Published {
@@ -91,6 +102,15 @@ impl Published {
         let file = self.find(name, triton)?;
         let (batch, entry) = file.body.nearest(batch)?;
         Some(Choice { file, batch, entry })
+    }
+
+    /// What the release's file holds for a problem. `None` if it has no file for it, or leaves the choice to the server.
+    pub fn baseline(&self, hardware: &Hardware, problem: &Problem) -> Option<Result<Baseline<'_>, Invalid>> {
+        let name = FileName::of(problem, hardware, self.project)?;
+        let found = self.choose(&name, self.project.triton(), problem.m)?;
+        let config = found.config(self.project, hardware, problem)?;
+        let default = self.project.default_config().config(hardware, problem);
+        Some(config.map(|config| Baseline { file: found.file, batch: found.batch, config, default }))
     }
 
     /// The files for one device, by the name in their names.
@@ -149,7 +169,7 @@ impl Choice<'_> {
         project: Consumer,
         hardware: &Hardware,
         problem: &Problem,
-    ) -> Option<Result<diode_core::Config, Invalid>> {
+    ) -> Option<Result<Config, Invalid>> {
         Some(self.entry?.config(project, hardware, problem))
     }
 }

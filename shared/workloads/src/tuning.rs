@@ -183,46 +183,48 @@ impl Tuned {
         Ok(all.tuned)
     }
 
-    /// Adds what a release's file of this layer holds.
+    /// Adds what a release's file of this layer holds. Without a model, its time is unknown.
     pub fn add_published(
         &mut self,
-        model: &Model,
+        hardware: &Hardware,
+        model: Option<&Model>,
         layer: &Layer,
         release: &Published,
     ) -> Result<(), TuningError> {
         match layer {
-            Layer::Experts(layer) => self.add_published_experts(model, layer, release),
-            Layer::Dense(layer) => self.add_published_dense(model, layer, release),
+            Layer::Experts(layer) => self.add_published_experts(hardware, model, layer, release),
+            Layer::Dense(layer) => self.add_published_dense(hardware, model, layer, release),
         }
     }
 
     fn add_published_experts(
         &mut self,
-        model: &Model,
+        hardware: &Hardware,
+        model: Option<&Model>,
         layer: &ExpertsLayer,
         release: &Published,
     ) -> Result<(), TuningError> {
         let consumer = release.project;
-        let key = layer.key(device_name(&model.metadata().hardware, consumer, false), consumer);
+        let key = layer.key(device_name(hardware, consumer, false), consumer);
         let depth = layer.block.filter(|_| consumer == Consumer::Vllm).map(|[_, depth]| depth);
         for choice in &mut self.choices {
             let nominal = layer.nominal(choice.batch)?;
             let tile_of = |down| {
                 let name = FileName::Experts(FileKey { down, ..key.clone() });
                 let found = release.choose(&name, consumer.triton(), choice.batch)?;
-                let config = found.config(consumer, &model.metadata().hardware, &nominal)?.ok()?;
+                let config = found.config(consumer, hardware, &nominal)?.ok()?;
                 let mut tile = *config.tile()?;
                 tile.block_k = depth.map_or(tile.block_k, |depth| tile.block_k.min(depth));
                 Some(tile)
             };
             let Some(tile) = tile_of(false) else { continue };
-            let mut down = choice.picks.first().and_then(|pick| pick.down).and_then(|_| tile_of(true));
+            let mut down = choice.down.and_then(|_| tile_of(true));
             if let Some(down) = &mut down {
                 // Both launches sort tokens once.
                 down.block_m = tile.block_m;
             }
             let problems = layer.problems(choice.batch)?;
-            let us = predicted(model, &problems, tile, down).unwrap_or(f64::NAN);
+            let us = model.and_then(|model| predicted(model, &problems, tile, down).ok()).unwrap_or(f64::NAN);
             choice.published = Some(Pick { tile, down, us });
         }
         Ok(())
@@ -230,21 +232,22 @@ impl Tuned {
 
     fn add_published_dense(
         &mut self,
-        model: &Model,
+        hardware: &Hardware,
+        model: Option<&Model>,
         layer: &DenseLayer,
         release: &Published,
     ) -> Result<(), TuningError> {
-        let device = device_name(&model.metadata().hardware, release.project, true);
+        let device = device_name(hardware, release.project, true);
         let name = FileName::Dense(layer.key(device));
         for choice in &mut self.choices {
             let problem = layer.problem(choice.batch, Quantization::Fp8Block)?;
             let found = release.choose(&name, release.project.triton(), choice.batch);
-            let config =
-                found.and_then(|found| found.config(release.project, &model.metadata().hardware, &problem));
+            let config = found.and_then(|found| found.config(release.project, hardware, &problem));
             if let Some(tile) = config.and_then(|config| config.ok()?.tile().copied()) {
                 // SGLang swaps operands in another kernel alone.
                 let tile = Tile { swap_ab: false, ..tile };
-                let us = predicted(model, &[problem], tile, None).unwrap_or(f64::NAN);
+                let us =
+                    model.and_then(|model| predicted(model, &[problem], tile, None).ok()).unwrap_or(f64::NAN);
                 choice.published = Some(Pick { tile, down: None, us });
             }
         }

@@ -6,7 +6,7 @@ mod table;
 
 use std::sync::Arc;
 
-use diode_api::{FailedConfig, KernelResult, ModelSummary, ProblemDetail, ProblemView};
+use diode_api::{FailedConfig, KernelResult, ModelSummary, ProblemDetail, ProblemView, PublishedTime};
 use diode_core::hardware::{find, fits};
 use diode_core::ids::ProblemId;
 use diode_core::{FailureReason, Layout, Micros, Problem, Rows, Scaling, Stage, Tflops};
@@ -226,7 +226,24 @@ fn headline(detail: &ProblemDetail) -> impl IntoView + use<> {
         </div>
         {views(detail)}
         {numbers(detail)}
+        {detail.published.iter().map(published).collect_view()}
     }
+}
+
+/// `vLLM 0.33.0's file: 2 % slower than its default (12.3 µs, 12.1 µs)`
+fn published(found: &PublishedTime) -> impl IntoView + use<> {
+    let PublishedTime { release, file, batch_size, us, default_us, .. } = found;
+    let text = match default_us {
+        Some(default) => format!(
+            "{release}'s file: {} ({}, {})",
+            format::beside_default(*us, *default),
+            format::time(*us),
+            format::time(*default)
+        ),
+        None => format!("{release}'s file: {}", format::time(*us)),
+    };
+    let title = format!("{file}, at {batch_size} tokens");
+    view! { <p class="note" role="note" data-testid="published" title=title>{text}</p> }
 }
 
 fn tags(detail: &ProblemDetail) -> Vec<String> {

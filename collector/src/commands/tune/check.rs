@@ -38,6 +38,10 @@ pub(super) fn run(
         })
     });
     let hardware = hardware.transpose()?;
+    Usage::refuse_if(
+        folder.is_file(),
+        format_args!("--check: got the file {}, expected a folder of tuned configs", folder.display()),
+    )?;
     let (mut paths, mut odd) = (Vec::new(), Vec::new());
     collect(folder, &mut paths, &mut odd)?;
     Usage::refuse_if(

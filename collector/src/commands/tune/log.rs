@@ -66,7 +66,11 @@ impl Tune {
         for mention in missing {
             let Some(device) = mention.name.device() else { continue };
             let Some(hardware) = hardware_of(device) else {
-                return Err(Usage::new(format!("the log names {device}, which Diode doesn't know")).into());
+                return Err(Usage::new(format!(
+                    "the log names {device}, which Diode doesn't know; expected NVIDIA_H200 or other hardware that --hardware \
+                     takes"
+                ))
+                .into());
             };
             let known = named.get_or_insert_with(|| hardware.clone());
             Usage::refuse_if(

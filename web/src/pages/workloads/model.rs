@@ -10,7 +10,7 @@ use leptos::task::spawn_local;
 use serde::{Deserialize, Serialize};
 
 use crate::api::Failure;
-use crate::components::{FailedLoad, Loaded, Skeleton, Snippet, use_title};
+use crate::components::{FailedLoad, Loaded, Skeleton, Snippet, head, num, table, use_title};
 use crate::pages::models::NoModels;
 use crate::pages::path_part;
 use crate::pages::workloads::controls::{Controls, ControlsForm};
@@ -135,6 +135,69 @@ struct Progress {
     problems: u64,
     measured: u64,
     waiting: u64,
+    release: Option<String>,
+    layers: Vec<MeasuredLayer>,
+}
+
+#[derive(Clone, Deserialize)]
+struct MeasuredLayer {
+    name: String,
+    batches: Vec<MeasuredBatch>,
+}
+
+#[derive(Clone, Deserialize)]
+struct MeasuredBatch {
+    batch_size: u64,
+    untuned: Option<Time>,
+    pick: Option<Time>,
+    published: Option<Time>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+struct Time {
+    us: f64,
+}
+
+/// The measured times of a release's files beside the default and the measured pick.
+fn published(progress: &Progress) -> Option<AnyView> {
+    let release = progress.release.as_ref()?;
+    let mut rows = Vec::new();
+    for layer in &progress.layers {
+        for batch in &layer.batches {
+            let (Some(published), Some(default), Some(pick)) = (batch.published, batch.untuned, batch.pick)
+            else {
+                continue;
+            };
+            rows.push(view! {
+                <tr>
+                    <td>{layer.name.clone()}</td>
+                    <td class="num">{format::count(batch.batch_size)}</td>
+                    <td class="num">{format::time(default.us)}</td>
+                    <td class="num">{format::time(published.us)}</td>
+                    <td class="num">{format::time(pick.us)}</td>
+                    <td>{format::beside_default(published.us, default.us)}</td>
+                </tr>
+            });
+        }
+    }
+    if rows.is_empty() {
+        return None;
+    }
+    let heads = vec![
+        head("Layer"),
+        num("Tokens"),
+        num("Default"),
+        num("Its file"),
+        num("Fastest"),
+        head("Its file is"),
+    ];
+    Some(
+        view! {
+            <h3>{format!("{release}'s files, as measured here")}</h3>
+            {table(heads).testid("published").rows(rows)}
+        }
+        .into_any(),
+    )
 }
 
 #[derive(Serialize)]
@@ -199,7 +262,7 @@ fn Measuring(name: String, controls: Controls, own: Memo<String>) -> impl IntoVi
         });
     };
     let state = move || {
-        let Progress { problems, measured, waiting } = (*progress.value()?).clone();
+        let Progress { problems, measured, waiting, .. } = (*progress.value()?).clone();
         let waits =
             if waiting > 0 { format!(", {} asked for", format::count(waiting)) } else { String::new() };
         Some(format!(
@@ -237,6 +300,7 @@ fn Measuring(name: String, controls: Controls, own: Memo<String>) -> impl IntoVi
                 }}</span>
             </div>
             {commands}
+            {move || published(&*progress.value()?)}
         </section>
     }
 }
