@@ -1,14 +1,15 @@
 //! Tuned files whose configs are predicted to be slower than the defaults that they replace.
 
+use diode_core::Config;
 use diode_core::hardware::Hardware;
-use diode_model::Model;
+use diode_model::{Model, ModelError};
 
 use crate::catalogue::{User, users};
 use crate::file_body::{BATCH_SIZES, Body};
 use crate::file_check::{Finding, Judged, Rule, Severity};
 use crate::file_names::{Consumer, FileName, hardware_of};
 use crate::named::Named;
-use crate::tuning::TuningError;
+use crate::tuning::{TuningError, of_server};
 
 /// A config counts as slower if its predicted time is this much longer. The model's usual error is less.
 const CLEARLY: f64 = 1.05;
@@ -67,7 +68,11 @@ fn judge(
         let Some(untuned) = consumer.default_config().config(hardware, &nominal) else { continue };
         let [up, down] = user.layer.problems(batch)?;
         let networks = model.serving_for(&up)?;
-        let us = |config| networks.time_of(hardware, &[&up, &down], config).map(|time| time.0);
+        let us = |config: Config| {
+            let time = networks.time_of(hardware, &[&up, &down], config)?.0;
+            let tile = config.tile();
+            Ok::<_, ModelError>(tile.map_or(time, |tile| of_server(consumer, hardware, &up, tile, time)))
+        };
         let ratio = us(tuned)? / us(untuned)?;
         if ratio > CLEARLY {
             slower.push(batch);
