@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use diode_api::{ModelState, ModelSummary};
 use diode_core::ids::HardwareSlug;
-use diode_worker::workloads::{Answer, Listed, ServerLog, Understood, What};
+use diode_worker::workloads::{Answer, Listed, ServerLog, Told, Understood, What};
 use leptos::prelude::*;
 use leptos_router::hooks::use_navigate;
 use serde::Deserialize;
@@ -106,10 +106,7 @@ pub(crate) fn WorkloadsPage() -> impl IntoView {
         let navigate = navigate.clone();
         let given = text.clone();
         ask(What::Text(text), move |answer| match answer {
-            Ok(Answer::Text(Understood::Model(name, form))) => {
-                let form = form.map(|form| form.to_string()).unwrap_or_default();
-                navigate(&link(&page_of(&name), [("quantization", form)]), Default::default());
-            }
+            Ok(Answer::Text(Understood::Model(told))) => navigate(&address_of(&told), Default::default()),
             Ok(Answer::Text(Understood::Config)) => {
                 keep_config(&given);
                 navigate(&page_of(PASTED), Default::default());
@@ -176,6 +173,18 @@ pub(crate) fn WorkloadsPage() -> impl IntoView {
 /// The address of a model's page.
 fn page_of(name: &str) -> String {
     format!("/workloads/{}", name.replace(' ', "%20"))
+}
+
+/// The address of a model's page, served as a text says.
+fn address_of(told: &Told) -> String {
+    let text = |given: Option<String>| given.unwrap_or_default();
+    let parameters = [
+        ("tp", text(told.tensor_parallel.map(|gpus| gpus.to_string()))),
+        ("quantization", text(told.quantization.map(|form| form.to_string()))),
+        ("for", text(told.reader.map(|reader| reader.to_string()))),
+        ("gpu", text(told.hardware.clone())),
+    ];
+    link(&page_of(&told.model), parameters)
 }
 
 /// Keeps a config for the page of its model, also if the reader loads the page again.

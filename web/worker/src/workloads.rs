@@ -17,7 +17,7 @@ use diode_workloads::zip::zip;
 use serde::{Deserialize, Serialize};
 
 pub use self::passes::{Layer, Pass, Times};
-pub use self::texts::{Doubt, MissingFile, ServerLog, Understood, User};
+pub use self::texts::{Doubt, MissingFile, ServerLog, Told, Understood, User};
 
 /// A question, and the number by which the page knows its answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -254,9 +254,30 @@ mod tests {
     #[test]
     fn texts_are_told_apart() {
         let read = Understood::read;
-        assert_eq!(read(" Qwen3-30B-A3B\n"), Understood::Model("Qwen3-30B-A3B".to_owned(), None));
-        let fp8 = read("Qwen/Qwen3-30B-A3B-FP8");
-        assert_eq!(fp8, Understood::Model("Qwen3-30B-A3B".to_owned(), Some(Quantization::Fp8Block)));
+        let told = |model: &str, quantization, tensor_parallel, hardware: Option<&str>, reader| {
+            let (model, hardware) = (model.to_owned(), hardware.map(str::to_owned));
+            Understood::Model(Told { model, quantization, tensor_parallel, hardware, reader })
+        };
+        let (block, h200) = (Some(Quantization::Fp8Block), Some("nvidia-h200"));
+        assert_eq!(read(" Qwen3-30B-A3B\n"), told("Qwen3-30B-A3B", None, None, None, None));
+        assert_eq!(read("Qwen/Qwen3-30B-A3B-FP8"), told("Qwen3-30B-A3B", block, None, None, None));
+        let large = "Qwen3-235B-A22B";
+        for (sentence, expected) in [
+            ("I serve Qwen3-235B in fp8 on 4 H200s", told(large, block, Some(4), h200, None)),
+            (
+                "qwen3-235b-a22b bf16, 8xH200 (SGLang).",
+                told(large, Some(Quantization::Bf16), Some(8), h200, Some(Reader::Sglang)),
+            ),
+            (
+                "vllm serve Qwen/Qwen3-235B-A22B-FP8 --tp 2",
+                told(large, block, Some(2), None, Some(Reader::Vllm)),
+            ),
+            ("Qwen3 235B with tp=4 on 8 gpus", told(large, None, Some(8), None, None)),
+            ("Mixtral-8x7B on 0 H200", told("Mixtral-8x7B", None, None, h200, None)),
+        ] {
+            assert_eq!(read(sentence), expected, "{sentence}");
+        }
+        assert!(matches!(read("I serve Qwen3-31B-A3B on 4 H200s"), Understood::Nothing(_)));
         let config = r#"{"hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
             "num_attention_heads": 32, "num_key_value_heads": 8}"#;
         assert_eq!(read(config), Understood::Config);

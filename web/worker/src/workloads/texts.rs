@@ -1,5 +1,6 @@
 //! What a pasted text is about: a model's name, its config.json, or a server's log.
 
+use diode_core::hardware::find;
 use diode_workloads::catalogue::{self, names_fp8, users};
 use diode_workloads::file_names::{Consumer, FileName, hardware_of};
 use diode_workloads::model_config::{Architecture, Quantization};
@@ -10,13 +11,24 @@ use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Understood {
-    /// A model of the catalogue, and the form of its weights if the name says it.
-    Model(String, Option<Quantization>),
+    /// A model of the catalogue.
+    Model(Told),
     /// A config.json.
     Config,
     Log(ServerLog),
     /// Nothing: a sentence that says what would be understood.
     Nothing(String),
+}
+
+/// A model, with what the text says of how it is served.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Told {
+    pub model: String,
+    pub quantization: Option<Quantization>,
+    pub tensor_parallel: Option<u64>,
+    /// The hardware's slug.
+    pub hardware: Option<String>,
+    pub reader: Option<Reader>,
 }
 
 /// What a server's log says of files.
@@ -89,15 +101,56 @@ impl Understood {
         }
         match (Named::find(text), text.lines().count()) {
             (Some(named), _) => {
-                let form = names_fp8(text).then(|| named.form_for(Reader::Vllm).ok()).flatten();
-                Self::Model(named.name, form)
+                let quantization = names_fp8(text).then(|| named.form_for(Reader::Vllm).ok()).flatten();
+                Self::Model(Told { model: named.name, quantization, ..Told::default() })
             }
-            (None, 1) => Self::Nothing(unknown(text)),
+            (None, 1) => Told::of_sentence(text).map_or_else(|| Self::Nothing(unknown(text)), Self::Model),
             (None, 0) => Self::Nothing(format!("Paste {KNOWN}.")),
             (None, lines) => Self::Nothing(format!(
                 "None of the {lines} lines names a file of tuned configs. Understood are {KNOWN}."
             )),
         }
+    }
+}
+
+impl Told {
+    /// Reads `I serve Qwen3-235B in fp8 on 4 H200s`. `None` if no word, or two together, name a model.
+    fn of_sentence(text: &str) -> Option<Self> {
+        /// No such sentence has more words.
+        const MOST: usize = 40;
+        let apart = |c: char| c.is_whitespace() || ",;:()=\"'".contains(c);
+        let words: Vec<String> =
+            text.split(apart).filter(|word| !word.is_empty()).take(MOST).map(str::to_lowercase).collect();
+        let pairs = words.windows(2).map(|pair| pair.join("-"));
+        let named = words.iter().cloned().chain(pairs).find_map(|word| Named::find(&word))?;
+        let mut told = Self { model: named.name.clone(), ..Self::default() };
+        let number = |text: &str| text.parse::<u64>().ok();
+        let mut before = "";
+        for word in words.iter().map(|word| word.trim_end_matches(['.', '!', '?']).trim_start_matches('-')) {
+            if word == "bf16" {
+                told.quantization = Some(Quantization::Bf16);
+            } else if names_fp8(word) {
+                told.quantization = Some(named.fp8());
+            } else if let Ok(reader) = word.parse() {
+                told.reader = Some(reader);
+            }
+            // `4 H200s`, `4xH200`, `4 GPUs`
+            let (digits, rest) =
+                word.split_at(word.find(|c: char| !c.is_ascii_digit()).unwrap_or(word.len()));
+            let gpu = rest.trim_start_matches(['x', '×']).trim_end_matches('s');
+            let hardware = Some(gpu).filter(|gpu| gpu.len() > 2).and_then(find);
+            let gpus = match before {
+                // `--tp 4`, `tp4`
+                "tp" => number(word),
+                _ if hardware.is_some() || gpu == "gpu" => number(digits).or(number(before)),
+                _ => word.strip_prefix("tp").and_then(number),
+            };
+            told.tensor_parallel = gpus.or(told.tensor_parallel);
+            told.hardware = hardware.map(|hardware| hardware.slug.to_string()).or(told.hardware);
+            before = word;
+        }
+        told.tensor_parallel = told.tensor_parallel.filter(|gpus| (1..=1024).contains(gpus));
+        Some(told)
     }
 }
 
