@@ -132,12 +132,20 @@ pub(crate) fn command() -> clap::Command {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommands(old.collect::<Vec<_>>());
-    let mut cli = cli.subcommand(compat);
+    let mut cli = with_example_first(cli.subcommand(compat));
     cli.build();
     let groups = grouped(&cli);
     cli.help_template(format!(
         "{{about}}{{after-help}}\n\n{{usage-heading}} {{usage}}\n{groups}\nOptions:\n{{options}}"
     ))
+}
+
+/// Puts the example before the flags in each command's help.
+fn with_example_first(command: clap::Command) -> clap::Command {
+    const TEMPLATE: &str = "{about-with-newline}\n{after-help}\n\n{usage-heading} {usage}\n\n{all-args}\n";
+    let has_example = command.get_after_help().is_some();
+    let command = if has_example { command.help_template(TEMPLATE) } else { command };
+    command.mut_subcommands(with_example_first)
 }
 
 /// Lets clap read the `-5` of `--m -5` as a value, so that the flag's own check refuses it. Otherwise clap would call

@@ -120,6 +120,7 @@ impl Collecting {
 
 /// Which configs to time.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Configs")]
 pub(crate) struct ConfigArgs {
     /// Which configs to time: default, inductor-exhaustive, full, or a JSON file with a list of them;
     /// default, or with --model full, if not given

@@ -8,6 +8,11 @@ macro_rules! say {
     ($($text:tt)*) => { tell!(Info, {}, $($text)*) };
 }
 
+/// Says what to do after a success.
+macro_rules! next {
+    ($($text:tt)*) => { say!("next: {}", format_args!($($text)*)) };
+}
+
 /// Like `say!`, with a level and with facts for programs: `tell!(Warning, { "seconds": 3 }, "waiting for {name}")`.
 macro_rules! tell {
     ($level:ident, { $($facts:tt)* }, $($text:tt)*) => {

@@ -35,6 +35,7 @@ pub(crate) struct ServerArgs {
 
 /// Where kernel packs are pulled from, if that is wanted.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Server")]
 pub(crate) struct PackServerArgs {
     /// Server to pull kernel packs from, if this node has none
     #[arg(long, env = "DIODE_SERVER", value_name = "URL")]

@@ -4,7 +4,7 @@ use std::hash::{Hash as _, Hasher as _};
 
 use diode_core::error::Field;
 use diode_core::hardware::{Hardware, find};
-use diode_core::problem::serving_problems;
+use diode_core::problem::ProblemWords;
 use diode_core::{
     Bias, DType, Groups, Invalid, KernelVariant, Layout, Op, Problem, ProblemFields, ProblemGroup, Scaling,
 };
@@ -93,15 +93,14 @@ impl PyProblem {
     #[pyo3(signature = (text, dtype=None))]
     fn parse(text: &str, dtype: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
         let dtype = dtype.map_or(Ok(DType::BFloat16), |given| read_dtype("dtype", given))?;
-        let read = match serving_problems(text, dtype) {
-            None => read_plain(text, dtype),
-            Some(several) => several.and_then(|several| {
-                let expected = "one problem; name the stage, gate-up or down";
-                <[Problem; 1]>::try_from(several)
-                    .map(|[one]| one)
-                    .map_err(|_| Invalid::new("problem", format_args!("`{text:.80}`"), expected))
-            }),
-        };
+        // The bias of `nn.Linear` is a vector.
+        let usual = ProblemWords { dtype: Some(dtype), bias: Some(Bias::Vector), ..ProblemWords::default() };
+        let read = ProblemWords::read(text).and_then(|said| said.problems(&usual)).and_then(|several| {
+            let expected = "one problem; name the stage, gate-up or down";
+            <[Problem; 1]>::try_from(several)
+                .map(|[one]| one)
+                .map_err(|_| Invalid::new("problem", format_args!("`{text:.80}`"), expected))
+        });
         read.map(Self).map_err(wrong_value)
     }
 
@@ -271,46 +270,6 @@ pub(crate) fn read_dtype(argument: &str, given: &Bound<'_, PyAny>) -> PyResult<D
 fn size(field: Field, given: i128) -> Result<u64, Invalid> {
     let expected = || format!("a size from 1 to {}", Problem::MAX_DIM);
     u64::try_from(given).map_err(|_| Invalid::new(field, given, expected()))
-}
-
-/// Reads a plain problem: its size, and in any order its operator, its dtype and its layouts, each a letter.
-fn read_plain(text: &str, dtype: DType) -> Result<Problem, Invalid> {
-    let (mut sizes, mut op, mut dtype, mut layouts) = (None, None, dtype, None);
-    let sizes_of = |word: &str| -> Option<Vec<u64>> {
-        let numbers: Option<Vec<u64>> =
-            word.split(['x', '×', 'X']).map(|number| number.parse().ok()).collect();
-        numbers.filter(|numbers| matches!(numbers.len(), 3 | 4))
-    };
-    for word in text.replace(" x ", "x").replace(" × ", "x").split_whitespace() {
-        let lower = word.to_lowercase();
-        if let Some(found) = sizes_of(word) {
-            sizes = Some(found);
-        } else if let Ok(found) = lower.parse::<Op>() {
-            op = Some(found);
-        } else if let Ok(found) = DType::from_short_name(lower.strip_prefix("torch.").unwrap_or(&lower)) {
-            dtype = found;
-        } else if let [a @ (b'n' | b't'), b @ (b'n' | b't')] = lower.as_bytes() {
-            let layout = |letter: &u8| if *letter == b'n' { Layout::Row } else { Layout::Column };
-            layouts = Some((layout(a), layout(b)));
-        } else {
-            let expected = "a size such as 16x4096x4096 (M×N×K) or 8x16x4096x4096 (B×M×N×K), and an operator, a dtype or nn, nt, tn, tt";
-            return Err(Invalid::new("problem", format_args!("`{word:.40}`"), expected));
-        }
-    }
-    let sizes = sizes.unwrap_or_default();
-    let (b, m, n, k) = match sizes[..] {
-        [m, n, k] => (1, m, n, k),
-        [b, m, n, k] => (b, m, n, k),
-        _ => {
-            let expected = "a size such as 16x4096x4096 (M×N×K) or 8x16x4096x4096 (B×M×N×K)";
-            return Err(Invalid::new("problem", format_args!("`{text:.80}`"), expected));
-        }
-    };
-    let op = op.unwrap_or(if b > 1 { Op::Bmm } else { Op::Mm });
-    let plain = ProblemFields::plain(op, b, m, n, k, dtype);
-    let (a_layout, b_layout) = layouts.unwrap_or((plain.a_layout, plain.b_layout));
-    let bias = if op.has_bias() { Bias::Vector } else { Bias::None };
-    Problem::new(ProblemFields { a_layout, b_layout, bias, ..plain })
 }
 
 /// A kind of hardware.

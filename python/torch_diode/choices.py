@@ -47,6 +47,11 @@ def activate(selector: Selector | None) -> None:
     _active = selector
 
 
+def is_paused() -> bool:
+    """Whether this thread is left to Inductor."""
+    return bool(_thread.pauses)
+
+
 @contextlib.contextmanager
 def paused() -> Iterator[None]:
     """A context in which this thread is left to Inductor."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import choices
+from . import choices, status
 from .picks import Explanation
 from .statistics import Counts, Statistics
 
@@ -31,7 +31,7 @@ def history() -> Explanation:
 
 def _nothing() -> Explanation:
     nothing = Explanation()
-    nothing.picks_now = False
+    nothing.why_not = "this thread collects timings" if choices.is_paused() else status.why_not_installed()
     return nothing
 
 

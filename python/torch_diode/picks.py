@@ -74,15 +74,12 @@ def _shown(candidate: Candidate) -> str:
 class Explanation(list[Pick]):
     """The decisions of one compile. It is a list, and prints as text."""
 
-    picks_now = True
-    """Whether the plug-in picks kernels in this thread."""
+    why_not = ""
+    """Why the plug-in picks no kernels in this thread. Empty if it picks them."""
 
     def __str__(self) -> str:
-        if not self and not self.picks_now:
-            return (
-                "torch_diode picks nothing here: it is not installed (torch_diode.get_import_status() says why, "
-                "torch_diode.install() installs it), or this thread collects timings."
-            )
+        if not self and self.why_not:
+            return f"torch_diode picks nothing here: {self.why_not}."
         if not self:
             why_not = (
                 "A graph that Inductor takes from its cache is not decided again: "

@@ -15,6 +15,7 @@ from .inductor import TORCH_TRIED
 _DISTRIBUTIONS = ("torch-diode", "torch-diode-lib")
 
 _outcome = "not_started"
+_words = ""
 _errors: list[str] = []
 
 
@@ -46,8 +47,8 @@ def _try_to_register(asked: bool) -> tuple[str, str, int]:
 
 def set_outcome(outcome: str, words: str, level: int) -> None:
     """Keeps the outcome of a registration, and logs it."""
-    global _outcome
-    _outcome = outcome
+    global _outcome, _words
+    _outcome, _words = outcome, words
     _errors[:] = [words] if outcome in ("refused", "failed", "interface_unavailable") else []
     messages.logger.log(level, "%s: %s", outcome, words)
 
@@ -55,6 +56,15 @@ def set_outcome(outcome: str, words: str, level: int) -> None:
 def outcome() -> str:
     """The outcome of the last registration: ``success``, ``no_gpu`` and so on."""
     return _outcome
+
+
+def why_not_installed() -> str:
+    """Why nothing picks kernels in this process, and what to do."""
+    if _outcome == "no_gpu":
+        return "this machine shows no GPU, so that the import registered nothing; torch_diode.install() does it all the same"
+    if _outcome == "success":
+        return "torch_diode.uninstall() has ended it; torch_diode.install() begins again"
+    return f"{_words or 'nothing has registered it'}; torch_diode.install() does"
 
 
 def _installed_twice() -> str:

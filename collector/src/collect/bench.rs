@@ -22,6 +22,7 @@ use crate::node::{self, Node};
 
 /// Which devices to measure on.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Devices")]
 pub(crate) struct DeviceArgs {
     /// What to measure on; auto takes GPUs if there are any
     #[arg(long, value_enum, default_value_t = Backend::Auto)]

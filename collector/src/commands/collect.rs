@@ -11,7 +11,7 @@ use crate::collect::{Collecting, ConfigArgs, STOPPING};
 use crate::commands::predecessor::mention_losses;
 use crate::input::arguments;
 use crate::input::generator::GeneratorArgs;
-use crate::input::problems::{read_problems, read_shapeset};
+use crate::input::problems::chosen;
 use crate::interrupt::Interrupt;
 use crate::output;
 use crate::server::PackServerArgs;
@@ -33,23 +33,14 @@ pub(crate) struct Collect {
     #[arg(long)]
     lossy: bool,
 
-    /// Measure the problems of a torch-diode shape set (JSON) instead of drawing them
+    /// Measure the problems of a list, as `diode predict` takes it, or of a model such as Qwen3-8B; --ops chooses among them
     #[arg(
         long,
+        aliases = ["shapeset", "list"],
         value_name = "FILE",
         conflicts_with_all = [
-            "num_shapes", "log_normal", "power_of_two", "min_size", "max_size", "no_rectangular", "no_odd_sizes", "dtypes", "transformer", "convolution"
-        ]
-    )]
-    shapeset: Option<PathBuf>,
-
-    /// Measure the problems of a JSON list, such as `diode shapes --json` prints
-    #[arg(
-        long,
-        value_name = "FILE",
-        conflicts_with_all = [
-            "shapeset", "num_shapes", "log_normal", "power_of_two", "min_size", "max_size", "no_rectangular", "no_odd_sizes",
-            "dtypes", "ops"
+            "num_shapes", "log_normal", "power_of_two", "min_size", "max_size", "no_rectangular", "no_odd_sizes", "dtypes",
+            "transformer", "convolution"
         ]
     )]
     problems: Option<PathBuf>,
@@ -113,18 +104,17 @@ impl Collect {
         if tally.measured > 0 && tally.configs == 0 {
             bail!("nothing was timed: every config failed on {}", output::count(tally.measured, "problem"));
         }
+        let shown = self.output.display();
+        next!(
+            "diode stats {shown} shows it, diode table {shown} --output table.json keeps the best, diode upload {shown} shares it"
+        );
         Ok(())
     }
 
     fn problems(&self) -> anyhow::Result<Vec<Problem>> {
-        let (problems, repeated) = match (&self.problems, &self.shapeset) {
-            (Some(path), _) => read_problems(path)?,
-            (None, Some(path)) => read_shapeset(path, &self.generator.ops)?,
-            (None, None) => return Ok(self.generator.problems()?),
-        };
-        if repeated > 0 {
-            say!("{} repeated in the list, measured once", output::count(repeated, "problem"));
+        match &self.problems {
+            Some(list) => chosen(list, &self.generator.ops),
+            None => Ok(self.generator.problems()?),
         }
-        Ok(problems)
     }
 }

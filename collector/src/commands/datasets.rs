@@ -111,7 +111,7 @@ struct Pull {
     digest: Option<Digest>,
 
     /// Folder to write to [default: the current one]
-    #[arg(long, value_name = "FOLDER")]
+    #[arg(long = "output", alias = "out", value_name = "FOLDER")]
     out: Option<PathBuf>,
 
     #[command(flatten)]

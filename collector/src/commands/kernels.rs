@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::collect::bench::this_architecture;
 use crate::failure::Usage;
 use crate::input::arguments::{SpaceArg, at_least_one, dtype};
-use crate::input::problems::read_problems;
+use crate::input::problems::chosen;
 use crate::interrupt::Interrupt;
 use crate::kernels::{
     Build, PackCache, Plan, PlannedKernel, Summary, TRITON, TRITONS, build, hardware_of, packs, problems_of,
@@ -26,7 +26,7 @@ use crate::server::{ServerArgs, judge};
 /// Compile kernels ahead of time, show what a pack of them holds, publish and pull packs
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  diode kernels build --arch sm_90 --dtypes bfloat16 --space full --out h200.pack\n  diode kernels info h200.pack"
+    after_help = "Example:\n  diode kernels build --arch sm_90 --dtypes bfloat16 --space full --output h200.pack\n  diode kernels info h200.pack"
 )]
 pub(crate) struct Kernels {
     #[command(subcommand)]
@@ -58,23 +58,23 @@ impl Kernels {
 /// tile divides K and, where nothing divides N, whether it fits. An interrupted build goes on when it is started again.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  diode kernels build --arch sm_90 --ops mm,addmm --dtypes bfloat16,float16 --layouts nn,nt --space full --out h200.pack"
+    after_help = "Example:\n  diode kernels build --arch sm_90 --ops mm,addmm --dtypes bfloat16,float16 --layouts nn,nt --space full --output h200.pack"
 )]
 struct BuildArgs {
     /// GPU architecture: sm_80 (A100), sm_90 (H100, H200) or gfx942 (MI300X)
-    #[arg(long)]
+    #[arg(long, alias = "architecture")]
     arch: String,
 
     /// Pack to write
-    #[arg(long, value_name = "FILE")]
+    #[arg(long = "output", alias = "out", value_name = "FILE")]
     out: PathBuf,
 
     /// Operators
-    #[arg(long, value_delimiter = ',', default_value = "mm")]
+    #[arg(long, aliases = ["op", "operations"], value_delimiter = ',', default_value = "mm")]
     ops: Vec<Op>,
 
     /// Element types
-    #[arg(long, value_delimiter = ',', default_value = "bfloat16", value_parser = parse_dtype)]
+    #[arg(long, alias = "dtype", value_delimiter = ',', default_value = "bfloat16", value_parser = parse_dtype)]
     dtypes: Vec<DType>,
 
     /// Layouts of A and B: n for row-major, t for column-major; nn.Linear is nt
@@ -97,8 +97,8 @@ struct BuildArgs {
     #[arg(long)]
     tf32: bool,
 
-    /// Only the kernels that the problems of a JSON list need, as `diode collect --problems` takes it
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["ops", "dtypes", "layouts", "alignments", "biases", "scalings", "tf32"])]
+    /// Only the kernels that the problems of a list need, as `diode predict` takes it, or of a model such as Qwen3-8B
+    #[arg(long, alias = "list", value_name = "FILE", conflicts_with_all = ["ops", "dtypes", "layouts", "alignments", "biases", "scalings", "tf32"])]
     problems: Option<PathBuf>,
 
     /// Compile their sizes in, as Inductor does: kernels like its own, for these problems alone
@@ -106,7 +106,7 @@ struct BuildArgs {
     exact_sizes: bool,
 
     /// Which tiles: default, inductor-exhaustive, full, or a JSON file with a list of configs
-    #[arg(long, default_value = "full")]
+    #[arg(long, alias = "search-space", default_value = "full")]
     space: SpaceArg,
 
     /// Version of Triton to compile with; times of a pack name it
@@ -150,7 +150,7 @@ impl BuildArgs {
             space,
         };
         let kernels = match &self.problems {
-            Some(list) => plan.kernels_for(&read_problems(list)?.0, self.exact_sizes)?,
+            Some(list) => plan.kernels_for(&chosen(list, &[])?, self.exact_sizes)?,
             None => plan.kernels()?,
         };
         mention_left_out(&plan.space, &kernels);
@@ -206,6 +206,10 @@ fn print_summary(summary: &Summary, path: &Path) {
     }
     let mib = *bytes as f64 / f64::from(1 << 20);
     say!("{}: {}, {spilling} of them spill registers, {mib:.1} MiB", path.display(), count(*built, "kernel"));
+    next!(
+        "diode collect --kernels {} --output timings.msgpack.zst, on a node with such a GPU",
+        path.display()
+    );
 }
 
 fn parse_dtype(text: &str) -> Result<DType, String> {

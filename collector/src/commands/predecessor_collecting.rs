@@ -23,7 +23,7 @@ use crate::failure::Usage;
 use crate::input::arguments::{at_least_one, whole};
 use crate::input::datasets::{Selection, describe};
 use crate::input::generator::GeneratorArgs;
-use crate::input::problems::read_shapeset;
+use crate::input::problems::chosen;
 use crate::input::{arguments, datasets};
 use crate::interrupt::Interrupt;
 use crate::node::Node;
@@ -98,15 +98,6 @@ impl CollectingArgs {
     }
 }
 
-/// The problems of a shape set. Prints how many repeated problems are left out.
-pub(crate) fn problems_of(shapeset: &Path, ops: &[Op]) -> anyhow::Result<Vec<Problem>> {
-    let (problems, repeated) = read_shapeset(shapeset, ops)?;
-    if repeated > 0 {
-        say!("{} repeated in the shape set, measured once", output::count(repeated, "problem"));
-    }
-    Ok(problems)
-}
-
 /// Time every config on the problems of a shape set
 ///
 /// Ops, batches and outputs are measured as the set has them. `collect --shapeset`
@@ -140,7 +131,7 @@ impl CollectShapeset {
     pub(crate) fn run(self) -> anyhow::Result<()> {
         let output = self.collecting.output(&self.output)?;
         mention_losses(&[&output]);
-        let problems = problems_of(&self.shapeset, &self.operations)?;
+        let problems = chosen(&self.shapeset, &self.operations)?;
         self.collecting.collect(&output, None, &problems, self.seed, &Interrupt::install(STOPPING)?)
     }
 }
@@ -188,7 +179,7 @@ impl CreateValidation {
         let output = self.collecting.output(&output)?;
         mention_losses(&[&output]);
         let problems = match &self.shapeset {
-            Some(shapeset) => problems_of(shapeset, &self.generator.ops)?,
+            Some(shapeset) => chosen(shapeset, &self.generator.ops)?,
             None => self.generator.problems()?,
         };
         if in_folder {

@@ -4,36 +4,38 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use clap::Args;
 use diode_compat::AnyModel;
 use diode_core::hardware::Hardware;
 use diode_core::problem::are_one_layer;
 use diode_core::space::{Space, SpaceName};
-use diode_core::{DType, Epilogue, KernelVariant, Problem};
+use diode_core::{DType, Epilogue, KernelVariant, Problem, Table};
 use diode_model::{Answer, LayerAnswer, Model, ModelError, Question, Ranker, Unsure};
+use diode_workloads::served::Reader;
 
-use crate::commands::prediction::{Format, Prediction};
+use crate::commands::prediction::{Format, Measured, Prediction};
 use crate::failure::Usage;
 use crate::input::arguments::{at_least_one, probability, space};
-use crate::input::problems::AskedArgs;
-use crate::input::{models, published};
+use crate::input::problems::ProblemArgs;
+use crate::input::{datasets, models, published};
 use crate::output;
 use crate::output::log::Progress;
 
 /// Predict the fastest configs for problems
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  diode predict 16x4096x4096 --hardware nvidia-h100\n  diode predict --model h200.safetensors --op mm --m 4096 --n 4096 --k 4096 --dtype bfloat16 --top 5\n  diode predict 16x4096x4096 --b-layout column --hardware nvidia-h200 --format triton\n  diode predict --list sizes.txt --hardware nvidia-h200 --format inductor > lookup.json"
+    after_help = "Example:\n  diode predict 16x4096x4096 --hardware nvidia-h100\n  diode predict 16x4096x4096 --linear --hardware h200 --format triton\n  diode predict Llama-3.1-8B --hardware h200 --format inductor > lookup.json\n  diode shapes --num-shapes 100 --json | diode predict - --model h200.safetensors --top 5"
 )]
 pub(crate) struct Predict {
     #[command(flatten)]
-    asked: AskedArgs,
+    asked: ProblemArgs,
 
-    /// Model file [default: the model that comes with diode for the hardware]
-    #[arg(long, value_name = "FILE", conflicts_with = "hardware")]
+    /// Model: a file, or a name such as h200 [default: the model that comes with diode for the hardware]
+    #[arg(long, value_name = "MODEL", conflicts_with = "hardware")]
     model: Option<PathBuf>,
 
-    /// Hardware to predict for, such as nvidia-h100 [default: this node's GPU]
+    /// Hardware to predict for, such as h100 [default: this node's GPU]
     #[arg(long, value_name = "NAME")]
     hardware: Option<String>,
 
@@ -51,7 +53,7 @@ pub(crate) struct Predict {
     tf32: bool,
 
     /// Which configs to rank: default, inductor-exhaustive or full [default: the model's own]
-    #[arg(long, value_parser = space)]
+    #[arg(long, alias = "search-space", value_parser = space)]
     space: Option<SpaceName>,
 
     /// What follows the multiplication, in a tile's own kernel or after the library in another one: none, relu,
@@ -63,8 +65,12 @@ pub(crate) struct Predict {
     #[arg(long)]
     extrapolate: bool,
 
+    /// Dataset or folder of datasets: shows the best measured configs of the nearest problems, too
+    #[arg(long, alias = "dataset", value_name = "FILE")]
+    data: Vec<PathBuf>,
+
     /// What to print: a table, JSON (of several problems a list, with null for one that has no prediction), CSV,
-    /// triton.Config in Python, or the value of torch._inductor.config.lookup_table.table
+    /// triton.Config in Python, the value of torch._inductor.config.lookup_table.table, or vLLM's files of experts
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
 
@@ -75,7 +81,6 @@ pub(crate) struct Predict {
 
 impl Predict {
     pub(crate) fn run(self) -> anyhow::Result<()> {
-        let problems = self.asked.problems()?;
         let (model, name) = match &self.model {
             Some(path) => (models::read_model(path)?, path.display().to_string()),
             None => {
@@ -84,10 +89,12 @@ impl Predict {
                 (model, name)
             }
         };
+        let hardware = model.ranked_hardware()?;
+        let reader = if self.format == Format::Inductor { Reader::Inductor } else { Reader::Vllm };
+        let problems = self.asked.problems(Some(&hardware), reader)?;
         if self.tf32 {
             self.check_tf32(&model, &problems)?;
         }
-        let hardware = model.ranked_hardware()?;
         let alone = problems.len() == 1;
         let (mut answers, mut failures) = (Vec::new(), Vec::new());
         for (problem, answer) in problems.iter().zip(self.answers(&model, &hardware, &problems)) {
@@ -108,15 +115,26 @@ impl Predict {
         say_caveats(&answers);
         let layers = self.layers(&model, &answers)?;
         let rivals = rivals(&model, &hardware, &answers)?;
+        let measured = match self.data.is_empty() {
+            true => BTreeMap::new(),
+            false => self.measured(&hardware, &answers)?,
+        };
         let prediction = Prediction {
             answers,
             layers,
             rivals,
+            measured,
             hardware: &hardware,
             id: models::file_id(self.model.as_deref(), &model)?,
             model: name,
         };
-        prediction.print(if self.json { Format::Json } else { self.format })?;
+        let format = if self.json { Format::Json } else { self.format };
+        prediction.print(format)?;
+        if format == Format::Table {
+            next!(
+                "--format triton prints triton.Config, --format inductor a lookup table for torch, --json everything"
+            );
+        }
         if failures.is_empty() {
             return Ok(());
         }
@@ -204,6 +222,23 @@ impl Predict {
             }
         }
         Ok(layers)
+    }
+
+    /// What was measured of the nearest problems, by the place of the answer.
+    fn measured(
+        &self,
+        hardware: &Hardware,
+        answers: &[Option<Answer>],
+    ) -> anyhow::Result<BTreeMap<usize, Vec<Measured>>> {
+        let mut known = datasets::read(&self.data)?;
+        known.retain(|dataset| dataset.hardware.slug == hardware.slug);
+        if known.is_empty() {
+            anyhow::bail!("--data: got no timings of {}, expected some", hardware.slug);
+        }
+        let table = Table::from_datasets(&known, None, None).context("--data")?;
+        let answers =
+            answers.iter().enumerate().filter_map(|(place, answer)| Some((place, answer.as_ref()?)));
+        Ok(answers.map(|(place, answer)| (place, Measured::near(&table, &answer.problem))).collect())
     }
 
     fn check_tf32(&self, model: &AnyModel, problems: &[Problem]) -> Result<(), Usage> {

@@ -12,6 +12,9 @@ use diode_model::epilogue::{Verdict, Weighed};
 use diode_model::{Answer, LayerAnswer};
 use serde::Serialize;
 
+use diode_workloads::file_body::{Body, Entry};
+use diode_workloads::file_names::{Consumer, FileName};
+
 use crate::input::published::Rival;
 use crate::output;
 
@@ -22,6 +25,7 @@ pub(crate) enum Format {
     Csv,
     Triton,
     Inductor,
+    Vllm,
 }
 
 /// The answers to a list of problems, and what they rest on.
@@ -32,10 +36,36 @@ pub(crate) struct Prediction<'a> {
     pub(crate) layers: BTreeMap<usize, LayerAnswer>,
     /// What published files hold for a problem, by the place of its answer.
     pub(crate) rivals: BTreeMap<usize, Vec<Rival>>,
+    /// What was measured of the nearest problems, by the place of an answer.
+    pub(crate) measured: BTreeMap<usize, Vec<Measured>>,
     pub(crate) hardware: &'a Hardware,
     /// The model's name or file.
     pub(crate) model: String,
     pub(crate) id: ModelId,
+}
+
+/// The best measured config of a problem that is near the one asked for.
+#[derive(Debug, Serialize)]
+pub(crate) struct Measured {
+    problem: Problem,
+    /// 0 for the problem itself.
+    distance: f64,
+    config: ConfigFields,
+    time_us: f64,
+}
+
+impl Measured {
+    /// The nearest problems of a table, the nearest first.
+    pub(crate) fn near(table: &Table, problem: &Problem) -> Vec<Self> {
+        let own = table.lookup(problem).map(|_| (problem.clone(), 0.0));
+        let near = table.nearest(problem, 1).into_iter().flat_map(|nearest| nearest.neighbours);
+        let near = near.map(|near| (near.problem, near.distance)).filter(|(near, _)| near != problem);
+        let timed = own.into_iter().chain(near).filter_map(|(problem, distance)| {
+            let best = table.lookup(&problem)?.first()?;
+            Some(Self { distance, config: best.config.into(), time_us: best.time?.0, problem })
+        });
+        timed.collect()
+    }
 }
 
 /// Why picks may stand in another order than that of their times.
@@ -56,10 +86,13 @@ impl Prediction<'_> {
             (Format::Csv, _) => output::text_out(&self.csv()),
             (Format::Triton, _) => output::text_out(&self.triton()),
             (Format::Inductor, _) => output::json(&self.inductor()?),
-            (Format::Table, [Some(answer)]) => {
-                output::text_out(&(self.in_words(answer) + &self.rivals_in_words()))
+            (Format::Table, [Some(answer)]) => output::text_out(
+                &(self.in_words(answer) + &self.rivals_in_words() + &self.measured_in_words()?),
+            ),
+            (Format::Table, _) => {
+                output::text_out(&(self.in_a_table() + &self.rivals_in_words() + &self.measured_in_words()?))
             }
-            (Format::Table, _) => output::text_out(&(self.in_a_table() + &self.rivals_in_words())),
+            (Format::Vllm, _) => output::json(&self.vllm()?),
         }
     }
 
@@ -103,6 +136,7 @@ impl Prediction<'_> {
             epilogue: answer.verdict,
             both_launches: None,
             published: self.rivals.get(&place).map_or(&[], Vec::as_slice),
+            measured: self.measured.get(&place).map_or(&[], Vec::as_slice),
         }
     }
 
@@ -124,6 +158,51 @@ impl Prediction<'_> {
             "\nPublished files:\n{}",
             output::table(&["problem", "by", "config", "from", "predicted"], &rows, 4)
         )
+    }
+
+    fn measured_in_words(&self) -> anyhow::Result<String> {
+        let mut rows = Vec::new();
+        for measured in self.measured.values().flatten() {
+            let label = Config::try_from(measured.config.clone())?.label();
+            let distance = format!("{:.2}", measured.distance);
+            rows.push(vec![named(&measured.problem), label, distance, output::duration(measured.time_us)]);
+        }
+        if rows.is_empty() {
+            return Ok(String::new());
+        }
+        let head = ["problem", "best config", "distance", "measured"];
+        Ok(format!("\nMeasured nearby:\n{}", output::table(&head, &rows, 2)))
+    }
+
+    /// The files that vLLM reads, by name. Both multiplications of experts share a config.
+    fn vllm(&self) -> anyhow::Result<BTreeMap<String, Body>> {
+        let mut files: BTreeMap<String, Body> = BTreeMap::new();
+        let mut left_out = 0;
+        for (place, answer) in self.answers.iter().enumerate() {
+            let Some(answer) = answer else { continue };
+            let file = FileName::of(&answer.problem, self.hardware, Consumer::Vllm);
+            let configs = match self.layer_of(place) {
+                Some(layer) => layer.picks.iter().map(|(config, _)| *config).collect::<Vec<_>>(),
+                None => answer.picks.iter().map(|pick| pick.config).collect(),
+            };
+            let tile = configs.iter().filter_map(Config::tile).find(|tile| !tile.swap_ab);
+            match file.zip(tile) {
+                Some((file, tile)) => {
+                    let body = files.entry(file.name(Consumer::Vllm)).or_default();
+                    body.insert(answer.problem.m, Entry::of(&tile));
+                }
+                None => left_out += 1,
+            }
+        }
+        if left_out > 0 {
+            say!("note: left out {} for which vLLM reads no file", output::count(left_out, "problem"));
+        }
+        if files.is_empty() {
+            anyhow::bail!(
+                "vLLM reads no file for these problems: it has some for experts and for fp8 by blocks"
+            );
+        }
+        Ok(files)
     }
 
     fn in_words(&self, answer: &Answer) -> String {
@@ -342,6 +421,9 @@ struct Document<'a> {
     /// What imported files of vLLM and SGLang hold, with their defaults.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     published: &'a [Rival],
+    /// What was measured of the nearest problems.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    measured: &'a [Measured],
     /// The same for both launches of a layer of experts, if this is one of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     both_launches: Option<BothLaunches>,

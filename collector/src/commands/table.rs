@@ -16,6 +16,7 @@ use crate::input::datasets;
 use crate::input::problems::ProblemArgs;
 use crate::input::tables::{self, read_tables};
 use crate::output::{self, files};
+use diode_workloads::served::Reader;
 
 /// Make a table of the best known configs of each problem, or look one up
 ///
@@ -28,7 +29,7 @@ use crate::output::{self, files};
     subcommand_negates_reqs = true,
     after_help = "Example:\n  diode table h200.msgpack.zst --output table.json --top 5\n  \
                   diode table table.json --output lookup.json --format inductor\n  \
-                  diode table lookup table.json --op mm --m 512 --n 4096 --k 4096 --dtype bfloat16 --nearest"
+                  diode table lookup table.json 512x4096x4096 --nearest"
 )]
 pub(crate) struct Table {
     #[command(subcommand)]
@@ -143,7 +144,17 @@ impl Table {
             path.display(),
             output::count(problems, "problem"),
             output::count(configs, "config"),
-        ))
+        ))?;
+        match self.format {
+            TableFormat::Diode => next!("diode table lookup {} 4096x4096x4096 --nearest", path.display()),
+            TableFormat::Inductor => {
+                next!(
+                    "torch._inductor.config.lookup_table.table takes it, or torch_diode.install(table={:?})",
+                    path
+                );
+            }
+        }
+        Ok(())
     }
 
     fn read(&self) -> anyhow::Result<diode_core::Table> {
@@ -203,20 +214,18 @@ fn no_such(what: &str, wanted: impl std::fmt::Display, there: &str) -> Invalid {
     Invalid::new(what, format_args!("`{wanted}`"), format!("{there}, as there is"))
 }
 
-/// Show what a table says of a problem
+/// Show what a table says of problems
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Example:\n  diode table lookup table.json --op mm --m 512 --n 4096 --k 4096 --dtype bfloat16 --nearest"
-)]
+#[command(after_help = "Example:\n  diode table lookup table.json 512x4096x4096 --nearest")]
 struct Lookup {
     /// Table in diode's format, or torch-diode's lookup table
     #[arg(value_name = "FILE")]
     table: PathBuf,
 
     #[command(flatten)]
-    problem: ProblemArgs,
+    asked: ProblemArgs,
 
-    /// Where the problem is not in the table, take what the most similar ones advise
+    /// Where a problem is not in the table, take what the most similar ones advise
     #[arg(long)]
     nearest: bool,
 
@@ -261,7 +270,6 @@ struct Near {
 
 impl Lookup {
     pub(crate) fn run(self) -> anyhow::Result<()> {
-        let problem = self.problem.problem()?;
         let mut tables = read_tables(&self.table)?;
         let (Some(table), true) = (tables.pop(), tables.is_empty()) else {
             let path = self.table.display();
@@ -269,8 +277,17 @@ impl Lookup {
                 "{path}: expected a table of one hardware; `diode table {path} --hardware SLUG --output …` makes one"
             );
         };
-        let answer = self.answer(&table, problem)?;
-        if self.json { output::json(&answer) } else { output::text_out(&in_words(&answer, &table)?) }
+        let problems = self.asked.problems(Some(table.hardware()), Reader::Inductor)?;
+        let answers = problems.into_iter().map(|problem| self.answer(&table, problem));
+        let answers = answers.collect::<anyhow::Result<Vec<_>>>()?;
+        match answers.as_slice() {
+            [alone] if self.json => output::json(alone),
+            several if self.json => output::json(&several),
+            several => {
+                let texts = several.iter().map(|answer| in_words(answer, &table));
+                output::text_out(&texts.collect::<anyhow::Result<Vec<_>>>()?.join("\n"))
+            }
+        }
     }
 
     fn answer(&self, table: &diode_core::Table, problem: Problem) -> anyhow::Result<Found> {

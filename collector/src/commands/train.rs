@@ -25,8 +25,8 @@ use crate::training::{STOPPING, too_few, train_part};
 /// metrics are stored in the model. Scaled, grouped and experts problems are learnt by a part of their own.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  diode train --data cpu.msgpack.zst --model cpu.safetensors --folds 4\n  \
-                  diode train --data fp8.msgpack.zst --onto nvidia-h200-matmul --model mine.safetensors"
+    after_help = "Example:\n  diode train --data cpu.msgpack.zst --output cpu.safetensors --folds 4\n  \
+                  diode train --data fp8.msgpack.zst --onto h200 --output mine.safetensors"
 )]
 pub(crate) struct Train {
     /// Datasets, or folders of datasets; of one kind of hardware
@@ -57,7 +57,7 @@ pub(crate) struct Train {
     file_extensions: Vec<String>,
 
     /// Model file to write (.safetensors)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long = "output", alias = "model", value_name = "FILE")]
     model: PathBuf,
 
     /// Decides the first weights, every random choice and the folds

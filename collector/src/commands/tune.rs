@@ -84,7 +84,13 @@ pub(crate) struct Tune {
     list: bool,
 
     /// Folder to write into [default: tuned]
-    #[arg(long, value_name = "DIR", default_value = "tuned", hide_default_value = true)]
+    #[arg(
+        long = "output",
+        alias = "out",
+        value_name = "DIR",
+        default_value = "tuned",
+        hide_default_value = true
+    )]
     out: PathBuf,
 
     /// Replace files that exist

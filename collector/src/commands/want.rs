@@ -3,14 +3,12 @@ use diode_api::{Ability, AskedWorkload, Wanted, WantedWorkload};
 use diode_core::Problem;
 use diode_core::hardware::{Hardware, find};
 use diode_core::ids::HardwareSlug;
-use diode_workloads::layers::Serving;
 use diode_workloads::named::Named;
-use diode_workloads::served::{Reader, has_kernels};
+use diode_workloads::served::Reader;
 
 use crate::failure::Usage;
-use crate::input::arguments::size;
 use crate::input::models::this_gpu;
-use crate::input::problems::AskedArgs;
+use crate::input::problems::{ProblemArgs, distinct};
 use crate::input::{self, served};
 use crate::output::count;
 use crate::server::ServerArgs;
@@ -26,20 +24,7 @@ use crate::server::ServerArgs;
 )]
 pub(crate) struct Want {
     #[command(flatten)]
-    asked: AskedArgs,
-
-    /// With a model: GPUs among which every layer is split (tensor parallelism) [default: 1]
-    #[arg(long, value_name = "N", value_parser = size)]
-    tp: Option<u64>,
-
-    /// With a model: GPUs among which experts are spread (expert parallelism) [default: 1]
-    #[arg(long, value_name = "N", value_parser = size)]
-    ep: Option<u64>,
-
-    /// With a model: form of the weights, bf16, fp8-block, fp8-channel, fp8-tensor, or fp8 for the model's own fp8 [default:
-    /// the model's own]
-    #[arg(long, value_name = "FORM")]
-    quantization: Option<String>,
+    asked: ProblemArgs,
 
     /// Hardware to measure on, such as nvidia-h100 [default: this node's GPU]
     #[arg(long, value_name = "NAME")]
@@ -71,11 +56,7 @@ impl Want {
             };
             return self.model(model, &named, &slug);
         }
-        Usage::refuse_if(
-            self.tp.is_some() || self.ep.is_some() || self.quantization.is_some(),
-            "--tp, --ep and --quantization: got sizes with them, expected a model such as Qwen3-235B-A22B",
-        )?;
-        let problems = self.asked.problems()?;
+        let (problems, _) = distinct(self.asked.problems(known.as_ref().ok(), Reader::Vllm)?);
         input::check_computable(&problems)?;
         if let Ok(hardware) = &known
             && let Some(why) = problems.iter().find_map(|problem| Ability::obstacle(hardware, problem))
@@ -105,15 +86,9 @@ impl Want {
 
     /// Asks for the problems of a config.json, which the server doesn't know.
     fn config(&self, named: &Named, hardware: &Hardware) -> anyhow::Result<()> {
-        let serving = Serving {
-            tensor_parallel: self.tp.unwrap_or(1),
-            expert_parallel: self.ep.unwrap_or(1),
-            quantization: served::quantization(named, self.quantization.as_deref(), Reader::Vllm)?,
-        };
-        let problems = named.architecture.problems(&serving, Reader::Vllm, hardware);
-        let mut problems = problems.map_err(|error| Usage::new(format!("{}: {error}", named.name)))?;
+        let mut problems = self.asked.served.problems(named, Reader::Vllm, Some(hardware)).map_err(Usage::new)?;
         let all = problems.len();
-        problems.retain(|problem| has_kernels(problem) && Ability::obstacle(hardware, problem).is_none());
+        problems.retain(|problem| Ability::obstacle(hardware, problem).is_none());
         Usage::refuse_if(
             problems.is_empty(),
             format_args!("{}: no kernel computes its {all} problems on {}", named.name, hardware.name),
@@ -126,12 +101,11 @@ impl Want {
 
     /// Asks for the problems of a model that the server knows.
     fn model(&self, name: &str, named: &Named, slug: &HardwareSlug) -> anyhow::Result<()> {
-        let given = self.quantization.as_deref();
-        let quantization = given.map(|_| served::quantization(named, given, Reader::Vllm)).transpose()?;
+        let asked = &self.asked.served;
         let wanted = WantedWorkload {
-            tensor_parallel: self.tp,
-            expert_parallel: self.ep,
-            quantization: quantization.map(|form| form.to_string()),
+            tensor_parallel: asked.tp,
+            expert_parallel: asked.ep,
+            quantization: asked.form(named)?.map(|form| form.to_string()),
             consumer: None,
         };
         // A slash is part of a checkpoint's name.

@@ -107,11 +107,11 @@ fn is_dataset(path: &Path) -> anyhow::Result<bool> {
 #[command(next_help_heading = "Selection")]
 pub(crate) struct Selection {
     /// Use timings of this hardware only: its name or slug, such as nvidia-h200
-    #[arg(long, value_name = "NAME")]
+    #[arg(long = "hardware", alias = "hardware-name", value_name = "NAME")]
     hardware_name: Option<String>,
 
     /// Use timings of this operator only
-    #[arg(long, value_name = "OP")]
+    #[arg(long = "op", alias = "op-name", value_name = "OP")]
     op_name: Option<Op>,
 }
 
@@ -127,7 +127,7 @@ impl Selection {
             let found = names(datasets.iter().map(|dataset| dataset.hardware.slug.to_string()));
             datasets.retain(|dataset| dataset.hardware.slug == wanted);
             if datasets.is_empty() {
-                bail!("--hardware-name: got {wanted}, expected what there are timings of: {found}");
+                bail!("--hardware: got {wanted}, expected what there are timings of: {found}");
             }
         }
         self.keep_op(datasets)
@@ -143,7 +143,7 @@ impl Selection {
             }
             datasets.retain(|dataset| !dataset.solutions.is_empty());
             if datasets.is_empty() {
-                bail!("--op-name: got {wanted}, expected what there are timings of: {found}");
+                bail!("--op: got {wanted}, expected what there are timings of: {found}");
             }
         }
         Ok(datasets)

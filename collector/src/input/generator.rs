@@ -9,49 +9,52 @@ use diode_core::{DType, Invalid, Op, Problem};
 use crate::failure::Usage;
 use crate::input::arguments::{dtype, real, size, whole};
 
+/// The flags that describe a model, whose layers have sizes of their own.
+const LAYERS: [&str; 2] = ["transformer", "convolution"];
+
 /// How problems are drawn: sizes are uniform unless another distribution is chosen,
 /// and those of a model where one is described.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Problems")]
+#[command(next_help_heading = "Drawn problems")]
 pub(crate) struct GeneratorArgs {
     /// Seed of the generators; the same seed gives the same problems everywhere
     #[arg(long, default_value_t = 42, value_parser = whole::<u32>)]
     pub(crate) seed: u32,
 
     /// How many problems to draw
-    #[arg(long, default_value_t = 10, value_name = "N", value_parser = whole::<usize>)]
+    #[arg(long, default_value_t = 10, value_name = "N", conflicts_with_all = LAYERS, value_parser = whole::<usize>)]
     num_shapes: usize,
 
     /// Draw powers of two
-    #[arg(long, conflicts_with = "log_normal")]
+    #[arg(long, conflicts_with = "log_normal", conflicts_with_all = LAYERS)]
     power_of_two: bool,
 
     /// Draw from log-normal distributions fitted to real workloads
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = LAYERS)]
     log_normal: bool,
 
     /// Smallest size [default: 32]
-    #[arg(long, value_name = "SIZE", conflicts_with = "log_normal", value_parser = whole::<u64>)]
+    #[arg(long, value_name = "SIZE", conflicts_with = "log_normal", conflicts_with_all = LAYERS, value_parser = whole::<u64>)]
     min_size: Option<u64>,
 
     /// Largest size [default: 4096]
-    #[arg(long, value_name = "SIZE", conflicts_with = "log_normal", value_parser = whole::<u64>)]
+    #[arg(long, value_name = "SIZE", conflicts_with = "log_normal", conflicts_with_all = LAYERS, value_parser = whole::<u64>)]
     max_size: Option<u64>,
 
     /// Draw squares only: M, N and K are the same
-    #[arg(long, conflicts_with = "log_normal")]
+    #[arg(long, conflicts_with = "log_normal", conflicts_with_all = LAYERS)]
     no_rectangular: bool,
 
     /// Draw even sizes only (log-normal sizes always are)
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = LAYERS)]
     no_odd_sizes: bool,
 
     /// Input types to draw from, separated by commas [default: float16,bfloat16; of models: bfloat16]
-    #[arg(long, value_name = "DTYPES", value_delimiter = ',', num_args = 1.., value_parser = dtype)]
+    #[arg(long, alias = "dtype", value_name = "DTYPES", value_delimiter = ',', num_args = 1.., value_parser = dtype)]
     dtypes: Vec<DType>,
 
     /// Operators to draw from, separated by commas [default: mm,addmm,bmm]
-    #[arg(long, alias = "operations", value_name = "OPS", value_delimiter = ',', num_args = 1..)]
+    #[arg(long, aliases = ["op", "operations"], value_name = "OPS", value_delimiter = ',', num_args = 1.., conflicts_with_all = LAYERS)]
     pub(crate) ops: Vec<Op>,
 
     #[command(flatten)]
@@ -169,25 +172,13 @@ fn or_default<'a, T>(given: &'a [T], default: &'a [T]) -> &'a [T] {
     if given.is_empty() { default } else { given }
 }
 
-/// The flags that draw sizes. They are refused together with a model, which has sizes of its own.
-const DRAWING: [&str; 8] = [
-    "num_shapes",
-    "power_of_two",
-    "log_normal",
-    "min_size",
-    "max_size",
-    "no_rectangular",
-    "no_odd_sizes",
-    "ops",
-];
-
 /// The layers of models, one problem each, with B in columns as `nn.Linear` has it.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Problems of a model")]
-pub(super) struct ModelArgs {
+#[command(next_help_heading = "Problems of a model by its sizes")]
+pub(crate) struct ModelArgs {
     /// Take the linear layers of a transformer: hidden, intermediate and heads, and
     /// where they differ from the usual kv_heads and head_dim; vocab for the last layer
-    #[arg(long, value_name = "NAME=SIZE,…", conflicts_with_all = DRAWING)]
+    #[arg(long, value_name = "NAME=SIZE,…")]
     transformer: Vec<Transformer>,
 
     /// Tokens per prompt that the transformer reads at once, separated by commas
@@ -204,7 +195,7 @@ pub(super) struct ModelArgs {
 
     /// Take a convolution of square images, unrolled to a multiplication: in, out,
     /// kernel and size, and where they differ from 1 and 0 stride and padding
-    #[arg(long, value_name = "NAME=SIZE,…", conflicts_with_all = DRAWING)]
+    #[arg(long, value_name = "NAME=SIZE,…")]
     convolution: Vec<Convolution>,
 
     /// Images that the convolution sees at once, separated by commas
@@ -214,12 +205,12 @@ pub(super) struct ModelArgs {
 
 impl ModelArgs {
     /// Whether a model is described.
-    pub(super) fn any(&self) -> bool {
+    pub(crate) fn any(&self) -> bool {
         !self.transformer.is_empty() || !self.convolution.is_empty()
     }
 
     /// Every layer in each of these types.
-    pub(super) fn problems(&self, dtypes: &[DType]) -> Result<Vec<Problem>, Invalid> {
+    pub(crate) fn problems(&self, dtypes: &[DType]) -> Result<Vec<Problem>, Invalid> {
         let workload = Workload {
             prefill_tokens: self.prefill_tokens.clone(),
             decode_batches: self.decode_batches.clone(),

@@ -13,11 +13,11 @@ use diode_model::Model;
 use crate::failure::Usage;
 use crate::node::gpus;
 
-/// Reads a model from a file of this project or a checkpoint of torch-diode. A name such as
+/// Reads a model from a file of this project or a checkpoint of torch-diode. A name such as `h100` or
 /// `NVIDIA-H100-matmul` gives a model that comes with the program.
 pub(crate) fn read_model(path: &Path) -> anyhow::Result<AnyModel> {
     let name = path.to_str().filter(|_| !path.exists());
-    if let Some(hardware) = name.and_then(named_hardware) {
+    if let Some(hardware) = name.and_then(|name| named_hardware(name).or_else(|| find(name))) {
         return Ok(AnyModel::Ranking(Box::new(shipped_for(&hardware)?)));
     }
     let means_no_file = |name: &&str| name.ends_with(SHIPPED_ENDING) || !name.contains(['.', '/', '\\']);

@@ -1,42 +1,48 @@
-//! Where problems come from: the generators, the layers of a model, a list, or flags that name one
-//! problem.
+//! Where problems come from: texts, lists in any form, models by name, or flags that name one problem.
+
+mod list;
 
 use std::collections::HashSet;
-use std::fmt;
-use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use clap::Args;
-use diode_compat::ShapeSet;
-use diode_core::problem::{begins_problem, is_serving_word, serving_problems};
-use diode_core::{
-    Bias, DType, Groups, Invalid, Layout, Op, OutputLayout, Problem, ProblemFields, Scaling, Stage, numbered,
-};
-use diode_workloads::catalogue;
-use serde::de::{Error, Unexpected, Visitor};
-use serde::{Deserialize, Deserializer, Serialize};
+use diode_core::hardware::Hardware;
+use diode_core::problem::{ProblemWords, begins_problem};
+use diode_core::{Bias, DType, Groups, Invalid, Layout, Op, Problem, ProblemFields, Scaling, Stage};
+use diode_workloads::layers::Serving;
+use diode_workloads::named::Named;
+use diode_workloads::served::{Reader, has_kernels};
+use diode_workloads::{catalogue, model_config::Quantization};
+use serde::Serialize;
 
 use crate::failure::Usage;
-use crate::input::arguments::{dtype, whole};
-use crate::input::served::config_path;
+use crate::input::arguments::{dtype, size, whole};
+use crate::input::generator::ModelArgs;
+use crate::input::models::this_gpu;
+use crate::input::served::{config_path, quantization};
+use crate::output::count;
 
-/// The most bytes of a list, enough for some 50,000 lines. More problems than that are work for `collect`.
-const MAX_SIZES_BYTES: u64 = 1 << 20;
+pub(crate) use crate::input::problems::list::{ListOptions, read_list};
 
 /// The problems of a question.
 #[derive(Debug, Args)]
-pub(crate) struct AskedArgs {
-    /// Sizes as MxNxK, or BxMxNxK for a batch. Words name scaled and grouped problems: 16x4096x14336 fp8 row, grouped
-    /// 512x1536x2048 groups 128 top8, moe 128x768x2048 top8 64 tokens fp8 block
-    #[arg(value_name = "SIZE", required_unless_present_any = ["m", "list"], conflicts_with_all = ["b", "m", "n", "k", "list"])]
-    sizes: Vec<Asked>,
+#[command(next_help_heading = "Problems")]
+pub(crate) struct ProblemArgs {
+    /// Sizes as MxNxK, or BxMxNxK for a batch, with words for what else they have: 16x4096x4096 fp16 nt, 16x4096x14336 fp8
+    /// row, grouped 512x1536x2048 groups 128 top8, moe 128x768x2048 top8 64 tokens fp8 block. Or a model such as Qwen3-8B, or
+    /// a list as in --problems
+    #[arg(
+        value_name = "PROBLEM",
+        required_unless_present_any = ["m", "problems", "transformer", "convolution"],
+        conflicts_with_all = ["b", "m", "n", "k", "problems"]
+    )]
+    texts: Vec<String>,
 
-    /// A file with one size per line, or a list of problems as torch_diode.record() writes it (.json); - for sizes from
-    /// standard input
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["b", "m", "n", "k"])]
-    list: Option<PathBuf>,
+    /// List of problems: one a line, CSV, JSON, a recording of torch_diode.record(), a dataset, a table, or torch-diode's shape
+    /// set; - for standard input
+    #[arg(long, alias = "list", value_name = "FILE", conflicts_with_all = ["b", "m", "n", "k"])]
+    problems: Option<PathBuf>,
 
     /// Operator: mm, addmm, bmm, baddbmm, scaled_mm, grouped_mm, scaled_grouped_mm or fused_moe [default: mm, or bmm for
     /// a batch]
@@ -59,27 +65,24 @@ pub(crate) struct AskedArgs {
     #[arg(long, value_parser = whole::<u64>, requires = "m")]
     k: Option<u64>,
 
-    /// Type of inputs and output
-    #[arg(long, default_value = "bfloat16", value_parser = dtype)]
-    dtype: DType,
+    /// Type of inputs and output [default: bfloat16]
+    #[arg(long, value_parser = dtype)]
+    dtype: Option<DType>,
 
-    #[command(flatten)]
-    form: FormArgs,
-}
+    /// As nn.Linear multiplies: B in columns, and a vector as the bias of addmm
+    #[arg(long)]
+    linear: bool,
 
-/// What a problem has beside its op, sizes and type.
-#[derive(Debug, Args)]
-struct FormArgs {
-    /// Order of A in memory: row or column
-    #[arg(long, default_value = "row")]
-    a_layout: Layout,
+    /// Order of A in memory: row or column [default: row]
+    #[arg(long, value_name = "LAYOUT", conflicts_with = "linear")]
+    a_layout: Option<Layout>,
 
     /// Order of B in memory: row, or column as in nn.Linear [default: row, or column where operands are scaled or grouped]
-    #[arg(long)]
+    #[arg(long, value_name = "LAYOUT", conflicts_with = "linear")]
     b_layout: Option<Layout>,
 
     /// Bias of addmm and baddbmm: matrix, or vector as in nn.Linear [default: matrix]
-    #[arg(long)]
+    #[arg(long, conflicts_with = "linear")]
     bias: Option<Bias>,
 
     /// Scales of the operands: tensor, row or block
@@ -87,360 +90,228 @@ struct FormArgs {
     scaling: Option<Scaling>,
 
     /// Number of groups, or of experts
-    #[arg(long, value_parser = whole::<u32>)]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>)]
     groups: Option<u32>,
 
     /// Groups that each token goes to [default: 1]
-    #[arg(long, value_parser = whole::<u32>, requires = "groups")]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>, requires = "groups")]
     top_k: Option<u32>,
 
     /// Multiplication of fused_moe: gate-up or down
     #[arg(long, requires = "groups")]
     stage: Option<Stage>,
+
+    #[command(flatten)]
+    pub(crate) served: ServedArgs,
+
+    #[command(flatten)]
+    layers: ModelArgs,
 }
 
-impl FormArgs {
-    /// The problem with these layouts and this bias. An invalid problem counts as a mistake in the flags.
-    fn problem(&self, op: Op, [b, m, n, k]: [u64; 4], dtype: DType) -> Result<Problem, Usage> {
-        let plain = ProblemFields::plain(op, b, m, n, k, dtype);
-        let bias = self.bias.unwrap_or(plain.bias);
-        let fields = ProblemFields {
-            a_layout: self.a_layout,
-            b_layout: self.b_layout.unwrap_or(plain.b_layout),
-            bias,
-            scaling: self.scaling.unwrap_or(plain.scaling),
-            groups: Groups::from_parts(self.groups, self.top_k, self.stage, None).map_err(Usage::new)?,
-            ..plain
+/// How a model is served whose name stands for its multiplications.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Problems of a model by name")]
+pub(crate) struct ServedArgs {
+    /// GPUs among which every layer is split (tensor parallelism) [default: 1]
+    #[arg(long, value_name = "N", value_parser = size)]
+    pub(crate) tp: Option<u64>,
+
+    /// GPUs among which experts are spread (expert parallelism) [default: 1]
+    #[arg(long, value_name = "N", value_parser = size)]
+    pub(crate) ep: Option<u64>,
+
+    /// Form of the weights, bf16, fp8-block, fp8-channel, fp8-tensor, or fp8 for the model's own fp8 [default: the model's
+    /// own]
+    #[arg(long, value_name = "FORM")]
+    quantization: Option<String>,
+}
+
+impl ServedArgs {
+    /// Whether any of the flags is given.
+    pub(crate) fn any(&self) -> bool {
+        self.tp.is_some() || self.ep.is_some() || self.quantization.is_some()
+    }
+
+    /// The form of the weights, if one is named.
+    pub(crate) fn form(&self, named: &Named) -> Result<Option<Quantization>, Usage> {
+        let given = self.quantization.as_deref();
+        given.map(|_| quantization(named, given, Reader::Vllm)).transpose()
+    }
+
+    /// Every multiplication of a model that kernels compute, at the usual batch sizes.
+    pub(crate) fn problems(
+        &self,
+        named: &Named,
+        reader: Reader,
+        hardware: Option<&Hardware>,
+    ) -> Result<Vec<Problem>, String> {
+        // The type of fp8 is the hardware's.
+        let hardware = match hardware.cloned().or_else(|| this_gpu().ok()) {
+            Some(hardware) => hardware,
+            None => Hardware::from_name("NVIDIA H200").map_err(|error| error.to_string())?,
         };
-        Problem::new(fields).map_err(Usage::new)
-    }
-}
-
-/// A size such as `16x4096x4096`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Size {
-    b: Option<u64>,
-    m: u64,
-    n: u64,
-    k: u64,
-}
-
-impl FromStr for Size {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, &'static str> {
-        let numbers: Option<Vec<u64>> =
-            text.split(['x', '×', 'X']).map(|number| number.trim().parse().ok()).collect();
-        match numbers.as_deref() {
-            Some(&[m, n, k]) => Ok(Self { b: None, m, n, k }),
-            Some(&[b, m, n, k]) => Ok(Self { b: Some(b), m, n, k }),
-            _ => Err(
-                "expected whole numbers up to 2147483648, such as 16x4096x4096 (M×N×K) or 8x16x4096x4096 (B×M×N×K)",
-            ),
+        let read = || -> Result<Vec<Problem>, String> {
+            let in_words = |error: &dyn std::fmt::Display| format!("{}: {error}", named.name);
+            let serving = Serving {
+                tensor_parallel: self.tp.unwrap_or(1),
+                expert_parallel: self.ep.unwrap_or(1),
+                quantization: quantization(named, self.quantization.as_deref(), reader)
+                    .map_err(|error| error.to_string())?,
+            };
+            named.architecture.check_split(&serving).map_err(|error| in_words(&error))?;
+            named.architecture.problems(&serving, reader, &hardware).map_err(|error| in_words(&error))
+        };
+        let mut problems = read()?;
+        let all = problems.len();
+        problems.retain(has_kernels);
+        if problems.len() < all {
+            let left_out = count(all - problems.len(), "problem");
+            say!("note: {left_out} of {} left out, which no kernel computes", named.name);
         }
+        Ok(problems)
     }
 }
 
-/// A size, or a word or text of a scaled or grouped problem.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Asked {
-    Size(Size),
-    Words(String),
-    /// A model of the catalogue, or the path of a config.json.
-    Model(String),
-}
-
-impl FromStr for Asked {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, &'static str> {
-        text.parse().map(Self::Size).or_else(|error| {
-            let words = || text.split_whitespace();
-            let known = |word: &str| begins_problem(word) || is_serving_word(word);
-            if words().count() > 0 && words().all(known) {
-                Ok(Self::Words(text.to_owned()))
-            } else if catalogue::find(text).is_some() || config_path(text).is_some_and(|path| is_json(&path))
-            {
-                Ok(Self::Model(text.to_owned()))
-            } else {
-                Err(error)
-            }
-        })
-    }
-}
-
-impl Asked {
-    /// The words of a line, or of one argument.
-    fn text(&self) -> String {
-        match self {
-            Self::Words(text) | Self::Model(text) => text.clone(),
-            Self::Size(Size { b, m, n, k }) => {
-                let b = b.map_or_else(String::new, |b| format!("{b}x"));
-                format!("{b}{m}x{n}x{k}")
-            }
-        }
-    }
-
-    /// Joins the words that follow a size, or `grouped` and `moe`, as arguments give them one by one.
-    fn joined(asked: &[Self]) -> Vec<Self> {
-        let mut joined: Vec<Self> = Vec::new();
-        for next in asked {
-            let text = next.text();
-            let begins =
-                text.split_whitespace().next().is_some_and(begins_problem) || matches!(next, Self::Size(_));
-            match joined.last_mut() {
-                // The size of `grouped` and `moe` stands after the word.
-                Some(last) if !begins || matches!(last.text().as_str(), "grouped" | "moe") => {
-                    *last = Self::Words(format!("{} {text}", last.text()));
-                }
-                _ => joined.push(next.clone()),
-            }
-        }
-        joined
-    }
-}
-
-impl AskedArgs {
-    /// The model, if one is named in place of sizes.
+impl ProblemArgs {
+    /// The model, if one is named in place of problems, or the path of its config.json.
     pub(crate) fn model(&self) -> Option<&str> {
-        match self.sizes.as_slice() {
-            [Asked::Model(name)] => Some(name),
+        match self.texts.as_slice() {
+            [name] if ProblemWords::read(name).is_err() && catalogue::find(name).is_some() => Some(name),
+            [path] if path.ends_with(".json") && config_path(path).is_some_and(|path| !is_list(&path)) => Some(path),
             _ => None,
         }
     }
 
-    /// The problems, at least one. An invalid problem counts as a mistake in the flags.
-    pub(crate) fn problems(&self) -> anyhow::Result<Vec<Problem>> {
-        if let Some(recorded) = self.list.as_deref().filter(|list| is_json(list)) {
-            // The file states for each problem what flags state for all.
-            return Ok(read_problems(recorded)?.0);
-        }
-        if let Some(Asked::Model(name)) = self.sizes.iter().find(|asked| matches!(asked, Asked::Model(_))) {
-            return Err(Usage::new(format!(
-                "SIZE: got the model {name}, expected sizes; `diode tune {name}` writes its kernel configs, and `diode want \
-                 {name}` has it measured"
-            ))
-            .into());
-        }
-        let sizes = match (&self.list, self.m) {
-            (Some(list), _) => read_sizes(list)?,
-            (None, Some(m)) => {
-                // The parser has checked that all three sizes are there.
-                let (n, k) = (self.n.unwrap_or(m), self.k.unwrap_or(m));
-                vec![Asked::Size(Size { b: self.b, m, n, k })]
-            }
-            (None, None) => Asked::joined(&self.sizes),
-        };
-        let problems: Result<Vec<Vec<Problem>>, Usage> =
-            sizes.iter().map(|asked| self.asked(asked)).collect();
-        Ok(problems?.into_iter().flatten().collect())
-    }
-
-    fn asked(&self, asked: &Asked) -> Result<Vec<Problem>, Usage> {
-        match asked {
-            Asked::Size(size) => Ok(vec![self.problem(*size)?]),
-            Asked::Words(text) | Asked::Model(text) => {
-                let nothing = || {
-                    let expected =
-                        "a size, such as 16x4096x4096, and what is scaled or grouped: 16x4096x14336 fp8 row";
-                    Usage::new(Invalid::new("problem", format_args!("`{text:.80}`"), expected))
-                };
-                serving_problems(text, self.dtype).ok_or_else(nothing)?.map_err(Usage::new)
-            }
+    /// What the flags say of every problem.
+    fn flags(&self) -> ProblemWords {
+        ProblemWords {
+            op: self.op,
+            dtype: self.dtype,
+            linear: self.linear,
+            a_layout: self.a_layout,
+            b_layout: self.b_layout,
+            bias: self.bias,
+            scaling: self.scaling,
+            groups: self.groups,
+            top_k: self.top_k,
+            stage: self.stage,
+            ..ProblemWords::default()
         }
     }
 
-    fn problem(&self, size: Size) -> Result<Problem, Usage> {
-        let usual = if size.b.is_some_and(|b| b > 1) { Op::Bmm } else { Op::Mm };
-        let op = self.op.unwrap_or(usual);
-        self.form.problem(op, [size.b.unwrap_or(1), size.m, size.n, size.k], self.dtype)
+    /// The problems, at least one. Mistakes in flags and texts are all named.
+    pub(crate) fn problems(
+        &self,
+        hardware: Option<&Hardware>,
+        reader: Reader,
+    ) -> anyhow::Result<Vec<Problem>> {
+        let names_model =
+            self.problems.is_some() || self.texts.iter().any(|text| catalogue::find(text).is_some());
+        Usage::refuse_if(
+            self.served.any() && !names_model,
+            "--tp, --ep and --quantization: got sizes with them, expected a model such as Qwen3-235B-A22B",
+        )?;
+        let options = ListOptions { usual: self.flags(), served: &self.served, reader, hardware };
+        if let Some(list) = &self.problems {
+            return read_list(list, &options);
+        }
+        if self.layers.any() {
+            let dtype = self.dtype.unwrap_or(DType::BFloat16);
+            return Ok(self.layers.problems(&[dtype]).map_err(Usage::new)?);
+        }
+        if let Some(m) = self.m {
+            let said = ProblemWords { b: self.b, m: Some(m), n: self.n, k: self.k, ..self.flags() };
+            return Ok(said.problems(&ProblemWords::default()).map_err(Usage::new)?);
+        }
+        let (mut problems, mut wrong) = (Vec::new(), Vec::new());
+        for asked in Asked::several(&self.texts) {
+            match asked {
+                Asked::List(path) => problems.extend(read_list(&path, &options)?),
+                Asked::Text(text) => match options.read(&text, true) {
+                    Ok(some) => problems.extend(some),
+                    Err(error) => wrong.push(error),
+                },
+            }
+        }
+        match wrong.len() {
+            0 => Ok(problems),
+            _ => Err(Usage::new(wrong.join("; ")).into()),
+        }
     }
 }
 
-fn is_json(path: &Path) -> bool {
-    path.extension().is_some_and(|ending| ending == "json")
+/// What stands for problems among the arguments.
+#[derive(Debug, PartialEq)]
+enum Asked {
+    Text(String),
+    List(PathBuf),
 }
 
-fn read_sizes(list: &Path) -> anyhow::Result<Vec<Asked>> {
-    let shown = if list == Path::new("-") { "standard input".to_owned() } else { list.display().to_string() };
-    let text = if list == Path::new("-") {
-        let mut text = String::new();
-        io::stdin().take(MAX_SIZES_BYTES + 1).read_to_string(&mut text).with_context(|| shown.clone())?;
-        anyhow::ensure!(
-            text.len() as u64 <= MAX_SIZES_BYTES,
-            "{shown}: expected at most {MAX_SIZES_BYTES} bytes of sizes"
+impl Asked {
+    /// Joins arguments to texts. A text goes on until a size follows one that has its size.
+    fn several(arguments: &[String]) -> Vec<Self> {
+        let mut asked: Vec<Self> = Vec::new();
+        let mut is_open = false;
+        for argument in arguments {
+            let is_list = argument == "-" || Path::new(argument).is_file();
+            if is_list || (ProblemWords::read(argument).is_err() && catalogue::find(argument).is_some()) {
+                let text = argument.clone();
+                asked.push(if is_list { Self::List(text.into()) } else { Self::Text(text) });
+                is_open = false;
+                continue;
+            }
+            for word in argument.replace('×', "x").replace(" x ", "x").split_whitespace() {
+                match asked.last_mut() {
+                    Some(Self::Text(text)) if is_open && !(begins_problem(word) && has_size(text)) => {
+                        *text = format!("{text} {word}");
+                    }
+                    _ => asked.push(Self::Text(word.to_owned())),
+                }
+                is_open = true;
+            }
+        }
+        asked
+    }
+}
+
+/// Whether a file in JSON holds a list.
+fn is_list(path: &Path) -> bool {
+    let head = diode_formats::read_head(path).unwrap_or_default();
+    head.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[')
+}
+
+fn has_size(text: &str) -> bool {
+    text.split_whitespace().any(|word| begins_problem(word) && !matches!(word, "grouped" | "moe"))
+}
+
+/// The distinct problems of a list or of a model by name, of these operators, or of all if none are named.
+pub(crate) fn chosen(list: &Path, ops: &[Op]) -> anyhow::Result<Vec<Problem>> {
+    let served = ServedArgs::default();
+    let options =
+        ListOptions { usual: ProblemWords::default(), served: &served, reader: Reader::Vllm, hardware: None };
+    let mut problems = read_list(list, &options)?;
+    let all = problems.len();
+    problems.retain(|problem| ops.is_empty() || ops.contains(&problem.op));
+    if problems.is_empty() {
+        bail!(
+            "{}: none of its {all} problems is of the chosen ops; choose others with --ops, or give another list",
+            list.display()
         );
-        text
-    } else {
-        diode_formats::read_text(list, MAX_SIZES_BYTES, "one size per line")?
-    };
-    let mut sizes = Vec::new();
-    for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
-        let size: Result<Asked, _> = line.trim().parse();
-        sizes.push(
-            size.map_err(|expected| anyhow::anyhow!("{shown}: line {number}: got `{line:.80}`, {expected}"))?,
-        );
     }
-    anyhow::ensure!(!sizes.is_empty(), "{shown}: expected at least one size, such as 16x4096x4096");
-    Ok(sizes)
+    let (problems, repeated) = distinct(problems);
+    if repeated > 0 {
+        say!("note: {} repeated in the list, taken once", count(repeated, "problem"));
+    }
+    Ok(problems)
 }
 
-/// One problem.
-#[derive(Debug, Args)]
-pub(crate) struct ProblemArgs {
-    /// Operator: mm, addmm, bmm, baddbmm, scaled_mm, grouped_mm, scaled_grouped_mm or fused_moe
-    #[arg(long)]
-    op: Op,
-
-    /// Batch size
-    #[arg(long, default_value_t = 1, value_parser = whole::<u64>)]
-    b: u64,
-
-    /// Rows of A and of the output
-    #[arg(long, value_parser = whole::<u64>)]
-    m: u64,
-
-    /// Columns of B and of the output
-    #[arg(long, value_parser = whole::<u64>)]
-    n: u64,
-
-    /// Columns of A and rows of B
-    #[arg(long, value_parser = whole::<u64>)]
-    k: u64,
-
-    /// Type of inputs and output, such as bfloat16
-    #[arg(long, value_parser = dtype)]
-    dtype: DType,
-
-    #[command(flatten)]
-    form: FormArgs,
-}
-
-impl ProblemArgs {
-    /// The problem. An invalid problem counts as a mistake in the flags.
-    pub(crate) fn problem(&self) -> Result<Problem, Usage> {
-        self.form.problem(self.op, [self.b, self.m, self.n, self.k], self.dtype)
-    }
-}
-
-/// The most bytes of a list, enough for some 150,000 problems. One node could not measure more.
-const MAX_LIST_BYTES: u64 = 16 << 20;
-
-/// What a message says that the file must hold.
-const EXPECTED: &str = "a JSON list of problems";
-
-struct List(Vec<ListedProblem>);
-
-impl<'de> Deserialize<'de> for List {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        numbered(deserializer, "problem").map(Self)
-    }
-}
-
-/// The fields of both forms of a problem.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, expecting = "a problem: a map with op, b, m, n, k and dtype")]
-struct ListedProblem {
-    op: Op,
-    b: ListedSize,
-    m: ListedSize,
-    n: ListedSize,
-    k: ListedSize,
-    dtype: Option<DType>,
-    a_dtype: Option<DType>,
-    b_dtype: Option<DType>,
-    out_dtype: Option<DType>,
-    a_layout: Option<Layout>,
-    b_layout: Option<Layout>,
-    bias: Option<Bias>,
-    out_layout: Option<OutputLayout>,
-    scaling: Option<Scaling>,
-    groups: Option<Groups>,
-}
-
-/// A size. `Problem` says whether it is too large.
-struct ListedSize(u64);
-
-impl<'de> Deserialize<'de> for ListedSize {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_u64(ListedSizeVisitor)
-    }
-}
-
-struct ListedSizeVisitor;
-
-impl Visitor<'_> for ListedSizeVisitor {
-    type Value = ListedSize;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a whole number from 1 to {}", Problem::MAX_DIM)
-    }
-
-    fn visit_u64<E>(self, size: u64) -> Result<ListedSize, E> {
-        Ok(ListedSize(size))
-    }
-
-    fn visit_i64<E: Error>(self, size: i64) -> Result<ListedSize, E> {
-        Err(E::invalid_value(Unexpected::Signed(size), &self))
-    }
-}
-
-/// The distinct problems of a JSON list, and how many were repeated. Each is either a map with every field of a
-/// problem, or in the short form.
-pub(crate) fn read_problems(path: &Path) -> anyhow::Result<(Vec<Problem>, usize)> {
-    let shown = path.display();
-    let text = diode_formats::read_text(path, MAX_LIST_BYTES, EXPECTED)?;
-    let List(rows) = serde_json::from_str(&text).with_context(|| format!("{shown}: expected {EXPECTED}"))?;
-    let (mut problems, mut seen, mut repeated) = (Vec::new(), HashSet::new(), 0);
-    for (number, row) in (1..).zip(rows) {
-        let problem = row.problem().with_context(|| format!("{shown}: problem {number}"))?;
-        if seen.insert(problem.id()) {
-            problems.push(problem);
-        } else {
-            repeated += 1;
-        }
-    }
-    anyhow::ensure!(!problems.is_empty(), "{shown}: expected at least one problem");
-    Ok((problems, repeated))
-}
-
-impl ListedProblem {
-    fn problem(self) -> anyhow::Result<Problem> {
-        let (scaling, groups) = (self.scaling.unwrap_or(Scaling::None), self.groups);
-        let Self {
-            op, b: ListedSize(b), m: ListedSize(m), n: ListedSize(n), k: ListedSize(k), b_layout, ..
-        } = self;
-        let rest = (self.a_dtype, self.b_dtype, self.out_dtype, self.a_layout, b_layout, self.bias);
-        Ok(match (self.dtype, rest, self.out_layout) {
-            (Some(dtype), (None, None, None, None, b_layout, None), None) => {
-                ShortProblem { op, b, m, n, k, dtype, b_layout, scaling, groups }.problem()?
-            }
-            (
-                None,
-                (Some(a_dtype), Some(b_dtype), Some(out_dtype), Some(a_layout), Some(b_layout), Some(bias)),
-                out_layout,
-            ) => Problem::new(ProblemFields {
-                op,
-                b,
-                m,
-                n,
-                k,
-                a_dtype,
-                b_dtype,
-                out_dtype,
-                a_layout,
-                b_layout,
-                bias,
-                out_layout,
-                scaling,
-                groups,
-            })?,
-            _ => anyhow::bail!(
-                "expected {{op, b, m, n, k, dtype}} and b_layout where B is in columns, or \
-                 {{op, b, m, n, k, a_dtype, b_dtype, out_dtype, a_layout, b_layout, bias}}"
-            ),
-        })
-    }
+/// Every problem once, and how many were repeated.
+pub(crate) fn distinct(problems: Vec<Problem>) -> (Vec<Problem>, usize) {
+    let all = problems.len();
+    let mut seen = HashSet::new();
+    let distinct: Vec<Problem> = problems.into_iter().filter(|problem| seen.insert(problem.id())).collect();
+    let repeated = all - distinct.len();
+    (distinct, repeated)
 }
 
 /// The short form of a problem in lists, which `diode shapes --json` prints. Inputs and output have one type, A is
@@ -476,63 +347,34 @@ impl ShortProblem {
         (short.problem().as_ref() == Ok(problem)).then_some(short)
     }
 
-    pub(crate) fn problem(&self) -> Result<Problem, Invalid> {
+    fn problem(&self) -> Result<Problem, Invalid> {
         let plain = ProblemFields::plain(self.op, self.b, self.m, self.n, self.k, self.dtype);
         let b_layout = self.b_layout.unwrap_or(plain.b_layout);
         Problem::new(ProblemFields { b_layout, scaling: self.scaling, groups: self.groups, ..plain })
     }
 }
 
-/// Reads the problems of a shape set, in the order of the file. `ops` chooses among the ops; if it
-/// is empty, all are chosen. The second value says how many repeated problems were left out.
-pub(crate) fn read_shapeset(path: &Path, ops: &[Op]) -> anyhow::Result<(Vec<Problem>, usize)> {
-    let mut set = diode_compat::read_shapes(path)?;
-    let all = choose(&mut set, ops);
-    let problems = set.distinct();
-    if problems.is_empty() {
-        bail!(
-            "{}: none of its {all} shapes is of the chosen ops; choose others with --ops, or give another file",
-            path.display()
-        );
-    }
-    let repeated = set.problems.len() - problems.len();
-    Ok((problems, repeated))
-}
-
-/// Keeps the problems of the chosen ops. Returns how many problems there were before.
-fn choose(set: &mut ShapeSet, ops: &[Op]) -> usize {
-    let all = set.problems.len();
-    set.problems.retain(|problem| ops.is_empty() || ops.contains(&problem.op));
-    all
-}
-
 #[cfg(test)]
 mod tests {
-    use diode_core::Bias;
-
     use super::*;
 
     #[test]
-    fn sizes_are_three_or_four_numbers() {
-        assert_eq!("16x4096x512".parse(), Ok(Size { b: None, m: 16, n: 4096, k: 512 }));
-        assert_eq!("8×16×32×64".parse(), Ok(Size { b: Some(8), m: 16, n: 32, k: 64 }));
-        for bad in ["", "16", "16x32", "axbxc", "1x2x3x4x5", "16x-1x2", "16x1.5x2"] {
-            assert!(bad.parse::<Size>().is_err(), "{bad}");
-        }
-    }
-
-    #[test]
     fn words_follow_their_size_and_texts_stand_for_problems() {
-        let asked = |words: &[&str]| -> Vec<String> {
-            let asked: Vec<Asked> = words.iter().map(|word| word.parse().unwrap()).collect();
-            Asked::joined(&asked).iter().map(Asked::text).collect()
+        let asked = |arguments: &[&str]| -> Vec<String> {
+            let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
+            let text = |asked| match asked {
+                Asked::Text(text) => text,
+                Asked::List(path) => format!("list {}", path.display()),
+            };
+            Asked::several(&arguments).into_iter().map(text).collect()
         };
         assert_eq!(asked(&["1x2x3", "2x3x4x5"]), ["1x2x3", "2x3x4x5"]);
+        assert_eq!(asked(&["1 x 2 x 3"]), ["1x2x3"]);
         assert_eq!(asked(&["16x4096x14336", "fp8", "row", "1x2x3"]), ["16x4096x14336 fp8 row", "1x2x3"]);
         let moe = "moe 128x768x2048 top8 64 tokens fp8 block";
         assert_eq!(asked(&[moe, "1x2x3"]), [moe, "1x2x3"]);
         assert_eq!(asked(&moe.split(' ').chain(["1x2x3"]).collect::<Vec<_>>()), [moe, "1x2x3"]);
-        assert!("wide".parse::<Asked>().is_err() && "16x32".parse::<Asked>().is_err());
+        assert_eq!(asked(&["addmm", "1x2x3", "Qwen3-8B", "-"]), ["addmm 1x2x3", "Qwen3-8B", "list -"]);
     }
 
     #[test]
@@ -550,18 +392,5 @@ mod tests {
         let plain = ProblemFields::plain(Op::Addmm, 1, 4, 8, 2, DType::Float16);
         let vector = Problem::new(ProblemFields { bias: Bias::Vector, ..plain }).unwrap();
         assert!(ShortProblem::shorten(&vector).is_none());
-    }
-
-    #[test]
-    fn ops_are_chosen_and_repeats_are_counted() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("shapes.csv");
-        let text = "name,B,M,K,N,Transposed\nmm,1,4,2,8,False\nmm,1,4,2,8,False\naddmm,1,4,2,8,True\n";
-        diode_formats::write_atomically(&path, text.as_bytes()).unwrap();
-        let (problems, repeated) = read_shapeset(&path, &[]).unwrap();
-        assert_eq!((problems.len(), repeated), (2, 1));
-        assert_eq!(read_shapeset(&path, &[Op::Addmm]).unwrap().0[0].op, Op::Addmm);
-        let error = read_shapeset(&path, &[Op::Bmm]).unwrap_err().to_string();
-        assert!(error.contains("none of its 3 shapes"), "{error}");
     }
 }

@@ -107,7 +107,7 @@ fn mistakes_exit_with_2_and_say_what_is_wrong() {
         (&["collect", "--output", "x.msgpack.zst", "--library", "."], "libraries are for GPUs"),
         (
             &["collect", "--output", "x.msgpack.zst", "--shapeset", "s.json", "--num-shapes", "2"],
-            "--shapeset",
+            "--problems",
         ),
         (&["collect", "--output", "x.msgpack"], "spread"),
         (&["collect", "--output", "x.json"], "method"),
@@ -141,7 +141,7 @@ fn mistakes_exit_with_2_and_say_what_is_wrong() {
             &["table", "a.json", "--output", "t.json", "--format", "inductor", "--alpha", "x"],
             "as Python prints it",
         ),
-        (&["table", "lookup", "t.json", "--op", "mm", "--m", "1", "--n", "1", "--k", "1"], "--dtype"),
+        (&["table", "lookup", "t.json", "--op", "mm", "--m", "1", "--n", "1"], "--k"),
         (&["nonsense"], "nonsense"),
         (&[], "Usage"),
     ] {

@@ -79,12 +79,12 @@ impl AccountCommand {
                 let what = format!("create {} {name}", if admin { "administrator" } else { "account" });
                 let link = create(store, &policy_of(&settings), name, admin).await?;
                 Actor::CommandLine.write_down(store, &what).await?;
-                shown(&link)
+                shown(&link, &settings)
             }
             Self::Invite { settings } => {
                 let link = invitation_link(store, &policy_of(&settings)).await?;
                 Actor::CommandLine.write_down(store, "make an invitation").await?;
-                shown(&link)
+                shown(&link, &settings)
             }
             Self::Reset { name, settings } => {
                 let account = named(store, &name).await?.account;
@@ -92,7 +92,7 @@ impl AccountCommand {
                 Actor::CommandLine
                     .write_down(store, &format!("make a link for a new password of {name}"))
                     .await?;
-                shown(&link)
+                shown(&link, &settings)
             }
             Self::Tokens { name, revoke, .. } => tokens(store, &name, revoke).await?,
             Self::Identities { name, unlink, reason, .. } => match unlink.zip(reason) {
@@ -163,6 +163,11 @@ async fn unlinked(store: &Store, name: &AccountName, issuer: &str, why: &Reason)
     Ok(format!("{name} is unlinked from {issuer}, and its sessions have ended{hint}\n"))
 }
 
-fn shown(link: &Link) -> String {
-    format!("{}\nworks once, until {}\n", link.url, link.expires.strftime("%F %R UTC"))
+/// The link's address is that of the settings here. The running server may have been given others.
+fn shown(link: &Link, settings: &Settings) -> String {
+    let mut text = format!("{}\nworks once, until {}\n", link.url, link.expires.strftime("%F %R UTC"));
+    if settings.serving.access.public_url.is_none() {
+        text += "for a server at this address; if yours has another, give its --listen or --public-url here, too\n";
+    }
+    text
 }

@@ -108,7 +108,7 @@ pub(crate) fn next(
 mod map_tests {
     use diode_core::ProblemFields;
     use diode_core::hardware::find;
-    use diode_core::problem::serving_problems;
+    use diode_core::problem::problems_in;
 
     use super::*;
 
@@ -130,7 +130,7 @@ mod map_tests {
         assert_eq!(counts, [(1, 4096, 1, 1), (4096, 4096, 2, 3)]);
         assert_eq!(map(Op::Mm, DType::Int8, Scaling::None, &measured), []);
         let served = "moe 128x768x2048 top8 64 tokens fp8 block";
-        let served = serving_problems(served, DType::BFloat16).unwrap().unwrap();
+        let served = problems_in(served, DType::BFloat16).unwrap();
         let cells = map(Op::FusedMoe, DType::Float8E4M3, Scaling::Block, &served);
         let filled: Vec<CoverageCell> = cells.into_iter().filter(|cell| cell.problems > 0).collect();
         let counts: Vec<_> =

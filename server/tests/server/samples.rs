@@ -1,7 +1,7 @@
 //! Small datasets with plausible times.
 
 use diode_core::hardware::{Hardware, find, roofline};
-use diode_core::problem::serving_problems;
+use diode_core::problem::problems_in;
 use diode_core::space::config_for;
 use diode_core::{
     Config, ConfigDictionary, DType, Dataset, Failure, FailureReason, Method, Op, Problem, ProblemFields,
@@ -37,7 +37,7 @@ pub(crate) fn served() -> Vec<Problem> {
     let text =
         "16x4096x14336 fp8 row, 16x4096x14336 fp8 tensor, 64x4096x7168 fp8 block, 16x4096x14336 int8 row";
     let grouped = "grouped 512x1536x2048 groups 128 top8, moe 128x768x2048 top8 64 tokens fp8 block";
-    let read = |text: &str| serving_problems(text, DType::BFloat16).unwrap().unwrap();
+    let read = |text: &str| problems_in(text, DType::BFloat16).unwrap();
     text.split(", ").chain(grouped.split(", ")).flat_map(read).collect()
 }
 

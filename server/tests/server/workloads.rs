@@ -154,7 +154,7 @@ async fn experts_are_measured_once_both_multiplications_are() {
     );
     assert_eq!(first.variable.as_deref(), Some("VLLM_TUNED_CONFIG_FOLDER"));
     let text = "moe 128x384x2048 top8 16 tokens fp8 block";
-    let launches = diode_core::problem::serving_problems(text, DType::BFloat16).unwrap().unwrap();
+    let launches = diode_core::problem::problems_in(text, DType::BFloat16).unwrap();
     let ids: Vec<_> = launches.iter().map(Problem::id).collect();
     assert_eq!(first.layers[0].batches.iter().find(|batch| batch.batch_size == 16).unwrap().problems, ids);
     let tile = Tile { group_m: 1, ..Tile::new(16, 64, 128, 5, 4) };

@@ -104,10 +104,10 @@ fn has_little_shared_memory(hardware: &Hardware) -> bool {
 mod tests {
     use super::*;
     use crate::hardware::find;
-    use crate::problem::serving_problems;
+    use crate::problem::problems_in;
 
     fn label(baseline: Baseline, hardware: &str, text: &str) -> Option<String> {
-        let problem = serving_problems(text, DType::BFloat16).unwrap().unwrap().remove(0);
+        let problem = problems_in(text, DType::BFloat16).unwrap().remove(0);
         let config = baseline.config(&find(hardware).unwrap(), &problem)?;
         Some(format!("{} g{}", config.label(), config.tile().unwrap().group_m))
     }

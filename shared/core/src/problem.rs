@@ -14,7 +14,7 @@ use crate::ids::ProblemId;
 use crate::named_enum::named_enum;
 
 pub use crate::problem::serving::{Groups, Rows, Scaling, Stage, are_one_layer};
-pub use crate::problem::text::{begins_problem, is_serving_word, serving_problems};
+pub use crate::problem::text::{Columns, ProblemWords, begins_problem, problems_in, size, whole};
 
 named_enum! {
     /// The form of the bias of `addmm` and `baddbmm`.
@@ -302,6 +302,12 @@ impl Op {
     /// Whether the operator has a batch dimension.
     pub const fn is_batched(self) -> bool {
         matches!(self, Self::Bmm | Self::Baddbmm)
+    }
+
+    /// The batched operator for a plain one: with a bias if the operator has one.
+    #[must_use]
+    pub const fn batched(self) -> Self {
+        if self.has_bias() { Self::Baddbmm } else { Self::Bmm }
     }
 }
 

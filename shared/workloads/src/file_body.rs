@@ -268,7 +268,7 @@ impl<'de> Visitor<'de> for EntrySeed {
 mod tests {
     use diode_core::DType;
     use diode_core::hardware::find;
-    use diode_core::problem::serving_problems;
+    use diode_core::problem::problems_in;
 
     use super::*;
 
@@ -351,8 +351,8 @@ mod tests {
     #[test]
     fn what_runs_is_the_entry_as_the_kernel_takes_it() {
         let hardware = find("nvidia-h200").unwrap();
-        let problems = serving_problems("moe 128x768x2048 top8 16 tokens fp8 block", DType::BFloat16);
-        let problem = problems.unwrap().unwrap().remove(0);
+        let problems = problems_in("moe 128x768x2048 top8 16 tokens fp8 block", DType::BFloat16);
+        let problem = problems.unwrap().remove(0);
         let entry = Entry::of(&Tile::new(16, 128, 256, 4, 4));
         let label = |consumer| entry.config(consumer, &hardware, &problem).unwrap().label();
         assert_eq!(label(Consumer::Vllm), "16×128×128 s4 w4 swap");

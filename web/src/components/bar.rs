@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 
+use diode_core::problem::ProblemWords;
 use leptos::ev::{Event, SubmitEvent};
 use leptos::prelude::*;
 use leptos_router::hooks::use_navigate;
@@ -10,7 +11,6 @@ use web_sys::{ClipboardEvent, Element};
 
 use crate::components::is_pasted;
 use crate::pages::list::keep_pasted;
-use crate::pages::predict::ShapeWords;
 use crate::query::address;
 
 const EXAMPLE: &str = "1x28672x4096 bf16, or a list\nQwen3-8B, config.json, a log";
@@ -146,7 +146,7 @@ fn is_of_server(line: &str) -> bool {
 
 /// Whether a line is a shape, or begins like one, so that its fault is named as that of a shape.
 fn is_shape(line: &str) -> bool {
-    line.starts_with(|c: char| c.is_ascii_digit() || "([".contains(c)) || ShapeWords::read(line).is_ok()
+    line.starts_with(|c: char| c.is_ascii_digit() || "([".contains(c)) || ProblemWords::read(line).is_ok()
 }
 
 #[cfg(test)]

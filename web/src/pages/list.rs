@@ -21,9 +21,9 @@ use web_sys::HtmlInputElement;
 use crate::components::{FailedLoad, Loaded, chips, select, unnamed, use_title};
 use crate::format;
 use crate::pages::list::results::Results;
-use crate::pages::list::shapes::parse;
+use crate::pages::list::shapes::{Defaults, parse};
 use crate::pages::models::NoModels;
-use crate::pages::predict::{DTYPES, Defaults, epilogues, float32, model_choice};
+use crate::pages::predict::{DTYPES, epilogues, float32, model_choice};
 use crate::remote::{Downloaded, Load, remote, remote_model};
 use crate::scheduler::Worker;
 

@@ -4,11 +4,11 @@
 mod answer;
 mod fields;
 mod further;
-mod shape_words;
 
 use std::sync::Arc;
 
 use diode_api::{ModelSummary, NearestProblem};
+use diode_core::problem::{ProblemWords, whole};
 use diode_core::{Bias, DType, Epilogue, Field, Invalid, Layout, Op, Problem, ProblemFields, Scaling, Stage};
 use leptos::ev::Event;
 use leptos::prelude::*;
@@ -23,14 +23,12 @@ use crate::pages::models::NoModels;
 use crate::pages::predict::answer::Answer;
 use crate::pages::predict::fields::Fields;
 use crate::pages::predict::further::Further;
-use crate::pages::predict::shape_words::whole;
 use crate::remote::{Load, remote, remote_model};
 
 pub(crate) use crate::pages::predict::fields::{
     DTYPES, NARROW, SHAPE, flags, has_a_form, problem_of, shape_of,
 };
 pub(crate) use crate::pages::predict::further::{About, further_view};
-pub(crate) use crate::pages::predict::shape_words::{Defaults, ShapeWords, dtype, plain, size};
 
 /// Stands below the nearest problems if the shape itself was measured.
 const MEASURED_NOTE: &str = "This shape is measured. Its page predicts by a network that has not learnt it, where there \
@@ -171,13 +169,42 @@ fn label(key: &str) -> String {
     }
 }
 
+/// The digits of a size in any notation. Other texts stay as they are.
+pub(crate) fn plain(text: &str) -> String {
+    let text = text.trim();
+    whole(text).map_or_else(|| text.to_owned(), |size| size.to_string())
+}
+
 /// What a text says about a shape, as parameters of the address.
 pub(crate) type Parameters = Vec<(&'static str, String)>;
 
 /// A whole shape. `None` if the text is one number, or no shape.
 fn shape(text: &str) -> Option<Parameters> {
-    let said = whole(text.trim()).is_none().then(|| ShapeWords::read(text));
-    said?.ok().filter(|said| said.sizes.is_some()).map(|said| said.parameters())
+    let said = whole(text.trim()).is_none().then(|| ProblemWords::read(text));
+    said?.ok().filter(ProblemWords::has_sizes).map(parameters)
+}
+
+fn parameters(said: ProblemWords) -> Parameters {
+    let said = said.of_launch();
+    let size = |size: Option<u64>| size.map(|size| size.to_string());
+    let count = |count: Option<u32>| count.map(|count| count.to_string());
+    let all = [
+        ("op", said.op.map(|op| op.to_string())),
+        ("b", size(said.b)),
+        ("m", size(said.m)),
+        ("n", size(said.n)),
+        ("k", size(said.k)),
+        ("dtype", said.named_dtype().map(|dtype| dtype.to_string())),
+        ("a_layout", said.a_layout.map(|layout| layout.to_string())),
+        ("b_layout", said.b_layout.map(|layout| layout.to_string())),
+        ("bias", said.bias.map(|bias| bias.to_string())),
+        ("scaling", said.scaling.map(|scaling| scaling.to_string())),
+        ("groups", count(said.groups)),
+        ("top_k", count(said.top_k)),
+        ("stage", said.stage.map(|stage| stage.to_string())),
+        ("tf32", said.tf32.then(|| "1".to_owned())),
+    ];
+    all.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
 }
 
 #[component]

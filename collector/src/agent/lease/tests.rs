@@ -1,6 +1,6 @@
 use diode_api::Purpose;
 use diode_core::hardware::find;
-use diode_core::problem::serving_problems;
+use diode_core::problem::problems_in;
 use diode_core::{DType, Op, Problem, ProblemFields};
 
 use super::*;
@@ -40,7 +40,7 @@ fn a_sample_holds_the_defaults_that_packs_have_and_is_the_same_everywhere() {
 fn a_sample_of_what_models_are_served_with_holds_their_defaults() {
     let hardware = find("nvidia-h200").unwrap();
     for text in ["moe 128x768x2048 top8 64 tokens fp8 block", "16x4096x14336 fp8 row"] {
-        let problem = serving_problems(text, DType::BFloat16).unwrap().unwrap().remove(0);
+        let problem = problems_in(text, DType::BFloat16).unwrap().remove(0);
         let work = |breadth| LeasedProblem { problem: problem.clone(), ..work(64, breadth) };
         let mut chooser = ConfigChooser::new(hardware.clone());
         let [sample, full] =

@@ -1,4 +1,4 @@
-use diode_core::problem::serving_problems;
+use diode_core::problem::problems_in;
 
 use super::*;
 
@@ -94,7 +94,7 @@ fn a_problem_knows_its_file() {
             "N=2112,K=7168,device_name=NVIDIA_H200,dtype=fp8_w8a8,block_shape=[128, 128].json",
         ),
     ] {
-        let problems = serving_problems(text, DType::BFloat16).unwrap().unwrap();
+        let problems = problems_in(text, DType::BFloat16).unwrap();
         for (at, problem) in problems.iter().enumerate() {
             let name = |consumer| FileName::of(problem, &hardware, consumer).unwrap().name(consumer);
             assert_eq!(name(Consumer::Vllm), vllm);
@@ -104,7 +104,7 @@ fn a_problem_knows_its_file() {
             assert_eq!(name(Consumer::Sglang), sglang);
         }
     }
-    let plain = serving_problems("64x2112x7168 fp8 row", DType::BFloat16).unwrap().unwrap().remove(0);
+    let plain = problems_in("64x2112x7168 fp8 row", DType::BFloat16).unwrap().remove(0);
     assert_eq!(FileName::of(&plain, &hardware, Consumer::Vllm), None);
 }
 

@@ -5,13 +5,14 @@ use std::fmt::Display;
 use std::sync::Arc;
 
 use diode_api::{HardwareSummary, KernelResult, Kernels, LeaderboardRow};
+use diode_core::problem::size;
 use diode_core::{Field, Invalid, Layout, Method};
 use leptos::prelude::*;
 use leptos_router::params::ParamsMap;
 
 use crate::components::{Chips, Choice, Loaded, empty, unnamed};
 use crate::format;
-use crate::pages::predict::{plain, size};
+use crate::pages::predict::plain;
 use crate::query::{History, parameter, parameter_or, use_set_parameters};
 use crate::remote::Remote;
 

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use diode_core::{Bias, DType, Layout, Op, Problem, ProblemFields};
 use diode_worker::Line;
 
-use crate::pages::predict::{Defaults, dtype};
+use crate::pages::list::shapes::Defaults;
 
 /// The beginning of the results for one multiplication: `AUTOTUNE mm(16x4096, 4096x4096)`.
 const TIMED: &str = "AUTOTUNE ";
@@ -70,6 +70,10 @@ fn timed(line: &str, details: &[&str], defaults: Defaults) -> Option<Result<Prob
 fn said<'a>(details: &[&'a str], name: &str) -> Option<&'a str> {
     let own = details.iter().take_while(|line| !line.contains(TIMED));
     own.filter_map(|line| line.split_once(name)).map(|(_, value)| value.trim()).next()
+}
+
+fn dtype(name: &str) -> Result<DType, String> {
+    DType::from_short_name(name).map_err(|error| error.to_string())
 }
 
 fn known(op: &str) -> Result<Op, String> {

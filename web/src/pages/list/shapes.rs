@@ -1,28 +1,53 @@
 //! Lists of shapes in the forms that people have: a shape per line, CSV with a head, a log of Inductor, or a file of
 //! `torch_diode.record()`.
 
-use diode_core::{Bias, DType, Field, Layout, Op, Problem};
+use diode_core::problem::{Columns, ProblemWords};
+use diode_core::{Bias, DType, Layout, Op, Problem};
 use diode_worker::Line;
 use serde_json::Value;
 
 use crate::pages::list::log;
-use crate::pages::predict::{Defaults, ShapeWords, size};
+
+/// The defaults for whatever a list leaves out.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Defaults {
+    pub(crate) op: Op,
+    pub(crate) dtype: DType,
+    pub(crate) b_layout: Layout,
+    pub(crate) bias: Bias,
+}
+
+impl Defaults {
+    fn words(self) -> ProblemWords {
+        ProblemWords {
+            op: Some(self.op),
+            dtype: Some(self.dtype),
+            b_layout: Some(self.b_layout),
+            bias: Some(self.bias),
+            ..ProblemWords::default()
+        }
+    }
+
+    fn problem(self, said: ProblemWords) -> Result<Problem, String> {
+        said.problem(&self.words()).map_err(|error| error.to_string())
+    }
+}
 
 /// Reads a shape per line, or CSV. Skips empty lines and lines that begin with `#`.
 pub(super) fn shapes(text: &str, defaults: Defaults) -> Vec<Line> {
     let lines = (1..).zip(text.lines().map(str::trim));
     let mut lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#')).peekable();
-    let head = lines.peek().and_then(|(_, line)| Head::read(line));
+    let head = lines.peek().and_then(|(_, line)| Columns::read(line));
     lines
         .skip(usize::from(head.is_some()))
         .flat_map(|(number, line)| {
             let said = match &head {
-                Some(head) => head.said(line),
-                None => ShapeWords::read(line),
+                Some(head) => head.said(line).map_err(|mut wrong| wrong.remove(0).to_string()),
+                None => ProblemWords::read(line).map_err(|error| error.to_string()),
             };
-            let line = move |said: ShapeWords| {
+            let line = move |said: ProblemWords| {
                 let tf32 = said.tf32;
-                Line { number, problem: said.problem(defaults), tf32 }
+                Line { number, problem: defaults.problem(said), tf32 }
             };
             match said {
                 Ok(said) => said.launches().into_iter().map(line).collect(),
@@ -34,121 +59,16 @@ pub(super) fn shapes(text: &str, defaults: Defaults) -> Vec<Line> {
 
 /// Reads one shape, such as `1x28672x4096 bf16 addmm column`, and whether float32 may be rounded to TF32.
 pub(crate) fn one_shape(text: &str) -> Result<(Problem, bool), String> {
-    let tf32 = ShapeWords::read(text)?.tf32;
+    let tf32 = ProblemWords::read(text).is_ok_and(|said| said.tf32);
     Ok((shape_of_kind(text, Op::Mm, DType::BFloat16)?, tf32))
 }
 
 /// Reads one shape. `op` and `dtype` apply unless the text names others. A batched `op` becomes `mm` if the text has no batch.
 pub(crate) fn shape_of_kind(text: &str, op: Op, dtype: DType) -> Result<Problem, String> {
-    let usual = Defaults { op, dtype, b_layout: Layout::Row, bias: Bias::Vector };
-    let mut said = ShapeWords::read(text)?;
-    if said.b.is_none() && op.is_batched() {
-        said.op = said.op.or(Some(Op::Mm));
-    }
-    said.problem(usual)
-}
-
-/// The columns of a CSV that have a meaning here.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Column {
-    Op,
-    Size(Field),
-    DType,
-    ALayout,
-    BLayout,
-    Bias,
-    Scaling,
-    Groups,
-    TopK,
-    Stage,
-    /// torch-diode's column that says whether B is in columns.
-    Transposed,
-    Other,
-}
-
-/// The head of a CSV, which names its columns.
-#[derive(Debug)]
-struct Head {
-    separator: char,
-    columns: Vec<Column>,
-}
-
-impl Head {
-    /// `None` if the line is no head: it must name M, N and K.
-    fn read(line: &str) -> Option<Self> {
-        let separator = [',', ';', '\t'].into_iter().find(|separator| line.contains(*separator))?;
-        let column = |name: &str| match plain(name).to_ascii_lowercase().as_str() {
-            "op" | "operation" | "name" => Column::Op,
-            "b" | "batch" => Column::Size(Field::B),
-            "m" => Column::Size(Field::M),
-            "n" => Column::Size(Field::N),
-            "k" => Column::Size(Field::K),
-            "dtype" | "a_dtype" => Column::DType,
-            "a_layout" => Column::ALayout,
-            "b_layout" => Column::BLayout,
-            "bias" => Column::Bias,
-            "scaling" => Column::Scaling,
-            "groups" => Column::Groups,
-            "top_k" => Column::TopK,
-            "stage" => Column::Stage,
-            "transposed" => Column::Transposed,
-            _ => Column::Other,
-        };
-        let columns: Vec<Column> = line.split(separator).map(column).collect();
-        let sizes = [Field::M, Field::N, Field::K].map(Column::Size);
-        sizes.iter().all(|size| columns.contains(size)).then_some(Self { separator, columns })
-    }
-
-    fn said(&self, line: &str) -> Result<ShapeWords, String> {
-        let mut said = ShapeWords::default();
-        let (mut m, mut n, mut k) = (None, None, None);
-        for (column, value) in self.columns.iter().zip(line.split(self.separator).map(plain)) {
-            if value.is_empty() {
-                continue;
-            }
-            let refusal = |error: diode_core::Invalid| error.to_string();
-            match *column {
-                Column::Op => said.op = Some(value.parse().map_err(refusal)?),
-                Column::Size(field) => {
-                    let size = Some(size(field, value).map_err(refusal)?);
-                    match field {
-                        Field::M => m = size,
-                        Field::N => n = size,
-                        Field::K => k = size,
-                        _ => said.b = size,
-                    }
-                }
-                Column::DType => said.take_dtype(value)?,
-                Column::ALayout => said.a_layout = Some(value.parse().map_err(refusal)?),
-                Column::BLayout => said.b_layout = Some(value.parse().map_err(refusal)?),
-                Column::Bias if value == "none" => {}
-                Column::Scaling => said.scaling = Some(value.parse().map_err(refusal)?),
-                Column::Groups => said.groups = Some(count(value)?),
-                Column::TopK => said.top_k = Some(count(value)?),
-                Column::Stage => said.stage = Some(value.parse().map_err(refusal)?),
-                Column::Bias => said.bias = Some(value.parse().map_err(refusal)?),
-                Column::Transposed => {
-                    let transposed = value.eq_ignore_ascii_case("true");
-                    said.b_layout = Some(if transposed { Layout::Column } else { Layout::Row });
-                }
-                Column::Other => {}
-            }
-        }
-        if let (Some(m), Some(n), Some(k)) = (m, n, k) {
-            said.sizes = Some([m, n, k]);
-        }
-        Ok(said)
-    }
-}
-
-/// A number of groups.
-fn count(cell: &str) -> Result<u32, String> {
-    cell.parse().map_err(|_| format!("got `{cell}`, expected a number of groups"))
-}
-
-/// A cell without the blanks and quotes around it.
-fn plain(cell: &str) -> &str {
-    cell.trim().trim_matches('"')
+    let mut said = ProblemWords::read(text).map_err(|error| error.to_string())?;
+    let op = if said.b.is_none() && op.is_batched() { Op::Mm } else { op };
+    said.dtype = said.named_dtype();
+    Defaults { op, dtype, b_layout: Layout::Row, bias: Bias::Vector }.problem(said)
 }
 
 /// Reads a list in any of these forms.
@@ -248,19 +168,16 @@ mod tests {
         let lines = read("64x64x0\n64x64\n64 64 64 int3\n1,2,3,4,5\n64x64x64");
         let errors: Vec<String> = lines[..4].iter().map(|line| line.clone().unwrap_err()).collect();
         assert_eq!(errors[0], "K: got 0, expected a size from 1 to 2147483648");
-        assert_eq!(
-            errors[1],
-            "got `64x64`, expected a shape such as M×N×K, an op, a dtype, a scaling, a layout of B or a bias"
+        assert!(
+            errors[1].starts_with("problem: got `64x64`, expected a size such as 16x4096x4096"),
+            "{errors:?}"
         );
-        assert_eq!(
-            errors[2],
-            "got `int3`, expected a shape such as M×N×K, an op, a dtype, a scaling, a layout of B or a bias"
-        );
-        assert_eq!(errors[3], "got 5 sizes, expected M, N and K, or B, M, N and K");
+        assert!(errors[2].starts_with("problem: got `int3`, expected a size such as"), "{errors:?}");
+        assert_eq!(errors[3], "sizes: got 5, expected M, N and K, or B, M, N and K");
         assert!(lines[4].is_ok());
         assert_eq!(
             read("m,n,k\n1,2,").pop().unwrap().unwrap_err(),
-            "got no shape, expected M×N×K or B×M×N×K, such as 4096x4096x4096"
+            "K: got none, expected a size from 1 to 2147483648"
         );
         assert!(read("mm,bfloat16")[0].is_err());
     }

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use diode_core::problem::size;
 use diode_core::{
     Bias, DType, Epilogue, Field, Groups, Invalid, Layout, Op, Problem, ProblemFields, Rows, Scaling,
 };
@@ -11,7 +12,6 @@ use leptos::prelude::*;
 use leptos_router::NavigateOptions;
 use leptos_router::hooks::{use_location, use_navigate, use_query_map};
 
-use crate::pages::predict::shape_words::{batched, size};
 use crate::query::address;
 
 /// The types that the form offers for unscaled operands. The address may name others.
@@ -190,7 +190,7 @@ impl Fields {
     pub(super) fn take(self, said: &[(&'static str, String)]) {
         let value = |key: &str| said.iter().find(|(own, _)| *own == key).map(|(_, value)| value.clone());
         if value("b").is_some() {
-            self.op.update(|op| *op = batched(op.parse().unwrap_or(Op::Mm)).to_string());
+            self.op.update(|op| *op = op.parse().unwrap_or(Op::Mm).batched().to_string());
         }
         for (key, signal) in keys().zip(self.signals()) {
             if let Some(value) = value(key.name) {
