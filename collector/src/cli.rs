@@ -9,6 +9,7 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use crate::commands;
 use crate::commands::predecessor::accept_search_mode;
 use crate::devices::{cpu, gpu};
+use crate::output::log;
 
 /// Community GPU matmul knowledge: measure it, share it, learn from it
 #[derive(Debug, Parser)]
@@ -22,6 +23,14 @@ use crate::devices::{cpu, gpu};
 pub(crate) struct Cli {
     #[command(subcommand)]
     command: Command,
+
+    /// Print results, warnings and errors only
+    #[arg(long, global = true, help_heading = "Output")]
+    quiet: bool,
+
+    /// How lines on stderr are written: for people, or as one JSON document a line, with progress as events
+    #[arg(long, env = "DIODE_LOG_FORMAT", global = true, value_enum, value_name = "FORMAT", default_value_t = log::Format::Text, help_heading = "Output", hide_possible_values = true)]
+    log_format: log::Format,
 }
 
 /// Declares the commands. `completions` stands apart, because it alone needs the whole command line.
@@ -35,6 +44,7 @@ macro_rules! commands {
 
         impl Cli {
             pub(crate) fn run(self) -> anyhow::Result<()> {
+                log::write_as(self.log_format, self.quiet);
                 match self.command {
                     $(Command::$name(command) => command.run(),)*
                     Command::Completions(completions) => completions.run(&command()),

@@ -99,7 +99,9 @@ def test_a_torch_that_lacks_a_module_leaves_the_plug_in_out_with_one_line() -> N
 
 def test_without_a_decision_it_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     torch_diode.uninstall()
-    assert "it is not installed" in str(torch_diode.explain())
+    for outcome, words in [("no_gpu", "this machine shows no GPU"), ("success", "torch_diode.uninstall() has ended it")]:
+        monkeypatch.setattr(status, "_outcome", outcome)
+        assert f"picks nothing here: {words}" in str(torch_diode.explain())
     assert not torch_diode.get_import_status()["installed"]
     torch_diode.install()
     assert torch_diode.get_import_status()["installed"]

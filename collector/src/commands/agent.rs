@@ -76,10 +76,6 @@ pub(crate) struct Agent {
     #[arg(long, value_name = "FILE")]
     health: Option<PathBuf>,
 
-    /// How messages are written to stderr
-    #[arg(long, value_enum, env = "DIODE_LOG_FORMAT", value_name = "FORMAT", default_value_t = log::Format::Text)]
-    log_format: log::Format,
-
     /// Seed of the inputs that kernels are run on, and of made-up times
     #[arg(long, value_name = "N", default_value_t = 42, value_parser = arguments::whole::<u32>)]
     seed: u32,
@@ -96,7 +92,6 @@ fn hours(text: &str) -> Result<Duration, String> {
 
 impl Agent {
     pub(crate) fn run(self) -> anyhow::Result<()> {
-        log::write_as(self.log_format);
         // This may ask the user to agree to the terms. Until it returns, Ctrl-C ends the program at once.
         let client = self.terms.contribute(self.server.client()?)?;
         let interrupt = Interrupt::install(

@@ -86,7 +86,8 @@ impl Want {
 
     /// Asks for the problems of a config.json, which the server doesn't know.
     fn config(&self, named: &Named, hardware: &Hardware) -> anyhow::Result<()> {
-        let mut problems = self.asked.served.problems(named, Reader::Vllm, Some(hardware)).map_err(Usage::new)?;
+        let mut problems =
+            self.asked.served.problems(named, Reader::Vllm, Some(hardware)).map_err(Usage::new)?;
         let all = problems.len();
         problems.retain(|problem| Ability::obstacle(hardware, problem).is_none());
         Usage::refuse_if(

@@ -177,7 +177,9 @@ impl ProblemArgs {
     pub(crate) fn model(&self) -> Option<&str> {
         match self.texts.as_slice() {
             [name] if ProblemWords::read(name).is_err() && catalogue::find(name).is_some() => Some(name),
-            [path] if path.ends_with(".json") && config_path(path).is_some_and(|path| !is_list(&path)) => Some(path),
+            [path] if path.ends_with(".json") && config_path(path).is_some_and(|path| !is_list(&path)) => {
+                Some(path)
+            }
             _ => None,
         }
     }

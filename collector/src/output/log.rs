@@ -44,16 +44,22 @@ struct Line<'a> {
 }
 
 static FORMAT: OnceLock<Format> = OnceLock::new();
+static QUIET: OnceLock<bool> = OnceLock::new();
 
 thread_local! {
     /// The device that this thread works for.
     static DEVICE: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Sets the format of all further lines. It is called once per process.
-pub(crate) fn write_as(format: Format) {
+/// Sets the format of all further lines, and whether only warnings and errors are written. It is called once per process.
+pub(crate) fn write_as(format: Format, quiet: bool) {
     // A second call would come from the same command line, with the same format.
     let _ = FORMAT.set(format);
+    let _ = QUIET.set(quiet);
+}
+
+fn is_quiet() -> bool {
+    QUIET.get() == Some(&true)
 }
 
 /// Whether lines are in JSON, for programs.
@@ -69,6 +75,9 @@ pub(crate) fn on_device(name: &str) {
 /// Writes a line to stderr. `facts` is an object that appears only in JSON; the message states the facts in
 /// words. If stderr cannot be written, for example because its reader is gone, the work goes on without it.
 pub(crate) fn event(level: Level, facts: &Value, message: &str) {
+    if level == Level::Info && is_quiet() {
+        return;
+    }
     DEVICE.with_borrow(|device| {
         let device = device.as_deref();
         let line =
@@ -107,7 +116,7 @@ pub(crate) struct Progress {
 
 impl Progress {
     pub(crate) fn new(total: u64, unit: &'static str) -> Self {
-        let is_terminal = io::stderr().is_terminal() && !is_json();
+        let is_terminal = io::stderr().is_terminal() && !is_json() && !is_quiet();
         let bar = if is_terminal { ProgressBar::new(total) } else { ProgressBar::hidden() };
         let template = "{bar:24} {pos}/{len} {prefix} · {eta} left · {msg}";
         if let Ok(style) = ProgressStyle::with_template(template) {
@@ -126,8 +135,14 @@ impl Progress {
             self.bar.set_message(message.to_owned());
         } else if self.last_line.elapsed() >= LINE_EVERY {
             self.last_line = Instant::now();
-            let left = self.left().map_or(String::new(), |left| format!(" · about {} left", in_words(left)));
-            say!("{done}/{} {}{left} · {message}", self.total, self.unit);
+            let (total, unit, seconds) = (self.total, self.unit, self.left());
+            let left = seconds.map_or(String::new(), |left| format!(" · about {} left", in_words(left)));
+            let message = if message.is_empty() { String::new() } else { format!(" · {message}") };
+            tell!(
+                Info,
+                { "done": done, "total": total, "unit": unit, "seconds_left": seconds },
+                "{done}/{total} {unit}{left}{message}"
+            );
         }
     }
 
