@@ -17,8 +17,8 @@ use crate::collect::bench::{Bench, DeviceArgs, GpuNode};
 use crate::failure::{Interrupted, Usage, one_line};
 use crate::input::arguments;
 use crate::interrupt::Interrupt;
+use crate::output::count;
 use crate::output::files::user_folder;
-use crate::output::{count, log};
 use crate::server::{Client, ServerArgs, TermsArgs};
 
 /// Measure what a Diode server asks for, until it is stopped

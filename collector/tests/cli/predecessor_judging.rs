@@ -105,9 +105,9 @@ fn filter(sandbox: &Sandbox) {
     let train = ["train", "--dataset", "matmul_dataset.json", "--model", "x.safetensors", "--folds", "0"];
     let with = |more: &[&str]| sandbox.fails(1, &[&train[..], more].concat());
     let error = with(&["--op-name", "bmm"]);
-    assert!(error.contains("--op-name: got bmm, expected what there are timings of: mm"), "{error}");
+    assert!(error.contains("--op: got bmm, expected what there are timings of: mm"), "{error}");
     let error = with(&["--hardware-name", "NVIDIA H100"]);
-    assert!(error.contains("--hardware-name: got nvidia-h100") && error.contains("cpu-"), "{error}");
+    assert!(error.contains("--hardware: got nvidia-h100") && error.contains("cpu-"), "{error}");
     let folder = ["train", "--data-dir", ".", "--file-extensions", "msgpack", "--model", "x.safetensors"];
     assert!(sandbox.fails(1, &folder).contains("no dataset in this folder, expected .msgpack"));
 }

@@ -116,7 +116,7 @@ fn bad_lists_of_problems_are_refused_likewise() {
             b"\x08\0\0\0\0\0\0\0{}\xff".to_vec(),
             "got a model (safetensors), expected a list of problems",
         ),
-        Bad("deep.json", b"[".repeat(100_000), "or JSON: recursion limit exceeded"),
+        Bad("deep.json", b"[".repeat(100_000), "or JSON: EOF while parsing a list"),
         Bad("number.json", b"[7]".to_vec(), "problem 1: got 7, expected a text such as 16x4096x4096"),
     ];
     let sandbox = Sandbox::new();
@@ -174,7 +174,7 @@ fn a_huge_file_takes_no_memory() {
     std::fs::File::create(sandbox.path("huge.json")).unwrap().set_len(600 << 20).unwrap();
     let mut wrong = Vec::new();
     for (line, words) in [
-        ("collect-shapeset --shapeset huge.json --output out.msgpack.zst", "got more than 67108864 bytes"),
+        ("collect-shapeset --shapeset huge.json --output out.msgpack.zst", "got more than 16777216 bytes"),
         ("collect --problems huge.json --output out.msgpack.zst", "got more than 16777216 bytes"),
         ("collect --space huge.json --output out.msgpack.zst", "got more than 16777216 bytes"),
         (
