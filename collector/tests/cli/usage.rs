@@ -114,7 +114,10 @@ fn mistakes_exit_with_2_and_say_what_is_wrong() {
         (&["collect", "--output", "x.txt"], ".msgpack.zst"),
         (&["train", "--data", "x.json", "--model", "m", "--folds", "1"], "2 or more"),
         (
-            &["predict", "--model", "m", "--op", "mm", "--m", "0", "--n", "1", "--k", "1", "--dtype", "half"],
+            &[
+                "predict", "--model", "h200", "--op", "mm", "--m", "0", "--n", "1", "--k", "1", "--dtype",
+                "half",
+            ],
             "M: got 0",
         ),
         (&["shapes", "--transformer", "hidden=4096"], "transformer: heads: got none"),

@@ -387,7 +387,7 @@ mod search_tests {
         let named = read("1x28672x4096 fp16 addmm", None).unwrap();
         assert_eq!((named.op, named.a_dtype), (Op::Addmm, DType::Float16));
         assert_eq!(read("4096, 4096, 1024", None).unwrap().dims(), "4096×4096×1024");
-        for (text, word) in [("4096", "got 1 size,"), ("1x2", "M×N×K"), ("1x2xk", "1x2xk"), ("0x2x3", "M")]
+        for (text, word) in [("4096", "sizes: got 1,"), ("1x2", "M×N×K"), ("1x2xk", "1x2xk"), ("0x2x3", "M")]
         {
             let fault = read(text, None).unwrap_err();
             assert!(fault.contains(word), "{text}: {fault}");
