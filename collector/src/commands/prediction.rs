@@ -185,11 +185,12 @@ impl Prediction<'_> {
                 Some(layer) => layer.picks.iter().map(|(config, _)| *config).collect::<Vec<_>>(),
                 None => answer.picks.iter().map(|pick| pick.config).collect(),
             };
-            let tile = configs.iter().filter_map(Config::tile).find(|tile| !tile.swap_ab);
+            // vLLM swaps the operands by itself where the config does.
+            let tile = configs.iter().find_map(Config::tile);
             match file.zip(tile) {
                 Some((file, tile)) => {
                     let body = files.entry(file.name(Consumer::Vllm)).or_default();
-                    body.insert(answer.problem.m, Entry::of(&tile));
+                    body.insert(answer.problem.m, Entry::of(tile));
                 }
                 None => left_out += 1,
             }
