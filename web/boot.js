@@ -1,10 +1,13 @@
-// Runs before the first paint: applies the stored theme, requests what the page needs next, then starts the app. The
-// dynamic import of the app keeps the theme from waiting for it.
-try {
-  const theme = localStorage.getItem("diode-theme");
-  if (theme === "light" || theme === "dark") document.documentElement.dataset.theme = theme;
-} catch {
-  // A browser may forbid storage. Then the system's theme applies.
+// Requests what the page needs next, then starts the app.
+
+// The server has put a header and a heading into the page. They stay until the app's page takes their place.
+const early = document.getElementById("early");
+if (early) {
+  new MutationObserver((_, observer) => {
+    if (!document.querySelector("main")) return;
+    early.remove();
+    observer.disconnect();
+  }).observe(document.body, { childList: true, subtree: true });
 }
 
 const [, part, name] = location.pathname.split("/");
@@ -13,7 +16,7 @@ const [, part, name] = location.pathname.split("/");
 // because most readers go there next.
 const pieces = { boards: "{{PIECE boards}}", pages: "{{PIECE pages}}", predict: "{{PIECE predict}}" };
 const pieceOf = { hardware: "boards", problems: "boards", predict: name === "list" ? "pages" : "predict" };
-for (const page of ["models", "datasets", "compare", "contribute", "workloads"]) pieceOf[page] = "pages";
+for (const page of ["models", "datasets", "compare", "contribute", "uploads", "workloads"]) pieceOf[page] = "pages";
 const fetchPiece = (rel, piece) =>
   pieces[piece].forEach((href) => {
     document.head.append(Object.assign(document.createElement("link"), { rel, as: "fetch", crossOrigin: "anonymous", href }));

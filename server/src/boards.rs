@@ -8,6 +8,7 @@ pub(crate) mod consensus;
 pub(crate) mod entry_store;
 pub(crate) mod export_cache;
 pub(crate) mod export_routes;
+pub(crate) mod findings;
 pub(crate) mod hardware_store;
 pub(crate) mod pick_routes;
 pub(crate) mod problem_routes;

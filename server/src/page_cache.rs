@@ -1,10 +1,13 @@
 //! Answers in the form in which they are sent. Each is kept as long as the data that it was made of does not change.
 //! So the same answer for the next client, and the answer "unchanged", need only one small query. Long answers are kept
-//! compressed: a problem's thousand configs take a tenth of their JSON.
+//! compressed: a problem's thousand configs take a tenth of their JSON. Besides, results that were computed from a
+//! hardware's entries, and that are valid until these change.
 
+use std::collections::HashMap;
 use std::fmt::Debug;
 use std::future::Future;
-use std::sync::Arc;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::body::Bytes;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -127,6 +130,33 @@ impl PageCache {
     }
 }
 
+/// How many results are kept at most.
+const MAX_RESULTS: usize = 4096;
+
+/// Results of this process by key, each with the revision of the entries that it was computed from.
+pub(crate) struct Remembered<K, V>(Mutex<HashMap<K, (i64, V)>>);
+
+impl<K, V> Default for Remembered<K, V> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<K: Eq + Hash, V: Clone> Remembered<K, V> {
+    pub(crate) fn get(&self, key: &K, revision: i64) -> Option<V> {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.get(key).filter(|(of, _)| *of == revision).map(|(_, value)| value.clone())
+    }
+
+    pub(crate) fn put(&self, key: K, revision: i64, value: V) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() >= MAX_RESULTS && !kept.contains_key(&key) {
+            kept.clear();
+        }
+        kept.insert(key, (revision, value));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
@@ -177,5 +207,14 @@ mod tests {
             assert!(is_packed, "{encodings}");
             assert_eq!(zstd::bulk::decompress(&body, json.len()).unwrap(), json);
         }
+    }
+
+    #[test]
+    fn an_answer_holds_for_its_revision_only() {
+        let memory = Remembered::default();
+        memory.put("count", 1, 7);
+        assert_eq!(memory.get(&"count", 1), Some(7));
+        assert_eq!(memory.get(&"count", 2), None);
+        assert_eq!(memory.get(&"other", 1), None);
     }
 }

@@ -5,11 +5,12 @@ pub(crate) mod models;
 
 use axum::body::Body;
 use axum::extract::{FromRequest, Request};
-use axum::http::{HeaderValue, header};
-use axum::middleware::from_fn;
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse as _, Redirect, Response};
 use axum::routing::{MethodRouter, get};
 use axum::{Form, Router};
+use headers::{Cookie, HeaderMapExt as _};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde::de::DeserializeOwned;
 
@@ -22,7 +23,56 @@ pub(crate) fn routes() -> Router<App> {
         .route("/account/models", plain(get(models::show).post(models::decide)))
         .merge(crate::accounts::pages())
         .merge(crate::admin::pages::routes())
+        .layer(from_fn(themed))
 }
+
+/// The theme that the reader has chosen on the dashboard, which keeps it in a cookie.
+pub(crate) fn theme(headers: &HeaderMap) -> Option<&'static str> {
+    let cookies = headers.typed_get::<Cookie>()?;
+    ["light", "dark"].into_iter().find(|theme| cookies.get("diode-theme") == Some(theme))
+}
+
+tokio::task_local! {
+    /// The theme of the page that is being made.
+    static THEME: Option<&'static str>;
+}
+
+async fn themed(request: Request, next: Next) -> Response {
+    let theme = theme(request.headers());
+    THEME.scope(theme, next.run(request)).await
+}
+
+/// The pages of the dashboard that the header leads to.
+const PAGES: [(&str, &str); 7] = [
+    ("/", "Overview"),
+    ("/predict", "Predict"),
+    ("/workloads", "Workloads"),
+    ("/compare", "Compare"),
+    ("/models", "Models"),
+    ("/datasets", "Datasets"),
+    ("/contribute", "Contribute"),
+];
+
+/// What is in the header of every page, as in `web/src/components/chrome.rs`, with something at its end.
+pub(crate) fn bar(path: &str, end: &Markup) -> Markup {
+    let is_current = |page: &str| match path.strip_prefix(page) {
+        Some(rest) => rest.is_empty() || (page != "/" && rest.starts_with('/')),
+        None => false,
+    };
+    html! {
+        div class="top-inner" {
+            a class="brand" href="/" aria-label="Diode, overview" { (PreEscaped(LOGO)) "Diode" }
+            nav class="nav" aria-label="Pages" {
+                @for (page, name) in PAGES {
+                    a href=(page) aria-current=[is_current(page).then_some("page")] { (name) }
+                }
+            }
+            (end)
+        }
+    }
+}
+
+const LOGO: &str = r#"<svg viewBox="0 0 24 24" fill="none" stroke="currentColor" stroke-width="2.25" aria-hidden="true"><path d="M7 5.5v13l9.5-6.5z" fill="currentColor" stroke-linejoin="round"/><path d="M17.5 5v14M1 12h6M17.5 12H23"/></svg>"#;
 
 /// Pages without parameters refuse a query.
 pub(crate) fn plain(methods: MethodRouter<App>) -> MethodRouter<App> {
@@ -81,6 +131,8 @@ pub(crate) fn own_path(next: Option<&str>) -> Option<&str> {
 const STYLE: &str = concat!(
     include_str!("../../web/style/00-tokens.css"),
     include_str!("../../web/style/10-base.css"),
+    include_str!("../../web/style/20-layout.css"),
+    include_str!("../../web/style/40-tables.css"),
     include_str!("../../web/style/50-forms.css"),
     include_str!("pages/pages.css"),
 );
@@ -90,18 +142,21 @@ const ICON: &str = include_str!("../../web/icon.uri");
 
 /// A page with a title and content.
 pub(crate) fn page(title: &str, content: &Markup) -> Response {
+    let theme = THEME.try_with(|theme| *theme).ok().flatten();
+    let account = html! { a class="account" href="/account" { "Account" } };
     let page = html! {
         (DOCTYPE)
-        html lang="en" {
+        html lang="en" data-theme=[theme] {
             head {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
                 title { (title) " · Diode" }
                 link rel="icon" href=(ICON);
                 style { (PreEscaped(STYLE)) }
             }
             body {
-                header class="top" { a class="brand" href="/" { "Diode" } }
+                header class="top" { (bar("/account", &account)) }
                 main class="page" {
                     h1 { (title) }
                     (content)

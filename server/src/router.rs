@@ -2,6 +2,7 @@
 
 use axum::Router;
 use axum::body::Bytes;
+use axum::handler::Handler as _;
 use axum::http::{Extensions, HeaderMap, StatusCode, Uri, Version, header};
 use axum::middleware::{from_fn, from_fn_with_state, map_response};
 use axum::routing::get;
@@ -17,11 +18,12 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::accounts::{account_routes as of_accounts, devices, terms};
-use crate::admin::admin_routes as administration;
+use crate::admin as administration;
 use crate::agents::agent_routes;
 use crate::app::App;
 use crate::boards::board_routes;
 use crate::boards::export_routes;
+use crate::boards::findings;
 use crate::boards::pick_routes;
 use crate::boards::problem_routes;
 use crate::compare::compare_routes;
@@ -87,7 +89,7 @@ pub fn router(app: App) -> Router {
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .merge(pages::routes())
-        .fallback(ui::serve)
+        .fallback(ui::serve.layer(CompressionLayer::new()))
         .method_not_allowed_fallback(wrong_method)
         .layer(from_fn_with_state(app.clone(), rated))
         .with_state(app)
@@ -122,6 +124,8 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(problem_routes::configs))
         .routes(routes!(board_routes::sizes))
         .routes(routes!(board_routes::contributors))
+        .routes(routes!(findings::of_hardware))
+        .routes(routes!(findings::overview))
         .routes(routes!(board_routes::activity));
     let compare = OpenApiRouter::new()
         .routes(routes!(compare_routes::everywhere))

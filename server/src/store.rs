@@ -8,7 +8,6 @@ pub(crate) mod databases;
 mod error;
 pub(crate) mod fields;
 pub(crate) mod from_row;
-pub(crate) mod remembered;
 pub(crate) mod statement;
 pub(crate) mod upkeep;
 
@@ -19,9 +18,9 @@ use diode_core::ids::HardwareSlug;
 
 use crate::boards::board_store::{Counted, Totals};
 use crate::boards::summary_store::SummaryFigures;
+use crate::page_cache::Remembered;
 use crate::path_identity::PathIdentity;
 use connection::{Connection, Pools};
-use remembered::Remembered;
 use statement::Statement;
 
 pub(crate) use databases::file_of as sqlite_file;

@@ -1,22 +1,18 @@
 //! The dashboard and the documentation, embedded in the program. Without them the server still works, and
 //! says how to build them.
 
-use std::time::Duration;
+mod early;
 
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{Html, IntoResponse, Redirect, Response};
-use diode_api::ModelSummary;
-use diode_core::Problem;
-use diode_core::hardware::Hardware;
 use diode_core::ids::Digest;
-use diode_workloads::catalogue;
-use percent_encoding::percent_decode_str;
 use rust_embed::{EmbeddedFile, RustEmbed};
 
 use crate::app::App;
-use crate::http::{ApiFault, Lookup, accepts, etag, is_current};
+use crate::http::{ApiFault, accepts, etag, is_current, weak_etag};
+use crate::ui::early::Front;
 
 /// What to read if the dashboard is not built.
 const WITHOUT_DASHBOARD: &str = "The API works without it: \
@@ -39,24 +35,39 @@ pub(crate) async fn serve(State(app): State<App>, method: Method, uri: Uri, head
         return respond(asset, &headers);
     }
     // Names of served models have dots, too.
-    let is_model = name.strip_prefix("workloads/").is_some_and(is_workload);
+    let is_model = name.strip_prefix("workloads/").is_some_and(|name| early::workload(name).is_some());
     if !is_model && name.rsplit('/').next().is_some_and(|last| last.contains('.')) {
         return ApiFault::not_found(format!("no file `{path}`; the dashboard begins at /")).into_response();
     }
-    let known = exists(&app, path).await;
-    // An unknown page must not be answered with 304, so the client's conditions are ignored.
-    let conditions = if known { headers.clone() } else { HeaderMap::new() };
-    let mut response = match Asset::find::<Dashboard>("index.html", &headers) {
-        Some(index) => respond(index, &conditions),
-        None => not_built("dashboard", "cargo xtask web", WITHOUT_DASHBOARD),
+    let front = Front::of(&app, path).await;
+    let is_known = front.is_some();
+    let Some(index) = Dashboard::get("index.html").map(bytes) else {
+        let mut response = not_built("dashboard", "cargo xtask web", WITHOUT_DASHBOARD);
+        *response.status_mut() = if is_known { StatusCode::OK } else { StatusCode::NOT_FOUND };
+        return response;
     };
-    if !known {
-        // The dashboard's page also says that there is nothing at this path, and has links to other pages.
-        *response.status_mut() = StatusCode::NOT_FOUND;
-        // With a tag, a browser would keep this status after the page's subject has come into being.
-        response.headers_mut().remove(header::ETAG);
+    let here = format!("{}{path}", app.policy().public_url);
+    let page = front.unwrap_or_else(Front::missing).put_into(
+        &String::from_utf8_lossy(&index),
+        &here,
+        path,
+        &headers,
+    );
+    let caching = [
+        (header::CACHE_CONTROL, HeaderValue::from_static(ASK_AGAIN)),
+        (header::VARY, HeaderValue::from_static("accept-encoding, cookie")),
+    ];
+    if !is_known {
+        // The dashboard's page also says that there is nothing at this path, and has links to other pages. With a tag, a
+        // browser would keep this status after the page's subject has come into being.
+        return (StatusCode::NOT_FOUND, caching, Html(page)).into_response();
     }
-    response
+    let tag = weak_etag(&Digest::of(page.as_bytes()));
+    let tagged = [(header::ETAG, tag.clone())];
+    if is_current(&headers, &tag) {
+        return (StatusCode::NOT_MODIFIED, caching, tagged).into_response();
+    }
+    (caching, tagged, Html(page)).into_response()
 }
 
 /// A page that says how to build what is missing, and what to read meanwhile.
@@ -185,42 +196,6 @@ pub(crate) async fn docs(uri: Uri, headers: HeaderMap) -> Response {
     let policy = HeaderValue::from_static(CONTENT_SECURITY_POLICY);
     response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
     response
-}
-
-/// How long a page waits to learn whether its subject exists. A slow or failing database must not make a page
-/// slow or fail.
-const PATIENCE: Duration = Duration::from_millis(250);
-
-/// Whether the dashboard has a page at a path, as in its router (`web/src/app.rs`), and the page's subject
-/// exists. If the database does not answer in time, the subject counts as existing.
-async fn exists(app: &App, path: &str) -> bool {
-    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
-    match parts[..] {
-        []
-        | ["models" | "datasets" | "predict" | "compare" | "contribute" | "workloads"]
-        | ["predict", "list"] => true,
-        ["workloads", model] => is_workload(model),
-        ["hardware" | "datasets", slug] => is_there::<Hardware>(app, slug).await,
-        ["problems", id] => is_there::<Problem>(app, id).await,
-        ["models", id] => is_there::<ModelSummary>(app, id).await,
-        _ => false,
-    }
-}
-
-/// Whether the page of a served model has a subject: a model of the catalogue, or the config that the reader pasted.
-fn is_workload(name: &str) -> bool {
-    percent_decode_str(name)
-        .decode_utf8()
-        .is_ok_and(|name| name == "config" || catalogue::find(&name).is_some())
-}
-
-async fn is_there<T: Lookup>(app: &App, id: &str) -> bool {
-    // An id that cannot be parsed counts as an id that does not exist.
-    let Ok(Ok(id)) = percent_decode_str(id).decode_utf8().map(|id| id.parse::<T::Id>()) else { return false };
-    match tokio::time::timeout(PATIENCE, T::find(app.backend.store.as_ref(), &id)).await {
-        Ok(Ok(found)) => found.is_some(),
-        Ok(Err(_)) | Err(_) => true,
-    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,8 @@ use leptos_router::{Lazy, LazyRoute, path};
 use crate::components::{Deferred, FollowPage, Footer, Header};
 use crate::pages::{
     About, ComparePage, ContributePage, DatasetPage, DatasetsPage, HardwarePage, HomePage, ListPage,
-    ModelPage, ModelsPage, NotFoundPage, PredictPage, ProblemPage, WorkloadPage, WorkloadsPage, further_view,
+    ModelPage, ModelsPage, NotFoundPage, PredictPage, ProblemPage, UploadPage, WorkloadPage, WorkloadsPage,
+    further_view,
 };
 
 #[component]
@@ -34,6 +35,7 @@ pub(crate) fn App() -> impl IntoView {
                     <Route path=path!("/workloads") view={Lazy::<WorkloadsRoute>::new()} />
                     <Route path=path!("/workloads/:model") view={Lazy::<WorkloadRoute>::new()} />
                     <Route path=path!("/contribute") view={Lazy::<ContributeRoute>::new()} />
+                    <Route path=path!("/uploads/:id") view={Lazy::<UploadRoute>::new()} />
                 </Routes>
                 // The footer comes after the first parts of the page, because these would push it down.
                 <Deferred><Deferred><Footer /></Deferred></Deferred>
@@ -87,6 +89,7 @@ lazy_pages! {
     pages: WorkloadsRoute, workloads => WorkloadsPage;
     pages: WorkloadRoute, workload => WorkloadPage;
     pages: ContributeRoute, contribute => ContributePage;
+    pages: UploadRoute, upload => UploadPage;
 }
 
 /// The further parts of Predict, below the answer. The call is in the piece of Predict, the view in that of the other pages.

@@ -3,6 +3,7 @@
 mod bar;
 mod chrome;
 mod figures;
+mod findings;
 mod loaded;
 mod measure;
 mod nearest;
@@ -13,6 +14,7 @@ mod table;
 pub(crate) use bar::{LookUp, given_elsewhere};
 pub(crate) use chrome::{FollowPage, Footer, Header, use_title};
 pub(crate) use figures::{Bar, BarCell, CaveatMark, Explained, RatioCell, Stat, Stats};
+pub(crate) use findings::Findings;
 pub(crate) use loaded::{Deferred, FailedLoad, Loaded, Missing, Skeleton, be_the_first, due, empty};
 pub(crate) use measure::{MeasureAll, MeasureThis};
 pub(crate) use nearest::{NearestProblems, nearest_path, shape_parameters};

@@ -17,7 +17,7 @@ use leptos_router::hooks::{use_location, use_params_map};
 use crate::components::use_title;
 
 pub(crate) use crate::pages::compare::ComparePage;
-pub(crate) use crate::pages::contribute::ContributePage;
+pub(crate) use crate::pages::contribute::{ContributePage, UploadPage};
 pub(crate) use crate::pages::datasets::{DatasetPage, DatasetsPage};
 pub(crate) use crate::pages::hardware::HardwarePage;
 pub(crate) use crate::pages::home::HomePage;

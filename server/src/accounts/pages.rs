@@ -191,6 +191,7 @@ fn content(account: &Account, seen: &Seen, message: &Markup) -> Markup {
             label { input type="radio" name="uploads" value="keep" checked; " My uploads and accepted models stay, without my name" }
             label { input type="radio" name="uploads" value="delete"; " My uploads and models are deleted, too" }
             @if seen.has_password { (input("Password", "password", "password", "current-password", "")) }
+            label { input type="checkbox" required; " I want the account " strong { (account.name) } " deleted" }
             button class="button danger" { "Delete for good" }
         }
     }

@@ -5,27 +5,28 @@ use axum::extract::{Extension, State};
 use axum::response::Response;
 use axum::routing::{get, post};
 use diode_api::query::from_text;
-use diode_api::{Account, HardwareSummary, Job, ModelState, ModelSummary, PackSummary, Receipt, Standing};
-use diode_core::ids::{AccountName, UploadId};
+use diode_api::{Account, HardwareSummary, Job, ModelState, ModelSummary, PackSummary, Standing};
+use diode_core::ids::AccountName;
 use maud::{Markup, html};
 use serde::Deserialize;
 
 use super::acts::{Act, Actor};
-use super::touched::{model_page, upload_page};
-use crate::accounts::own::{measured, standing};
+use super::touched::{model_page, upload_page, uploads_content};
 use crate::accounts::{Link, SignedIn, invitation_link, password_link};
 use crate::app::App;
 use crate::http::{ApiFault, ApiResult, StrictQuery};
 use crate::pages::{OwnForm, sign_in_first};
 use crate::pages::{counted, day, input, minute, page, refused};
-use crate::store::{Credentials, Report, UploadFilter};
+use crate::store::{Credentials, UploadFilter};
 
 /// The most rows of each list, and the most entries of the log.
 const MAX_SHOWN: u32 = 100;
+/// The most uploads that are searched and sorted.
+const MAX_UPLOADS: u32 = 1000;
 const MAX_JOBS: u32 = 20;
 const MAX_PACKS: u32 = 200;
 
-const UPLOADS: &str = "/admin/uploads";
+pub(crate) const UPLOADS: &str = "/admin/uploads";
 const HARDWARE: &str = "/admin/hardware";
 pub(crate) const TRAININGS: &str = "/admin/trainings";
 const PACKS: &str = "/admin/packs";
@@ -87,6 +88,12 @@ struct Shown {
     contributor: Option<AccountName>,
     #[serde(deserialize_with = "from_text")]
     standing: Option<Standing>,
+    /// A part of an id, of a contributor's name or of a hardware's.
+    #[serde(deserialize_with = "from_text")]
+    search: Option<String>,
+    /// The newest first, not the oddest.
+    #[serde(deserialize_with = "from_text")]
+    newest: Option<bool>,
 }
 
 async fn show(
@@ -112,9 +119,70 @@ async fn act(
     OwnForm(fields): OwnForm<Vec<(String, String)>>,
 ) -> ApiResult<Response> {
     let account = administrator(caller)?;
+    if let Some(question) = to_confirm(page, &fields) {
+        return answer(&app, page, &account, Shown::default(), Ok(question)).await;
+    }
+    let back = to_undo(page, &fields);
+    let fields = fields.into_iter().filter(|(name, _)| name != SURE).collect();
     let outcome = async { Act::of_form(fields)?.run(&app.backend, Actor::Account(&account)).await };
-    let outcome = outcome.await.map(|said| html! { p class="notice" role="status" { (sentence(&said)) } });
+    let outcome = outcome.await.map(|said| {
+        html! { div class="notice row" role="status" { p class="grow" { (sentence(&said)) } (back) } }
+    });
     answer(&app, page, &account, Shown::default(), outcome).await
+}
+
+/// The field of a form by which an administrator confirms what cannot be taken back.
+const SURE: &str = "sure";
+
+/// The acts that cannot be taken back, in words.
+const FOR_GOOD: [(&str, &str); 3] = [
+    ("remove", "Delete for good"),
+    ("merge-hardware", "Merge for good"),
+    ("withdraw-pack", "Withdraw for good"),
+];
+
+/// The acts that another act takes back.
+const OPPOSITES: [(&str, &str); 4] =
+    [("quarantine", "restore"), ("disable", "enable"), ("pin", "unpin"), ("unpin", "pin")];
+
+fn field<'a>(fields: &'a [(String, String)], name: &str) -> Option<&'a str> {
+    fields.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
+}
+
+/// Asks whether an act is meant that cannot be taken back, unless the form says so.
+fn to_confirm(page: Page, fields: &[(String, String)]) -> Option<Markup> {
+    let act = field(fields, "act")?;
+    let (_, words) = FOR_GOOD.iter().find(|(own, _)| *own == act && field(fields, SURE).is_none())?;
+    let what = fields.iter().filter(|(name, value)| name != "act" && name != "reason" && !value.is_empty());
+    Some(html! {
+        form class="card" method="post" action=(page.path()) role="alert" {
+            p { strong { (words) ":" } @for (name, value) in what { " " (name) " " code { (value) } } ". It cannot be taken back." }
+            @for (name, value) in fields { input type="hidden" name=(name) value=(value); }
+            div class="row" {
+                button class="button danger" name=(SURE) value="yes" { (words) }
+                a class="button" href=(page.path()) { "Leave it as it is" }
+            }
+        }
+    })
+}
+
+/// A form that takes an act back, if another act does so.
+fn to_undo(page: Page, fields: &[(String, String)]) -> Markup {
+    let act = field(fields, "act").unwrap_or_default();
+    let back = OPPOSITES.iter().find(|(own, _)| *own == act).map(|(_, back)| *back);
+    html! {
+        @if let Some(back) = back {
+            form method="post" action=(page.path()) {
+                @for (name, value) in fields.iter().filter(|(name, _)| name != "act" && name != "reason") {
+                    input type="hidden" name=(name) value=(value);
+                }
+                @if field(fields, "reason").is_some() {
+                    input type="hidden" name="reason" value=(format!("{act} is taken back"));
+                }
+                button class="button small" name="act" value=(back) { "Undo" }
+            }
+        }
+    }
 }
 
 async fn invite(State(app): State<App>, caller: SignedIn) -> ApiResult<Response> {
@@ -214,7 +282,14 @@ async fn content(app: &App, page: Page, own: &Account, shown: Shown) -> ApiResul
         Page::Uploads => {
             let filter = UploadFilter { contributor: shown.contributor, standing: shown.standing };
             let reports = store.reports(MAX_SHOWN).await?;
-            uploads_content(&reports, &store.uploads(&filter, MAX_SHOWN).await?, &filter)
+            let all = store.uploads(&filter, MAX_UPLOADS).await?;
+            uploads_content(
+                &reports,
+                &all,
+                &filter,
+                shown.search.unwrap_or_default().trim(),
+                shown.newest == Some(true),
+            )
         }
         Page::Hardware => hardware_content(&store.hardware_list().await?),
         Page::Trainings => {
@@ -247,89 +322,27 @@ async fn content(app: &App, page: Page, own: &Account, shown: Shown) -> ApiResul
     })
 }
 
-fn uploads_content(reports: &[Report], all: &[Receipt], filter: &UploadFilter) -> Markup {
-    let name = filter.contributor.as_ref().map_or("", AccountName::as_str);
-    html! {
-        h2 { "Reports" }
-        @if reports.is_empty() { p { "Nobody has reported anything." } }
-        @for report in reports {
-            div class="card" {
-                p {
-                    strong { a href=(format!("/api/v1/uploads/{}", report.upload)) { "Upload " code { (report.upload) } } } br;
-                    (minute(&report.at)) @if let Some(who) = &report.who { " by " (who) } ": " (report.reason.as_str())
-                }
-                (forms(&report.upload))
-            }
-        }
-        h2 { "All uploads of an account" }
-        form class="card" method="post" action=(UPLOADS) {
-            (input("Account", "account", "text", "off", name))
-            (input("Reason", "reason", "text", "off", ""))
-            (actions())
-        }
-        h2 { "The newest uploads" }
-        form class="row" method="get" action=(UPLOADS) {
-            @for choice in Standing::ALL {
-                button class="button small" name="standing" value=(choice) { (choice) }
-            }
-            a href=(UPLOADS) { "all" }
-        }
-        @if all.is_empty() { p { "There are none." } }
-        @for upload in all {
-            div class="card" {
-                p {
-                    strong { code { (upload.id) } } " · "
-                    @match &upload.contributor { Some(name) => (name), None => "without an account" }
-                    " · " (minute(&upload.received_at)) br;
-                    (standing(upload)) " · " a href=(format!("{UPLOADS}/{}", upload.id)) { "What it touched" } br;
-                    (measured(upload))
-                }
-                (forms(&upload.id))
-            }
-        }
-    }
-}
-
-/// The forms of an upload. They are folded away, because a page has many uploads.
-pub(crate) fn forms(upload: &UploadId) -> Markup {
-    html! {
-        details {
-            summary { "Quarantine, restore, vouch or delete" }
-            form method="post" action=(UPLOADS) {
-                input type="hidden" name="upload" value=(upload);
-                (input("Reason", "reason", "text", "off", ""))
-                (actions())
-            }
-        }
-    }
-}
-
-fn actions() -> Markup {
-    html! {
-        div class="row" {
-            button class="button" name="act" value="quarantine" { "Quarantine" }
-            button class="button" name="act" value="restore" { "Restore" }
-            button class="button" name="act" value="vouch" { "Vouch for it" }
-            button class="button danger" name="act" value="remove" { "Delete for good" }
-        }
-    }
-}
-
 fn hardware_content(all: &[HardwareSummary]) -> Markup {
     let doubtful: Vec<&HardwareSummary> =
         all.iter().filter(|one| !one.confirmed || one.conflicting_uploads > 0).collect();
+    let is_listed = |one: &&HardwareSummary| one.hardware.listed().is_some();
+    let unlisted: Vec<&HardwareSummary> = all.iter().filter(|one| !is_listed(one)).collect();
     html! {
         h2 { "To confirm" }
         @if doubtful.is_empty() { p { "Somebody vouches for the facts of all hardware." } }
         @for one in doubtful { (doubtful_card(one)) }
         h2 { "Merge" }
-        form class="card" method="post" action=(HARDWARE) {
-            input type="hidden" name="act" value="merge-hardware";
-            p { "Makes one kind of hardware a part of another that it turned out to be. It cannot be taken back." }
-            (choice("This one …", "from", all))
-            (choice("… is a part of", "into", all))
-            (input("Reason", "reason", "text", "off", ""))
-            button class="button danger" { "Merge for good" }
+        @if unlisted.is_empty() {
+            p { "Only hardware that is in no catalogue can be merged, and there is none." }
+        } @else {
+            form class="card" method="post" action=(HARDWARE) {
+                input type="hidden" name="act" value="merge-hardware";
+                p { "Makes one kind of hardware a part of another that it turned out to be." }
+                (choice("This one, which is in no catalogue,", "from", &unlisted))
+                (choice("is a part of", "into", &all.iter().collect::<Vec<_>>()))
+                (input("Reason", "reason", "text", "off", ""))
+                button class="button danger" { "Merge for good" }
+            }
         }
     }
 }
@@ -358,11 +371,13 @@ fn doubtful_card(one: &HardwareSummary) -> Markup {
     }
 }
 
-fn choice(label: &str, name: &str, all: &[HardwareSummary]) -> Markup {
+/// A choice among kinds of hardware. None is chosen at first.
+fn choice(label: &str, name: &str, all: &[&HardwareSummary]) -> Markup {
     html! {
         label class="field" {
             span class="label" { (label) }
             select name=(name) required {
+                option value="" selected disabled { "choose one" }
                 @for one in all { option value=(one.hardware.slug) { (one.hardware.slug) } }
             }
         }

@@ -1,25 +1,25 @@
-//! Two pages for decisions: what an upload has touched, before and after it is removed, and which first picks a model
-//! would change, with what everybody has measured.
+//! Pages for decisions: the uploads, the oddest first; what an upload has touched, before and after it is removed; and
+//! which first picks a model would change, with what everybody has measured.
 
 use std::collections::BTreeMap;
 
 use axum::extract::State;
 use axum::response::Response;
-use diode_api::{ModelState, ModelSummary, Receipt, SnapshotName};
+use diode_api::{HardwareReceipt, ModelState, ModelSummary, Receipt, SnapshotName, Standing};
 use diode_core::Config;
-use diode_core::ids::{AccountId, ModelId, UploadId};
+use diode_core::ids::{AccountId, AccountName, ModelId, UploadId};
 use maud::{Markup, html};
 
 use crate::accounts::SignedIn;
 use crate::accounts::own::{measured, standing};
-use crate::admin::pages::{TRAININGS, administrator, forms, model_card};
+use crate::admin::pages::{TRAININGS, UPLOADS, administrator, model_card};
 use crate::app::App;
 use crate::http::{ApiFault, ApiResult, InPath};
-use crate::pages::{counted, minute, page};
+use crate::pages::{counted, input, minute, page};
 use crate::store::connection::Connection;
 use crate::store::fields::{parse, unsigned};
 use crate::store::statement::Statement;
-use crate::store::{LogEntry, PickChange, Store, StoreResult, View};
+use crate::store::{LogEntry, PickChange, Report, Store, StoreResult, UploadFilter, View};
 use crate::uploads::solutions::Damaged;
 
 /// The most rows of a list, and the most changes of which the times are read.
@@ -103,6 +103,145 @@ impl Connection {
         let select = select.push_bind(upload.as_str()).push(and).push(") AS views");
         let (rows,): (i64,) = self.fetch_one(select).await?;
         Ok(unsigned("row count", rows)?)
+    }
+}
+
+/// How odd an upload is: how far its times are from those of others, the share of it that was refused, and the reports.
+fn oddness(upload: &Receipt, reports: usize) -> f64 {
+    let of = |count: fn(&HardwareReceipt) -> u64| upload.hardware.iter().map(count).sum::<u64>() as f64;
+    let refused = of(refused);
+    let share = refused / (refused + of(|own| own.timings)).max(1.0);
+    upload.log_ratio.map_or(0.0, f64::abs) + share + reports as f64
+}
+
+fn refused(own: &HardwareReceipt) -> u64 {
+    own.set_apart.iter().map(|part| part.timings).sum()
+}
+
+/// Whether an upload's id, its contributor or its hardware has a text in it.
+fn mentions(upload: &Receipt, search: &str) -> bool {
+    let who = upload.contributor.as_ref().map_or("without an account", AccountName::as_str);
+    let places = upload.hardware.iter().map(|own| own.slug.as_str());
+    places.chain([upload.id.as_str(), who]).any(|text| text.contains(search))
+}
+
+pub(crate) fn uploads_content(
+    reports: &[Report],
+    all: &[Receipt],
+    filter: &UploadFilter,
+    search: &str,
+    newest: bool,
+) -> Markup {
+    let name = filter.contributor.as_ref().map_or("", AccountName::as_str);
+    let reported = |upload: &Receipt| reports.iter().filter(|report| report.upload == upload.id).count();
+    let mut found: Vec<&Receipt> = all.iter().filter(|upload| mentions(upload, search)).collect();
+    if !newest {
+        // Among equals, the newest comes first, as in the list.
+        found.sort_by(|a, b| oddness(b, reported(b)).total_cmp(&oddness(a, reported(a))));
+    }
+    let chosen = |is: bool| is.then_some("true");
+    html! {
+        form class="card" method="get" action=(UPLOADS) role="search" {
+            label class="field" {
+                span class="label" { "Id, contributor or hardware" }
+                input type="search" name="search" value=(search) autocomplete="off" spellcheck="false";
+            }
+            @if !name.is_empty() { input type="hidden" name="contributor" value=(name); }
+            div class="row" {
+                button class="button primary" { "Search" }
+                @for choice in Standing::ALL {
+                    button class="button small" name="standing" value=(choice)
+                        aria-pressed=[chosen(filter.standing == Some(*choice))] { (choice) }
+                }
+                button class="button small" name="newest" value="true" aria-pressed=[chosen(newest)] { "newest first" }
+                a href=(UPLOADS) { "all, the oddest first" }
+            }
+        }
+        p class="hint" {
+            (counted(found.len() as u64, "upload")) @if !name.is_empty() { " of " (name) } ". "
+            @if newest { "The newest first." } @else {
+                "The oddest first: reported, refused in part, or far from the times of others."
+            }
+        }
+        @if !found.is_empty() {
+            div class="table-box" tabindex="0" {
+                table data-testid="uploads" {
+                    thead { tr {
+                        th { "Upload" } th { "By" } th { "Hardware" } th class="num" { "Problems" }
+                        th class="num" { "Timings" } th class="num" { "Refused" } th class="num" { "Against others" }
+                        th class="num" { "Reports" } th { "State" } th { "Arrived" }
+                    } }
+                    tbody { @for upload in &found { (upload_row(upload, reported(upload))) } }
+                }
+            }
+        }
+        h2 { "Reports" }
+        @if reports.is_empty() { p { "Nobody has reported anything." } }
+        @for report in reports {
+            div class="card" {
+                p {
+                    strong { a href=(format!("{UPLOADS}/{}", report.upload)) { "Upload " code { (report.upload) } } } br;
+                    (minute(&report.at)) @if let Some(who) = &report.who { " by " (who) } ": " (report.reason.as_str())
+                }
+                (forms(&report.upload))
+            }
+        }
+        h2 { "All uploads of an account" }
+        form class="card" method="post" action=(UPLOADS) {
+            (input("Account", "account", "text", "off", name))
+            (input("Reason", "reason", "text", "off", ""))
+            (actions())
+        }
+    }
+}
+
+fn upload_row(upload: &Receipt, reports: usize) -> Markup {
+    let sum = |count: fn(&HardwareReceipt) -> u64| upload.hardware.iter().map(count).sum::<u64>();
+    html! {
+        tr {
+            td { a href=(format!("{UPLOADS}/{}", upload.id)) { code { (upload.id) } } }
+            td { @match &upload.contributor { Some(name) => (name), None => "–" } }
+            td {
+                @for own in &upload.hardware { a href=(format!("/hardware/{}", own.slug)) { (own.slug) } " " }
+            }
+            td class="num" { (sum(|own| own.problems)) }
+            td class="num" { (sum(|own| own.timings)) }
+            td class="num" { (sum(refused)) }
+            td class="num" {
+                @match upload.log_ratio {
+                    Some(ratio) => (format!("{:+.1} % on {}", (ratio.exp() - 1.0) * 100.0, upload.compared_problems)),
+                    None => "–",
+                }
+            }
+            td class="num" { (reports) }
+            td { (standing(upload)) }
+            td { (minute(&upload.received_at)) }
+        }
+    }
+}
+
+/// The forms of an upload. They are folded away, so that nobody presses one by chance.
+fn forms(upload: &UploadId) -> Markup {
+    html! {
+        details {
+            summary { "Quarantine, restore, vouch or delete" }
+            form method="post" action=(UPLOADS) {
+                input type="hidden" name="upload" value=(upload);
+                (input("Reason", "reason", "text", "off", ""))
+                (actions())
+            }
+        }
+    }
+}
+
+fn actions() -> Markup {
+    html! {
+        div class="row" {
+            button class="button" name="act" value="quarantine" { "Quarantine" }
+            button class="button" name="act" value="restore" { "Restore" }
+            button class="button" name="act" value="vouch" { "Vouch for it" }
+            button class="button danger" name="act" value="remove" { "Delete for good" }
+        }
     }
 }
 
@@ -214,7 +353,7 @@ fn model_content(
             }
         } @else {
             p { (counted(changes as u64, "first pick")) " would take another time by what others have measured." }
-            table {
+            div class="table-box" tabindex="0" { table {
                 thead { tr { th { "Problem" } th { "Before" } th { "After" } th { "Before, by whom" } th { "After, by whom" } } }
                 tbody {
                     @for (change, before, after) in rows {
@@ -229,7 +368,7 @@ fn model_content(
                         }
                     }
                 }
-            }
+            } }
         }
         h2 { "What it has learnt from" }
         @for upload in uploads {

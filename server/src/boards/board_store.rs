@@ -14,12 +14,12 @@ use diode_core::{Comparison, Invalid, Layout, Method, Op, Problem};
 
 use crate::boards::consensus::BoardEntry;
 use crate::boards::entry_store::{View, read_entry};
+use crate::page_cache::Remembered;
 use crate::store::Store;
 use crate::store::StoreResult;
 use crate::store::connection::Connection;
 use crate::store::fields::{from_json, parse};
 use crate::store::from_row::readable_row;
-use crate::store::remembered::Remembered;
 use crate::store::statement::{ROWS_PER_STATEMENT, Statement};
 use crate::uploads::solutions::Damaged;
 
@@ -434,6 +434,11 @@ pub(crate) fn push_filter(select: Statement, slug: &HardwareSlug, filter: &Probl
         if let Some(text) = text {
             select = select.push(condition).push_bind(text);
         }
+    }
+    if let Some(aligned) = filter.aligned {
+        let both =
+            if aligned { " AND e.n % 8 = 0 AND e.k % 8 = 0" } else { " AND (e.n % 8 <> 0 OR e.k % 8 <> 0)" };
+        select = select.push(both);
     }
     let bounds = [
         (" AND e.m >= ", filter.min_m),

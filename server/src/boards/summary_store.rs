@@ -11,12 +11,12 @@ use diode_core::stats::median;
 use diode_core::{Comparison, DType, Method, Op, Scaling};
 
 use crate::boards::hardware_store::push_resolved;
+use crate::page_cache::Remembered;
 use crate::store::Store;
 use crate::store::StoreResult;
 use crate::store::connection::Connection;
 use crate::store::fields::{named, unsigned};
 use crate::store::from_row::readable_row;
-use crate::store::remembered::Remembered;
 use crate::store::statement::Statement;
 use crate::uploads::solutions::Damaged;
 

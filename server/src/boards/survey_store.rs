@@ -252,7 +252,7 @@ pub struct SizedProblem {
 }
 
 /// The class of a size: all sizes within a factor of √2 of the power of two that is nearest to it.
-fn class(size: u64) -> SizeRange {
+pub(crate) fn class(size: u64) -> SizeRange {
     // Squares are compared, so that the result is exact.
     let square = u128::from(size) * u128::from(size);
     let power = (0..63).find(|power| square < 1 << (2 * power + 1)).unwrap_or(63);

@@ -11,12 +11,12 @@ use diode_core::ids::{AccountId, Digest, HardwareSlug, ModelId, UploadId};
 
 use crate::blobs::{BlobKey, BlobKind};
 use crate::jobs::job_store::Queued;
+use crate::page_cache::Remembered;
 use crate::store::Store;
 use crate::store::connection::Connection;
 use crate::store::connection::{Exclusive, in_transaction};
 use crate::store::fields::{from_json, json, parse, unsigned};
 use crate::store::from_row::readable_row;
-use crate::store::remembered::Remembered;
 use crate::store::statement::{ROWS_PER_STATEMENT, Statement};
 use crate::store::{Now, StoreResult};
 use crate::uploads::solution_store::Selection;

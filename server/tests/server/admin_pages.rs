@@ -69,7 +69,10 @@ async fn administrators_do_on_pages_what_the_command_line_does() {
         settle(store).await;
 
         let uploads = root.page("/admin/uploads?contributor=ada").await;
-        assert!(uploads.contains(receipt.id.as_str()) && uploads.contains("1 problem,"), "{uploads}");
+        assert!(
+            uploads.contains(receipt.id.as_str()) && uploads.contains("<td class=\"num\">1</td>"),
+            "{uploads}"
+        );
         let act = async |path: &str, fields: &[(&str, &str)]| {
             let reply = root.submit(path, fields).await;
             let text = String::from_utf8(reply.body).unwrap();
@@ -79,6 +82,7 @@ async fn administrators_do_on_pages_what_the_command_line_does() {
         let (upload, reason) = (("upload", receipt.id.as_str()), ("reason", "because"));
         let said = act("/admin/uploads", &[("act", "quarantine"), upload, reason]).await;
         assert!(said.contains("1 upload changed."), "{said}");
+        assert!(said.contains("value=\"restore\"") && said.contains("Undo"), "{said}");
         assert!(root.page("/admin/uploads?standing=quarantined").await.contains("because"));
         act("/admin/uploads", &[("act", "restore"), ("account", "ada"), reason]).await;
 
@@ -88,7 +92,13 @@ async fn administrators_do_on_pages_what_the_command_line_does() {
         assert!(act("/admin/hardware", &fields).await.contains("are confirmed"));
         let merge =
             [("act", "merge-hardware"), ("from", sample.slug.as_str()), ("into", "nvidia-h200"), reason];
-        assert!(act("/admin/hardware", &merge).await.contains("1 solution"));
+        // What cannot be taken back is asked first, and nothing is done until the answer.
+        let asked = act("/admin/hardware", &merge).await;
+        assert!(asked.contains("cannot be taken back") && asked.contains("name=\"sure\""), "{asked}");
+        assert_eq!(app.fetch::<Vec<HardwareSummary>>("/api/v1/hardware").await.len(), 2);
+        assert!(
+            act("/admin/hardware", &[&merge[..], &[("sure", "yes")]].concat()).await.contains("1 solution")
+        );
         let listed: Vec<HardwareSummary> = app.fetch("/api/v1/hardware").await;
         assert_eq!(listed.len(), 1);
 
@@ -161,4 +171,49 @@ async fn an_account_sees_its_uploads_agents_and_records() {
         assert!(file.header("content-disposition").contains(&format!("{}.msgpack.zst", receipt.id)));
         app.end().await;
     }
+}
+
+#[tokio::test]
+async fn uploads_are_listed_by_oddness_and_found() {
+    let app = TestApp::public(SignUps::Open).await;
+    let root = administrator(&app).await;
+    let (ada, bob) = (Visitor::signed_up(&app, "ada").await, Visitor::signed_up(&app, "bob").await);
+    let sizes: Vec<_> = (1..=6).map(|step| mm(1024 * step, 512, 512)).collect();
+    let plain = send(&ada, &dataset(h200(), &sizes, 4.0)).await;
+    let odd = send(&bob, &dataset(h200(), &sizes[..1], 3.9)).await;
+    let report = format!(r#"{{"upload":"{}","reason":"times of another GPU"}}"#, odd.id);
+    assert_eq!(ada.post("/api/v1/reports", &report).await.status, 204);
+    let newer = send(&ada, &dataset(h200(), &[mm(64, 512, 512)], 4.0)).await;
+    let order = async |query: &str| {
+        let page = root.page(&format!("/admin/uploads{query}")).await;
+        let table = page
+            .split("<table")
+            .nth(1)
+            .unwrap_or_default()
+            .split("</table")
+            .next()
+            .unwrap_or_default()
+            .to_owned();
+        let mut found: Vec<(usize, String)> = [&plain, &odd, &newer]
+            .into_iter()
+            .filter_map(|one| Some((table.find(one.id.as_str())?, one.id.to_string())))
+            .collect();
+        found.sort();
+        found.into_iter().map(|(_, id)| id).collect::<Vec<_>>()
+    };
+    let [plain, odd, newer] = [&plain, &odd, &newer].map(|one| one.id.to_string());
+    assert_eq!(order("").await[0], odd);
+    assert_eq!(order("?newest=true").await, [newer.clone(), odd.clone(), plain.clone()]);
+    assert_eq!(order("?search=bob").await, [odd.clone()]);
+    assert_eq!(order(&format!("?search={}", &plain[..10])).await, [plain]);
+    assert_eq!(order("?search=nvidia-h200&contributor=ada").await.len(), 2);
+    assert!(order("?search=nobody").await.is_empty());
+    // Deleting asks, and does nothing until the answer.
+    let fields = [("act", "remove"), ("upload", odd.as_str()), ("reason", "another GPU")];
+    let asked = root.submit("/admin/uploads", &fields).await;
+    assert!(asked.page(200).contains("cannot be taken back"));
+    assert_eq!(app.get(&format!("/api/v1/uploads/{odd}")).await.status, 200);
+    let sure = [&fields[..], &[("sure", "yes")]].concat();
+    assert!(root.submit("/admin/uploads", &sure).await.page(200).contains("1 upload"));
+    assert_eq!(app.get(&format!("/api/v1/uploads/{odd}")).await.status, 404);
 }

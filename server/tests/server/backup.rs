@@ -101,7 +101,7 @@ async fn filled() -> TestApp {
     issue(&ada, r#"["upload"]"#).await;
     let kept = send(&ada, &dataset(h200(), &[mm(512, 512, 512), mm(1024, 512, 512)], 4.0)).await.id;
     let gone = send(&bob, &dataset(h200(), &[mm(2048, 512, 512)], 4.0)).await.id;
-    let remove = [("act", "remove"), ("upload", gone.as_str()), ("reason", "made up")];
+    let remove = [("act", "remove"), ("upload", gone.as_str()), ("reason", "made up"), ("sure", "yes")];
     assert_eq!(root.submit("/admin/uploads", &remove).await.status, 200);
     let bytes = std::fs::read(MODEL).unwrap();
     let model = summary(&bytes);

@@ -242,7 +242,7 @@ async fn bad_parameters_are_refused_by_name() {
 #[tokio::test]
 async fn refusals_keep_their_words() {
     let app = TestApp::with_seven().await;
-    let known = "op, dtype, scaling, b_layout, method, min_m, max_m, min_n, max_n, min_k, max_k, kernels, sort, order, limit, cursor";
+    let known = "op, dtype, scaling, b_layout, aligned, method, min_m, max_m, min_n, max_n, min_k, max_k, kernels, sort, order, limit, cursor";
     for (query, words) in [
         (
             "op=nonsense",

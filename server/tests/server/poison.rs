@@ -298,7 +298,7 @@ async fn what_fits_is_learnt_and_a_removal_reaches_everything() {
             tags
         };
         let before = tags().await;
-        let remove = [("act", "remove"), ("upload", upload.as_str()), ("reason", "made up")];
+        let remove = [("act", "remove"), ("upload", upload.as_str()), ("reason", "made up"), ("sure", "yes")];
         assert_eq!(root.submit("/admin/uploads", &remove).await.status, 200);
         settle(app.backend.store.as_ref()).await;
         let after = tags().await;

@@ -185,7 +185,7 @@ async fn every_view_shows_a_removal_at_once() {
         assert_eq!(best(&models().await), bad.id);
 
         let removed = Instant::now();
-        let fields = [("act", "remove"), ("upload", lie.as_str()), ("reason", "made up")];
+        let fields = [("act", "remove"), ("upload", lie.as_str()), ("reason", "made up"), ("sure", "yes")];
         assert_eq!(root.submit("/admin/uploads", &fields).await.status, 200);
         // The model is taken back with the removal itself: what `pull` would take is the earlier one.
         assert_eq!(best(&models().await), good.id);

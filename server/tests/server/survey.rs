@@ -1,11 +1,11 @@
 //! Tests of pages that read much of the data at once, on both databases.
 
 use diode_api::{
-    Activity, ConfigCover, CoverageMap, HardwareContributor, LibraryUse, Ratios, Receipt, ShapeOnHardware,
-    SizeMap,
+    Activity, ConfigCover, CoverageMap, Finding, FindingKind, Findings, HardwareContributor, Leaderboard,
+    LibraryUse, Ratios, Receipt, ShapeOnHardware, SizeMap,
 };
 use diode_core::hardware::{Hardware, find};
-use diode_core::{DType, Method, Op, Problem};
+use diode_core::{Config, DType, Dataset, Method, Op, Problem, TimeColumn};
 
 use crate::admin::tamper;
 use crate::samples::{collected, columnar, dataset, h200, mm, problem, seven};
@@ -251,4 +251,93 @@ async fn the_map_of_coverage_shows_holes_and_what_comes_next() {
     assert!(map.next.len() == 10 && map.next.iter().all(|next| next.why.contains("nothing of its kind")));
     let other: CoverageMap = app.fetch("/api/v1/hardware/nvidia-h200/coverage/map?op=bmm&dtype=int8").await;
     assert_eq!((other.cells.len(), other.kinds, other.next.len()), (0, 0, 10));
+}
+
+/// Timings of problems on which the library takes `ratio` times as long as the best Triton config.
+fn beside_library(hardware: Hardware, problems: &[Problem], factor: f64, ratio: f64) -> Dataset {
+    let mut dataset = dataset(hardware, problems, factor);
+    let library = dataset.configs.intern(Config::Library);
+    for solution in &mut dataset.solutions {
+        let mut times: Vec<u64> = solution.times.iter_nanos().map(|time| time.0 as u64).collect();
+        let best = times.iter().min().copied().unwrap_or_default();
+        times.push((best as f64 * ratio) as u64);
+        solution.configs.push(library);
+        solution.times = TimeColumn::from_nanos(times).unwrap();
+        solution.method = Method::MEDIAN_COLD_EVENT;
+    }
+    dataset
+}
+
+#[tokio::test]
+async fn findings_say_what_the_board_says_and_nothing_of_chance() {
+    for app in TestApp::on_both("findings").await {
+        const PATH: &str = "/api/v1/hardware/nvidia-h200/findings";
+        let all = async |path: &str| app.fetch::<Findings>(path).await.items;
+        let of = |kind, all: &[Finding]| all.iter().find(|one| one.kind == kind).cloned();
+        app.get(PATH).await.refusal(404, "not_found");
+        let aligned: Vec<Problem> = (1..=30).map(|step| mm(64 * step, 512, 1024)).collect();
+        let ragged: Vec<Problem> = (1..=25).map(|step| mm(64 * step, 513, 1024)).collect();
+        // As fast as the library everywhere, and 19 problems that are not aligned: too few.
+        app.receipt(columnar(&beside_library(h200(), &aligned, 2.5, 1.0))).await;
+        app.receipt(columnar(&beside_library(h200(), &ragged[..19], 2.5, 1.5))).await;
+        let few = all(PATH).await;
+        let chance = [FindingKind::Alignment, FindingKind::TritonLeads, FindingKind::LibraryLeads];
+        assert!(!few.iter().any(|one| chance.contains(&one.kind)), "{few:?}");
+
+        app.receipt(columnar(&beside_library(h200(), &ragged[19..], 2.5, 1.2))).await;
+        let slow: Vec<Problem> =
+            (1..=21).map(|step| problem(Op::Mm, 16 * step, 256, 512, DType::Float16)).collect();
+        app.receipt(columnar(&beside_library(h200(), &slow, 2.5, 0.7))).await;
+        let found = all(PATH).await;
+        let said = of(FindingKind::Alignment, &found).unwrap();
+        let board = async |filters: &str| {
+            app.fetch::<Leaderboard>(&format!("/api/v1/hardware/nvidia-h200/leaderboard?{filters}"))
+                .await
+                .comparison
+        };
+        let (here, elsewhere) = (board("aligned=false").await, board("aligned=true").await);
+        assert_eq!(
+            said.sentence,
+            format!(
+                "Where N or K is not a multiple of 8, Triton runs at {:.2}× cuBLAS (faster on {} of {} problems); elsewhere \
+                 at {:.2}×.",
+                here.ratio.unwrap(),
+                here.wins,
+                here.problems,
+                elsewhere.ratio.unwrap()
+            )
+        );
+        assert!(said.sentence.contains("1.42×") && said.sentence.contains("25 of 25"), "{}", said.sentence);
+        assert_eq!((said.problems, said.of), (25, 76));
+        // The page of each finding lists the problems that it is about, with the same ratio.
+        let behind = of(FindingKind::LibraryLeads, &found).unwrap();
+        assert!(behind.sentence.starts_with("cuBLAS leads most in mm in float16"), "{}", behind.sentence);
+        for one in [&said, &behind] {
+            let filters = one.link.strip_prefix("/hardware/nvidia-h200?").unwrap();
+            let board = board(filters).await;
+            assert_eq!(board.problems, one.problems, "{}", one.link);
+            // The order of the sum may differ.
+            assert!((board.ratio.unwrap() - one.ratio).abs() < 1e-12, "{}", one.link);
+        }
+        // Nothing is aligned better here than there, so nothing leads.
+        assert_eq!(of(FindingKind::TritonLeads, &found), None, "{found:?}");
+
+        // The greater hardware is slower. The pages of both say so, the overview once.
+        app.receipt(columnar(&beside_library(h100(), &aligned, 1.5, 1.0))).await;
+        let slower = of(FindingKind::Hardware, &all(PATH).await).unwrap();
+        let other = all("/api/v1/hardware/nvidia-h100/findings").await;
+        assert_eq!(of(FindingKind::Hardware, &other).as_ref(), Some(&slower));
+        let ratios: Ratios =
+            app.fetch("/api/v1/comparisons/hardware?a=nvidia-h100&b=nvidia-h200&kernels=everything").await;
+        assert_eq!((slower.problems, slower.of), (ratios.slower, ratios.problems));
+        assert_eq!((slower.problems, Some(slower.ratio)), (30, ratios.b_over_a));
+        let overview = all("/api/v1/findings").await;
+        assert_eq!(
+            overview.iter().filter(|one| one.kind == FindingKind::Hardware).count(),
+            1,
+            "{overview:?}"
+        );
+        assert!(overview.len() <= 6 && overview.contains(&said), "{overview:?}");
+        app.end().await;
+    }
 }

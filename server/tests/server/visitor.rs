@@ -91,7 +91,7 @@ impl<'a> Visitor<'a> {
 
     /// Does an act of administrators by a form. The answer is a page.
     pub(crate) async fn act(&self, act: &str, fields: &[(&str, &str)]) -> Reply {
-        self.submit("/admin/trainings", &[&[("act", act)], fields].concat()).await
+        self.submit("/admin/trainings", &[&[("act", act)], fields, &[("sure", "yes")]].concat()).await
     }
 
     /// Deletes the account by the form of its page, and all its uploads or none.

@@ -60,6 +60,9 @@ pub struct LeaderboardQuery {
     /// Layout of the second operand; `column` is what `nn.Linear` gives.
     #[serde(deserialize_with = "from_text")]
     pub b_layout: Option<Layout>,
+    /// Whether N and K are multiples of 8, so that the rows of 16-bit matrices begin at multiples of 16 bytes.
+    #[serde(deserialize_with = "from_text")]
+    pub aligned: Option<bool>,
     #[serde(deserialize_with = "from_text")]
     pub method: Option<Method>,
     #[serde(deserialize_with = "size")]
@@ -93,9 +96,35 @@ pub struct LeaderboardQuery {
 impl LeaderboardQuery {
     /// The filter of the rows, without their order and page.
     pub fn filter(&self) -> ProblemFilter {
-        let Self { op, dtype, scaling, b_layout, method, min_m, max_m, min_n, max_n, min_k, max_k, .. } =
-            *self;
-        ProblemFilter { op, dtype, scaling, b_layout, method, min_m, max_m, min_n, max_n, min_k, max_k }
+        let Self {
+            op,
+            dtype,
+            scaling,
+            b_layout,
+            aligned,
+            method,
+            min_m,
+            max_m,
+            min_n,
+            max_n,
+            min_k,
+            max_k,
+            ..
+        } = *self;
+        ProblemFilter {
+            op,
+            dtype,
+            scaling,
+            b_layout,
+            aligned,
+            method,
+            min_m,
+            max_m,
+            min_n,
+            max_n,
+            min_k,
+            max_k,
+        }
     }
 }
 
@@ -189,6 +218,9 @@ pub struct ProblemFilter {
     /// Layout of the second operand; `column` is what `nn.Linear` gives.
     #[serde(deserialize_with = "from_text")]
     pub b_layout: Option<Layout>,
+    /// Whether N and K are multiples of 8, so that the rows of 16-bit matrices begin at multiples of 16 bytes.
+    #[serde(deserialize_with = "from_text")]
+    pub aligned: Option<bool>,
     #[serde(deserialize_with = "from_text")]
     pub method: Option<Method>,
     #[serde(deserialize_with = "size")]
@@ -214,8 +246,20 @@ pub(super) fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
 impl ProblemFilter {
     /// Whether a problem passes the filter. `method` is ignored, since a problem has none.
     pub fn admits(&self, problem: &Problem) -> bool {
-        let Self { op, dtype, scaling, b_layout, method: _, min_m, max_m, min_n, max_n, min_k, max_k } =
-            *self;
+        let Self {
+            op,
+            dtype,
+            scaling,
+            b_layout,
+            aligned,
+            method: _,
+            min_m,
+            max_m,
+            min_n,
+            max_n,
+            min_k,
+            max_k,
+        } = *self;
         let within = |size: u64, least: Option<u64>, most: Option<u64>| {
             least.is_none_or(|least| size >= least) && most.is_none_or(|most| size <= most)
         };
@@ -223,6 +267,8 @@ impl ProblemFilter {
             && dtype.is_none_or(|dtype| dtype == problem.a_dtype)
             && scaling.is_none_or(|scaling| scaling == problem.scaling)
             && b_layout.is_none_or(|layout| layout == problem.b_layout)
+            && aligned
+                .is_none_or(|aligned| aligned == [problem.n, problem.k].iter().all(|size| size % 8 == 0))
             && within(problem.m, min_m, max_m)
             && within(problem.n, min_n, max_n)
             && within(problem.k, min_k, max_k)
@@ -280,6 +326,52 @@ pub struct ShapeOnHardware {
     pub models: u64,
 }
 
+named_enum! {
+    /// What a finding is about.
+    FindingKind("kind") {
+        /// Problems whose rows are not aligned.
+        Alignment = "alignment",
+        /// Where a greater hardware is slower than a lesser one.
+        Hardware = "hardware",
+        /// Where Triton is furthest ahead of the library.
+        TritonLeads = "triton_leads",
+        /// Where the library is furthest ahead of Triton.
+        LibraryLeads = "library_leads",
+        /// What the best config gains over Inductor's default configs.
+        Gain = "gain",
+    }
+}
+
+/// What stands out in measurements, and what it takes to stand out.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Findings {
+    /// Each finding rests on at least so many problems.
+    pub min_problems: u64,
+    /// And on a difference of at least this share.
+    pub min_gain: f64,
+    pub items: Vec<Finding>,
+}
+
+/// One finding.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Finding {
+    pub hardware: HardwareSlug,
+    /// The hardware's name.
+    pub name: String,
+    pub kind: FindingKind,
+    pub sentence: String,
+    /// How many problems it is about.
+    pub problems: u64,
+    /// Of how many that were looked at.
+    pub of: u64,
+    /// The first ratio that the sentence states.
+    pub ratio: f64,
+    /// The page that lists the problems: a path with its query.
+    pub link: String,
+}
+
 /// How few configs are enough for the problems of a hardware: a list in which each config covers the most of
 /// what those before it leave. A config **covers** a problem if it is within 5 % of its best Triton config.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -331,6 +423,8 @@ mod problem_filter_tests {
         assert!(!admits(ProblemFilter { max_k: Some(31), ..Default::default() }));
         assert!(!admits(ProblemFilter { dtype: Some(DType::Float16), ..Default::default() }));
         assert!(!admits(ProblemFilter { b_layout: Some(Layout::Column), ..Default::default() }));
+        assert!(admits(ProblemFilter { aligned: Some(true), ..Default::default() }));
+        assert!(!admits(ProblemFilter { aligned: Some(false), ..Default::default() }));
         assert!(admits(ProblemFilter { scaling: Some(Scaling::None), ..Default::default() }));
         assert!(!admits(ProblemFilter { scaling: Some(Scaling::Row), ..Default::default() }));
     }

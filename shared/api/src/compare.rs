@@ -41,6 +41,9 @@ pub struct RatioQuery {
     /// Layout of the second operand.
     #[serde(deserialize_with = "from_text")]
     pub b_layout: Option<Layout>,
+    /// Whether N and K are multiples of 8.
+    #[serde(deserialize_with = "from_text")]
+    pub aligned: Option<bool>,
     /// The first that both have unless given.
     #[serde(deserialize_with = "from_text")]
     pub method: Option<Method>,
@@ -61,9 +64,35 @@ pub struct RatioQuery {
 impl RatioQuery {
     /// The filter of the problems.
     pub fn filter(&self) -> ProblemFilter {
-        let Self { op, dtype, scaling, b_layout, method, min_m, max_m, min_n, max_n, min_k, max_k, .. } =
-            *self;
-        ProblemFilter { op, dtype, scaling, b_layout, method, min_m, max_m, min_n, max_n, min_k, max_k }
+        let Self {
+            op,
+            dtype,
+            scaling,
+            b_layout,
+            aligned,
+            method,
+            min_m,
+            max_m,
+            min_n,
+            max_n,
+            min_k,
+            max_k,
+            ..
+        } = *self;
+        ProblemFilter {
+            op,
+            dtype,
+            scaling,
+            b_layout,
+            aligned,
+            method,
+            min_m,
+            max_m,
+            min_n,
+            max_n,
+            min_k,
+            max_k,
+        }
     }
 }
 

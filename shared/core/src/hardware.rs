@@ -20,6 +20,17 @@ named_enum! {
     }
 }
 
+impl Vendor {
+    /// The library that computes matrix multiplications beside Triton's configs.
+    pub const fn library(self) -> &'static str {
+        match self {
+            Self::Nvidia => "cuBLAS",
+            Self::Amd => "hipBLASLt",
+            Self::Cpu => "the library",
+        }
+    }
+}
+
 /// The highest dense arithmetic rate per input type, in 10¹² operations per second.
 ///
 /// `None` where the hardware has no unit for the type, or nobody has said.

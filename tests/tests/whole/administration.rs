@@ -9,7 +9,7 @@ use thirtyfour::By;
 /// Each page, with an element that it has once it is complete.
 const PAGES: [(&str, &str); 7] = [
     ("/admin", "a[href='/admin/uploads']"),
-    ("/admin/uploads", "details form[action='/admin/uploads']"),
+    ("/admin/uploads", "[data-testid=uploads] tbody tr"),
     ("/admin/hardware", "form[action='/admin/hardware']"),
     ("/admin/accounts", "form[action='/admin/accounts']"),
     ("/admin/packs", "main code"),
@@ -36,7 +36,9 @@ async fn administrators_look_after_a_server_in_the_browser() -> anyhow::Result<(
     }
 
     // The server does what a form says, and records it.
-    browser.open(&format!("{}/admin/uploads", server.url()), "details form").await?;
+    browser.open(&format!("{}/admin/uploads", server.url()), "[data-testid=uploads] a").await?;
+    browser.press("document.querySelector('[data-testid=uploads] a')").await?;
+    browser.wait_for("details form").await?;
     browser.press("document.querySelector('details summary')").await?;
     browser.driver.find(By::Css("details input[name=reason]")).await?.send_keys("a bad GPU").await?;
     browser.press("document.querySelector('details button[value=quarantine]')").await?;

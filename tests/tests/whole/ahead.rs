@@ -48,8 +48,18 @@ async fn a_page_asks_early_and_once_for_what_it_needs() -> anyhow::Result<()> {
         let early = || async { anyhow::Ok(browser.script::<Vec<String>>(requests).await?) };
         browser.until_still().await;
         assert_eq!(early().await?.into_iter().collect::<BTreeSet<_>>(), asked, "{page}");
+        // Until the app runs, the server's heading stands in the page. It is that of the app's page.
+        let heading: String = browser.script("return document.querySelector('#early h1').innerText").await?;
+        let paints = "return performance.getEntriesByName('first-contentful-paint').length";
+        assert_eq!(browser.script::<usize>(paints).await?, 1, "{page}: nothing was painted");
         browser.script::<()>("window.run_app()").await?;
         browser.wait_for(ready).await?;
+        let left: bool = browser.script("return document.getElementById('early') !== null").await?;
+        assert!(!left, "{page}: two headers");
+        assert_eq!(
+            browser.script::<String>("return document.querySelector('main h1').innerText").await?.trim(),
+            heading
+        );
         let all: Vec<String> = browser.script(requests).await?;
         for path in &asked {
             // The app ends its own queries with an `&`.

@@ -16,12 +16,8 @@ use thirtyfour::By;
 const SENT: &str = "return performance.getEntriesByType('resource')
     .filter((one) => one.initiatorType === 'xmlhttprequest').length";
 
-/// Keeps what the page says about a file while the file is sent.
-const WATCH: &str = "window.described = '';
-    new MutationObserver(() => {
-        const card = document.querySelector('[data-testid=contents]')?.parentElement;
-        if (card) window.described = card.innerText;
-    }).observe(document.body, { childList: true, subtree: true })";
+/// The button that sends a file.
+const SEND: &str = "[data-testid=ready] .button.primary";
 
 const REFUSALS: &str = "return [...document.querySelectorAll('.failure')]
     .map((one) => [one.querySelector('strong').innerText, one.querySelector('p').innerText])";
@@ -91,6 +87,14 @@ async fn what_the_server_would_refuse_is_not_sent() -> anyhow::Result<()> {
         browser.open(&format!("{}/contribute", server.url()), "[data-testid=terms]").await?;
 
         choose(&browser, folder, &names).await?;
+        // The page cannot tell what is wrong with the damaged one, so it can be sent; the others cannot.
+        browser.until("return document.querySelectorAll('.failure').length === 3").await?;
+        browser.wait_for(SEND).await?;
+        ensure!(
+            browser.script::<usize>(SENT).await? == 0,
+            "{look}: nothing is sent before the reader says so"
+        );
+        browser.press(&format!("document.querySelector('{SEND}')")).await?;
         browser.until("return document.querySelectorAll('.failure').length === 4").await?;
         let refused: Vec<(String, String)> = browser.script(REFUSALS).await?;
         for ((name, bytes), (heading, why)) in files.iter().zip(&refused) {
@@ -101,10 +105,16 @@ async fn what_the_server_would_refuse_is_not_sent() -> anyhow::Result<()> {
         ensure!(browser.script::<usize>(SENT).await? == 1, "{look}: only the damaged one is sent");
         ensure!(server.get("/api/v1/uploads")?.as_array().is_some_and(Vec::is_empty), "{look}");
 
-        browser.script::<()>(WATCH).await?;
         choose(&browser, folder, &["good.msgpack.zst"]).await?;
+        browser.wait_for(SEND).await?;
+        browser
+            .until("return document.body.innerText.includes('Nobody has sent timings of NVIDIA H200')")
+            .await?;
+        browser.looked_at(&format!("checked-file-{look}")).await?;
+        let described: String =
+            browser.script("return document.querySelector('[data-testid=ready]').innerText").await?;
+        browser.press(&format!("document.querySelector('{SEND}')")).await?;
         browser.wait_for("[data-testid=receipt]").await?;
-        let described: String = browser.script("return window.described").await?;
         let receipt: String =
             browser.script("return document.querySelector('[data-testid=receipt]').innerText").await?;
         for text in [described, receipt] {
@@ -116,6 +126,14 @@ async fn what_the_server_would_refuse_is_not_sent() -> anyhow::Result<()> {
         }
         ensure!(browser.script::<usize>(SENT).await? == 2, "{look}");
         browser.looked_at(&format!("checked-files-{look}")).await?;
+        // The upload has a page.
+        browser.press("document.querySelector('[data-testid=receipt] a[href^=\"/uploads/\"]')").await?;
+        browser.wait_for("main a[href$='/download']").await?;
+        let page: String = browser.script("return document.querySelector('main').innerText").await?;
+        for part in ["NVIDIA H200", "1 problem, 2 timings", "1 timing set apart", "It counts"] {
+            ensure!(page.contains(part), "{look}: `{part}` is not in {page}");
+        }
+        browser.looked_at(&format!("upload-{look}")).await?;
     }
     Ok(())
 }

@@ -35,8 +35,10 @@ async fn files_are_sent_one_after_the_other_whatever_becomes_of_each() -> anyhow
         browser.look(viewport, theme).await?;
         browser.open(&format!("{}/contribute", server.url()), "[data-testid=terms]").await?;
         browser.driver.find(By::Css("input[type=file]")).await?.send_keys(paths.join("\n")).await?;
-        browser.until("return document.querySelectorAll('[data-testid=receipt]').length === 2").await?;
         browser.until("return document.querySelectorAll('.failure').length === 2").await?;
+        browser.until("return document.body.innerText.includes('Send all 2 files')").await?;
+        browser.press("document.querySelector('[aria-labelledby=files-title] > .button.primary')").await?;
+        browser.until("return document.querySelectorAll('[data-testid=receipt]').length === 2").await?;
         let refused: Vec<String> = browser
             .script("return [...document.querySelectorAll('.failure')].map((one) => one.innerText)")
             .await?;
@@ -72,6 +74,8 @@ async fn an_upload_goes_on_while_the_reader_looks_at_another_page() -> anyhow::R
     let slow = json!({ "offline": false, "latency": 3000, "downloadThroughput": -1, "uploadThroughput": -1 });
     browser.devtools("Network.emulateNetworkConditions", slow).await?;
     browser.driver.find(By::Css("input[type=file]")).await?.send_keys(path).await?;
+    browser.wait_for("[data-testid=ready] .button.primary").await?;
+    browser.press("document.querySelector('[data-testid=ready] .button.primary')").await?;
     browser.until("return document.body.innerText.includes('Checking and storing mine.msgpack.zst')").await?;
     browser.press("document.querySelector('nav a[href=\"/datasets\"]')").await?;
     browser.until("return location.pathname === '/datasets'").await?;

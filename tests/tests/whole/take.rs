@@ -94,6 +94,18 @@ async fn a_dataset_has_a_card_and_is_taken_in_two_clicks() -> anyhow::Result<()>
         browser.wait_for("[data-testid=sample-rows] tbody tr").await?;
         let rows = text(&browser, "[data-testid=sample-rows]").await?;
         ensure!(rows.contains("time_ns") && rows.contains("triton::bmm"), "{look}: {rows}");
+        // The rows are leafed through and sorted, and each column has its range.
+        ensure!(rows.contains("1 to 20 of ") && rows.contains("16–"), "{look}: {rows}");
+        browser.press("[...document.querySelectorAll('[data-testid=sample-rows] button')].find((one) => one.innerText === 'More rows')").await?;
+        browser.until("return document.querySelector('[data-testid=sample-rows]').innerText.includes('21 to 40 of ')").await?;
+        let first = text(&browser, "[data-testid=sample-rows] > p").await?;
+        browser.press("[...document.querySelectorAll('[data-testid=sample-rows] button')].find((one) => one.innerText === 'Next problem')").await?;
+        browser.until(&format!("const said = document.querySelector('[data-testid=sample-rows] > p'); return said !== null && said.innerText !== '{first}'")).await?;
+        let columns = text(&browser, "[data-testid=columns]").await?;
+        ensure!(
+            columns.contains("num_stages, num_warps") && columns.contains("failure"),
+            "{look}: {columns}"
+        );
         let citation = text(&browser, "[data-testid=citation]").await?;
         ensure!(
             citation.contains("@misc{diode-nvidia-h100,") && citation.contains("/datasets/nvidia-h100"),
@@ -115,7 +127,10 @@ async fn a_dataset_has_a_card_and_is_taken_in_two_clicks() -> anyhow::Result<()>
         const [, size, unit] = text.match(/([\\d.]+)\\s*(kB|MB)/);
         return [size, unit === 'MB' ? 1e6 : 1e3].map(Number)";
     let (size, unit): (f64, f64) = browser.script(size).await?;
-    ensure!((size * unit - saved as f64).abs() <= 0.051 * unit, "{saved} bytes, the page says {size} of {unit}");
+    ensure!(
+        (size * unit - saved as f64).abs() <= 0.051 * unit,
+        "{saved} bytes, the page says {size} of {unit}"
+    );
     // The page shows how much of a file has arrived, even if it is compressed on its way.
     browser.devtools("Network.enable", serde_json::json!({})).await?;
     let slowly = serde_json::json!({

@@ -27,8 +27,11 @@ async fn a_visitor_agrees_before_a_file_is_sent() -> anyhow::Result<()> {
         .until("return document.body.innerText.includes('agree to the terms of contributing first')")
         .await?;
     assert_eq!(uploads()?, 0);
+    let press = "[data-testid=ready] .button.primary";
+    browser.wait_for(&format!("{press}:disabled")).await?;
     browser.driver.find(By::Css("[data-testid=terms] input")).await?.click().await?;
-    choose.send_keys(file).await?;
+    browser.wait_for(&format!("{press}:enabled")).await?;
+    browser.press(&format!("document.querySelector('{press}')")).await?;
     browser.wait_for("[data-testid=receipt]").await?;
     let receipt: String =
         browser.script("return document.querySelector('[data-testid=receipt]').innerText").await?;

@@ -1,6 +1,7 @@
 //! What is around every page: the header with the reader's account and the theme, the footer, the title in tabs and
 //! history, and the keyboard's focus.
 
+use js_sys::Reflect;
 use leptos::prelude::*;
 use leptos::task::spawn_local;
 use leptos_router::components::A;
@@ -143,8 +144,8 @@ fn Logo() -> impl IntoView {
     }
 }
 
-/// The key under which the theme is stored. `boot.js` reads it, too.
-const KEY: &str = "diode-theme";
+/// The cookie with the theme, for a year. The server reads it, so that a page has its colours from the start.
+const COOKIE: &str = "path=/; max-age=31536000; samesite=lax";
 
 #[component]
 fn ThemeButton() -> impl IntoView {
@@ -178,14 +179,12 @@ fn is_dark() -> bool {
     }
 }
 
-/// Sets the theme and stores it. Without storage, the choice lasts until the page is left.
+/// Sets the theme and stores it. Without cookies, the choice lasts until the page is left.
 fn set(theme: &str) {
     if let Some(root) = document().document_element() {
         let _ = root.set_attribute("data-theme", theme);
     }
-    if let Ok(Some(storage)) = window().local_storage() {
-        let _ = storage.set_item(KEY, theme);
-    }
+    let _ = Reflect::set(&document(), &"cookie".into(), &format!("diode-theme={theme}; {COOKIE}").into());
 }
 
 /// Keeps the page's title equal to `text`.

@@ -5,18 +5,21 @@ mod queue;
 use std::sync::Arc;
 
 use diode_api::upload_check::Contents;
-use diode_api::{Receipt, SetApart, Terms};
+use diode_api::{HardwareSummary, Receipt, SetApart, Standing, Terms};
+use diode_core::hardware::Hardware;
 use leptos::ev::DragEvent;
 use leptos::prelude::*;
 use wasm_bindgen::JsCast as _;
 use web_sys::{FileList, HtmlInputElement};
 
-use crate::components::{Snippet, use_title};
-use crate::format;
+use crate::api::Failure;
+use crate::components::{Loaded, Missing, Snippet, facts, use_title};
 use crate::pages::contribute::queue::Fleet;
 use crate::pages::contribute::queue::Queue;
-use crate::query::server_address;
-use crate::remote::remote;
+use crate::pages::path_part;
+use crate::query::{link, server_address};
+use crate::remote::{Load, remote};
+use crate::{api, format};
 
 /// The state of a file.
 #[derive(Clone)]
@@ -25,6 +28,8 @@ pub(crate) enum Stage {
     Waiting,
     /// The page checks the file. Nothing of it has been sent.
     Checking,
+    /// The file has been checked, as far as the page can, and is sent once the reader says so.
+    Ready,
     /// The share of the file that has been sent.
     Sending(f64),
     /// The whole file has been sent. The server reads, checks and stores it.
@@ -56,14 +61,16 @@ pub(crate) fn ContributePage() -> impl IntoView {
     let terms = remote::<Terms>(|| Some("/terms".to_owned()));
     let agrees = RwSignal::new(false);
     let take = move |files: Option<FileList>| {
-        let in_force = untrack(|| terms.value());
-        let may_send = !in_force.as_ref().is_some_and(|terms| terms.asked) || agrees.get_untracked();
-        let agreed = in_force.filter(|_| agrees.get_untracked()).map(|terms| terms.version);
         for file in files.iter().flat_map(|files| (0..files.length()).filter_map(|index| files.get(index))) {
-            let terms = if may_send { Ok(agreed) } else { Err("agree to the terms of contributing first") };
-            queue.add(file, terms);
+            queue.add(file);
         }
     };
+    let in_force = move || terms.value();
+    let may_send = Signal::derive(move || !in_force().is_some_and(|terms| terms.asked) || agrees.get());
+    let send = Callback::new(move |number: Option<usize>| {
+        let agreed = untrack(in_force).filter(|_| agrees.get_untracked()).map(|terms| terms.version);
+        queue.release(number, agreed);
+    });
     let choose = move |event: leptos::ev::Event| {
         let input = event.target().and_then(|target| target.dyn_into::<HtmlInputElement>().ok());
         take(input.as_ref().and_then(HtmlInputElement::files));
@@ -82,48 +89,61 @@ pub(crate) fn ContributePage() -> impl IntoView {
         <main class="page">
             <div>
                 <h1>"Contribute"</h1>
-                <p class="lede">
-                    "Send timings. Each file is checked here before it is sent: impossible times are refused. "
-                    "Duplicates are recognised, and a receipt means that everything is stored for good. What is yours: "
-                    <a href="/account/contributions" rel="external">"your uploads, agents and records"</a> "; your "
-                    <a href="/account" rel="external">"account and tokens"</a> "."
+                <p class="lede">"Measure on your GPU, and send the timings. Each file is checked here before it is sent."</p>
+                <p class="hint">
+                    <a href="/account/contributions" rel="external">"Your uploads, agents and records"</a> " · "
+                    <a href="/account" rel="external">"Your account and tokens"</a>
                 </p>
             </div>
             <div class="split even">
-                <section class="section">
-                    <label
-                        class="drop"
-                        class:over=move || over.get()
-                        on:dragover=move |event: DragEvent| { event.prevent_default(); over.set(true) }
-                        on:dragleave=move |_| over.set(false)
-                        on:drop=drop
-                    >
-                        <strong>"Drop files here, or choose them"</strong>
-                        <span class="hint">".msgpack.zst, .msgpack or .json, from diode or torch-diode"</span>
-                        <input class="visually-hidden" type="file" multiple on:change=choose />
-                    </label>
-                    {move || terms.value().map(|terms| view! { <TermsCard terms agrees /> })}
-                    <For
-                        each=move || queue.entries()
-                        key=|entry| entry.number
-                        children=|entry| {
-                            move || view! { <Outcome stage=entry.stage.get() name=entry.name.clone() found=entry.found /> }
-                        }
-                    />
+                <section class="card">
+                    <h2>"1. Install diode"</h2>
+                    <span class="hint">"In a clone of the repository, with Rust:"</span>
+                    <Snippet text="cargo install --path collector" />
+                    <span class="hint">"Or with Python and pip, beside torch:"</span>
+                    <Snippet text="pip install ." />
+                    <p class="hint">"A node needs no CUDA toolkit. " <a href="/docs/guides/installing.html" rel="external">"More ways"</a></p>
                 </section>
-                <div class="section">
-                    <section class="card" data-testid="agent">
-                        <h2>"By an agent"</h2>
-                        <span class="hint">"It measures what this server lacks, for as long as you let it:"</span>
-                        <Snippet text=format!("diode agent --server {server}") />
-                        <p class="hint"><a href="/docs/guides/agents.html" rel="external">"How agents work"</a></p>
-                    </section>
-                    <section class="card">
-                        <h2>"From the command line"</h2>
+                <section class="card" data-testid="agent">
+                    <h2>"2. Let an agent measure"</h2>
+                    <span class="hint">"It measures what this server lacks and sends it, for as long as you let it:"</span>
+                    <Snippet text=format!("diode agent --server {server}") />
+                    <p class="hint"><a href="/docs/guides/agents.html" rel="external">"How agents work"</a></p>
+                    <details>
+                        <summary>"Or measure once, and send the file"</summary>
                         <Commands />
-                    </section>
-                </div>
+                    </details>
+                </section>
             </div>
+            <section class="section" aria-labelledby="files-title">
+                <h2 id="files-title">"Send files"</h2>
+                <label
+                    class="drop"
+                    class:over=move || over.get()
+                    on:dragover=move |event: DragEvent| { event.prevent_default(); over.set(true) }
+                    on:dragleave=move |_| over.set(false)
+                    on:drop=drop
+                >
+                    <strong>"Drop files here, or choose them"</strong>
+                    <span class="hint">".msgpack.zst, .msgpack or .json, from diode or torch-diode. They are checked here; nothing is sent yet."</span>
+                    <input class="visually-hidden" type="file" multiple on:change=choose />
+                </label>
+                {move || terms.value().map(|terms| view! { <TermsCard terms agrees /> })}
+                <For
+                    each=move || queue.entries()
+                    key=|entry| entry.number
+                    children=move |entry| {
+                        move || view! {
+                            <Outcome stage=entry.stage.get() number=entry.number name=entry.name.clone() found=entry.found may_send send />
+                        }
+                    }
+                />
+                {move || (queue.ready() > 1).then(|| view! {
+                    <button type="button" class="button primary" disabled=move || !may_send.get() on:click=move |_| send.run(None)>
+                        {format!("Send all {}", format::counted(queue.ready() as u64, "file"))}
+                    </button>
+                })}
+            </section>
             <Fleet />
         </main>
     }
@@ -153,11 +173,37 @@ fn Commands() -> impl IntoView {
 #[component]
 fn Outcome(
     stage: Stage,
+    number: usize,
     name: String,
     /// The contents of the file, once the page has checked it.
     found: RwSignal<Vec<Contents>>,
+    /// Whether the visitor has agreed to what must be agreed to.
+    may_send: Signal<bool>,
+    send: Callback<Option<usize>>,
 ) -> impl IntoView {
     match stage {
+        Stage::Ready => {
+            let said = move || {
+                let unchecked = found.with(Vec::is_empty).then_some("Only the server can check this file. ");
+                let first =
+                    (!may_send.get()).then_some("To send it, agree to the terms of contributing first.");
+                format!("{}{}", unchecked.unwrap_or_default(), first.unwrap_or_default())
+            };
+            view! {
+                <div class="card" data-testid="ready">
+                    <p role="status"><strong>{format!("Checked: {name}")}</strong></p>
+                    {contents(&found.read())}
+                    {found.with(|all| all.iter().map(|of| view! { <Beside name=of.name.clone() /> }).collect_view())}
+                    <p class="hint">{said}</p>
+                    <div class="row">
+                        <button type="button" class="button primary" disabled=move || !may_send.get() on:click=move |_| send.run(Some(number))>
+                            "Send it"
+                        </button>
+                    </div>
+                </div>
+            }
+            .into_any()
+        }
         Stage::Waiting => view! { <div class="card"><p>{format!("Waiting: {name}")}</p></div> }.into_any(),
         Stage::Checking => {
             view! { <div class="card"><p role="status">{format!("Checking {name} …")}</p></div> }.into_any()
@@ -188,6 +234,25 @@ fn Outcome(
         Stage::Refused(why) => failure(format!("Not stored: {name}"), why),
         Stage::Unanswered(why) => failure(format!("Perhaps not stored: {name}"), why),
     }
+}
+
+/// What the server has of the hardware that a file is about.
+#[component]
+fn Beside(name: String) -> impl IntoView {
+    let slug = Hardware::from_name(&name).ok().map(|hardware| hardware.slug.to_string());
+    let there = remote::<HardwareSummary>(move || Some(format!("/hardware/{}", slug.clone()?)));
+    let said = move || match there.get() {
+        Load::Ready(there) => format!(
+            "Measured here so far on {name}: {}, {}.",
+            format::counted(there.problems, "problem"),
+            format::counted(there.timings, "timing")
+        ),
+        Load::Failed(Failure::NotFound(_)) => {
+            format!("Nobody has sent timings of {name} to this server yet.")
+        }
+        Load::Waiting | Load::Failed(_) => String::new(),
+    };
+    view! { <p class="hint">{said}</p> }
 }
 
 fn failure(heading: String, why: String) -> AnyView {
@@ -282,6 +347,7 @@ fn ReceiptCard(
                 {rows.map(|(name, value)| view! { <dt>{name}</dt><dd>{value}</dd> }).collect_view()}
             </dl>
             {apart.collect_view()}
+            <p><a href=format!("/uploads/{}", receipt.id)>"The page of this upload"</a></p>
         </section>
     }
 }
@@ -312,4 +378,90 @@ fn set_apart(parts: &[SetApart]) -> Vec<AnyView> {
         format!("{timings} set apart ({}): {}", part.reason, part.example)
     };
     parts.iter().map(|part| view! { <p class="hint">{sentence(part)}</p> }.into_any()).collect()
+}
+
+/// The page of one upload: what it has, how it compares, and its file.
+#[component]
+pub(crate) fn UploadPage() -> impl IntoView {
+    let id = path_part("id");
+    let receipt = remote::<Receipt>(move || Some(format!("/uploads/{}", id.get())));
+    use_title(move || format!("Upload {}", id.get()));
+    let missing = || {
+        let sentence = "The address may be wrong, or the upload was deleted.".to_owned();
+        view! {
+            <Missing heading="There is no such upload" sentence>
+                <a class="button" href="/">"Overview"</a>
+            </Missing>
+        }
+    };
+    view! {
+        <main class="page">
+            <Loaded remote=receipt height="30rem" missing children=|receipt| upload_view(&receipt) />
+        </main>
+    }
+}
+
+fn upload_view(receipt: &Receipt) -> impl IntoView + use<> {
+    let id = receipt.id.to_string();
+    let by = receipt
+        .contributor
+        .as_ref()
+        .map_or_else(|| "without an account".to_owned(), |name| format!("by {name}"));
+    let standing = match (receipt.standing, &receipt.reason) {
+        (Standing::Counts, _) => "It counts on the boards.".to_owned(),
+        (Standing::Fenced, _) => {
+            "It does not count, because its times are far from those of others.".to_owned()
+        }
+        (Standing::Quarantined, Some(reason)) => format!("It does not count: {reason}."),
+        (Standing::Quarantined, None) => "It does not count.".to_owned(),
+    };
+    let compared = match receipt.log_ratio {
+        Some(ratio) => format!(
+            "Its times are {:.1} % {} than those of others, the median of {}.",
+            (ratio.exp() - 1.0).abs() * 100.0,
+            if ratio < 0.0 { "shorter" } else { "longer" },
+            format::counted(receipt.compared_problems, "problem")
+        ),
+        None => "Too few others have measured the same problems to compare its times.".to_owned(),
+    };
+    let parts = receipt.hardware.iter().map(|own| {
+        let rows = [
+            ("Stored", counted(own.problems, own.timings, own.failures)),
+            ("Measured with", own.tool.clone().unwrap_or_else(|| "–".to_owned())),
+            ("Driver", own.driver.clone().unwrap_or_else(|| "–".to_owned())),
+            ("Collected", own.collected_at.as_deref().map_or_else(|| "–".to_owned(), format::minute)),
+        ];
+        view! {
+            <section class="card">
+                <h2><a href=format!("/hardware/{}", own.slug)>{own.name.clone()}</a></h2>
+                {facts(rows)}
+                {set_apart(&own.set_apart)}
+            </section>
+        }
+    });
+    let file = [
+        ("Size", format::bytes(receipt.bytes)),
+        ("Format", receipt.format.clone()),
+        ("SHA-256", receipt.digest.to_string()),
+        ("Licence", receipt.licence.to_string()),
+    ];
+    let compare = link("/compare", [("what", "uploads".to_owned()), ("a", id.clone())]);
+    view! {
+        <div class="page-head">
+            <div>
+                <h1>"Upload " <code>{id.clone()}</code></h1>
+                <p class="lede">{format!("Sent {by}, {}. {standing}", format::minute(&receipt.received_at))}</p>
+                <p class="hint">{compared}</p>
+            </div>
+            <a class="button" href=compare>"Compare with another upload"</a>
+        </div>
+        <div class="split even">
+            <div class="section">{parts.collect_view()}</div>
+            <section class="card">
+                <h2>"The file"</h2>
+                {facts(file)}
+                <p><a class="button" href=api::url(&format!("/uploads/{id}/download")) rel="external" download>"Download"</a></p>
+            </section>
+        </div>
+    }
 }

@@ -1,22 +1,24 @@
 //! Datasets: all measurements of a hardware, for download.
 
+mod rows;
 mod snapshots;
 
 use std::sync::Arc;
 
-use diode_api::{DATA_LICENCE, HardwareSummary, Leaderboard, MAX_IN_OTHERS, MAX_IN_PARQUET, ProblemDetail};
+use diode_api::{DATA_LICENCE, HardwareSummary, MAX_IN_OTHERS, MAX_IN_PARQUET};
 use diode_core::Method;
 use leptos::prelude::*;
 use leptos::task::spawn_local;
 
 use crate::components::{
-    Citation, Download, FailedLoad, Loaded, Missing, Snippet, Stat, Stats, be_the_first, empty, facts, head,
-    num, table, tag_row, use_title,
+    Citation, Download, Loaded, Missing, Snippet, Stat, Stats, be_the_first, chips, facts, tag_row, unnamed,
+    use_title,
 };
+use crate::pages::datasets::rows::Rows;
 use crate::pages::datasets::snapshots::Snapshots;
 use crate::pages::path_part;
-use crate::query::{link, problem_page};
-use crate::remote::{Load, remote};
+use crate::query::server_address;
+use crate::remote::remote;
 use crate::{api, format};
 
 #[component]
@@ -126,15 +128,14 @@ fn content(summary: &Arc<HardwareSummary>) -> AnyView {
                 <section class="card" data-testid="files"><h2>"Take it"</h2>{files(summary)}</section>
                 <section class="card">
                     <h2>"Use it"</h2>
-                    <span class="hint">"As Parquet, for pandas, Polars or DuckDB:"</span>
-                    <Snippet text=format!("diode convert {slug}.msgpack.zst {slug}.parquet") />
+                    <HowToRead summary=Arc::clone(summary) />
                     <span class="hint">"Train a model of your own on it:"</span>
                     <Snippet text=format!("diode train --data {slug}.msgpack.zst --model mine.safetensors") />
                 </section>
             </div>
         </div>
         <Snapshots hardware=summary.hardware.slug.clone() />
-        <SampleRows summary=Arc::clone(summary) />
+        <Rows summary=Arc::clone(summary) />
         <section class="card" data-testid="citation">
             <h2>"Citation"</h2>
             <p class="hint">
@@ -208,81 +209,6 @@ fn files(summary: &HardwareSummary) -> impl IntoView + use<> {
     }
 }
 
-/// The number of rows.
-const SHOWN: usize = 8;
-
-/// The fastest configs of the problem with the most operations.
-#[component]
-fn SampleRows(summary: Arc<HardwareSummary>) -> impl IntoView {
-    let slug = summary.hardware.slug.to_string();
-    let method = summary.method.map(|method| method.to_string()).unwrap_or_default();
-    let first = {
-        let (slug, method) = (slug.clone(), method.clone());
-        let one =
-            move || [("sort", "flops".to_owned()), ("limit", "1".to_owned()), ("method", method.clone())];
-        remote::<Leaderboard>(move || Some(link(&format!("/hardware/{slug}/leaderboard"), one())))
-    };
-    let detail = remote::<ProblemDetail>(move || {
-        let board = first.value()?;
-        let problem = board.items.first()?;
-        Some(problem_page(&problem.problem_id, &slug, &method))
-    });
-    let shown = move || match first.get() {
-        Load::Failed(reason) => view! { <FailedLoad reason retry=move || first.retry() /> }.into_any(),
-        Load::Ready(board) if board.items.is_empty() => {
-            empty("No rows", "No config of this dataset has a time.")
-        }
-        _ => view! { <Loaded remote=detail height="18rem" children=|detail| sample(&detail) /> }.into_any(),
-    };
-    view! {
-        <section class="section" data-testid="sample-rows">
-            <h2>"Some rows"</h2>
-            {shown}
-        </section>
-    }
-}
-
-fn sample(detail: &ProblemDetail) -> impl IntoView + use<> {
-    let problem = detail.problem.clone();
-    let (hardware, method) = (detail.hardware.slug.to_string(), detail.method.to_string());
-    let rows = detail.configs.iter().take(SHOWN).map(|one| {
-        let tile = one.config.tile();
-        let number = |of: fn(&diode_core::Tile) -> u32| {
-            tile.map(of).map_or_else(|| "–".to_owned(), |value| value.to_string())
-        };
-        view! {
-            <tr>
-                <td>{problem.op.to_string()}</td>
-                <td class="num">{problem.b}</td>
-                <td class="num">{problem.m}</td>
-                <td class="num">{problem.n}</td>
-                <td class="num">{problem.k}</td>
-                <td>{problem.a_dtype.to_string()}</td>
-                <td>{one.config.template().to_string()}</td>
-                <td class="num">{number(|tile| tile.block_m)}</td>
-                <td class="num">{number(|tile| tile.block_n)}</td>
-                <td class="num">{number(|tile| tile.block_k)}</td>
-                <td class="num">{number(|tile| tile.num_stages)}</td>
-                <td class="num">{number(|tile| tile.num_warps)}</td>
-                <td class="num">{format!("{:.0}", one.us * 1e3)}</td>
-            </tr>
-        }
-    });
-    let texts = |names: &'static [&'static str]| names.iter().map(|name| head(*name));
-    let numbers = |names: &'static [&'static str]| names.iter().map(|name| num(*name));
-    let heads = texts(&["op"])
-        .chain(numbers(&["b", "m", "n", "k"]))
-        .chain(texts(&["a_dtype", "template"]))
-        .chain(numbers(&["block_m", "block_n", "block_k", "num_stages", "num_warps", "time_ns"]));
-    let said = format!(
-        "The fastest configs of one problem on {hardware}, {method}. Parquet and CSV have more columns."
-    );
-    view! {
-        {table(heads.collect::<Vec<_>>()).rows(rows.collect_view())}
-        <p class="hint">{said}</p>
-    }
-}
-
 /// A file.
 #[derive(Clone, Copy)]
 pub(crate) struct Form {
@@ -311,6 +237,38 @@ const FORMS: [Form; 5] = [
     Form { ending: "msgpack", what: "torch-diode's MessagePack", is_torch_diodes: true, most: MAX_IN_OTHERS },
     Form { ending: "json", what: "torch-diode's JSON", is_torch_diodes: true, most: MAX_IN_OTHERS },
 ];
+
+/// Ways to read the Parquet file, from afar.
+const READERS: [(&str, &str); 4] = [
+    ("pandas", "import pandas\nframe = pandas.read_parquet(\"{url}\")"),
+    ("Polars", "import polars\nframe = polars.scan_parquet(\"{url}\")"),
+    ("DuckDB", "SELECT m, n, k, min(time_ms) FROM '{url}' GROUP BY ALL;"),
+    ("datasets", "from datasets import load_dataset\nrows = load_dataset(\"parquet\", data_files=\"{url}\")"),
+];
+
+#[component]
+fn HowToRead(summary: Arc<HardwareSummary>) -> impl IntoView {
+    let slug = summary.hardware.slug.to_string();
+    let has_parquet = forms_of(&summary).any(|form| form.ending == "parquet");
+    let url = format!("{}{}", server_address(), api::url(&format!("/datasets/{slug}.parquet")));
+    let chosen = RwSignal::new(READERS[0].0.to_owned());
+    let text = move || {
+        let reader = READERS.iter().find(|(name, _)| chosen.with(|chosen| chosen == name));
+        reader.map(|(_, text)| text.replace("{url}", &url)).unwrap_or_default()
+    };
+    if !has_parquet {
+        return view! {
+            <span class="hint">"It is too large for one Parquet file. Convert the columnar one:"</span>
+            <Snippet text=format!("diode convert {slug}.msgpack.zst {slug}.parquet") />
+        }
+        .into_any();
+    }
+    view! {
+        {chips("Read it with", unnamed(READERS.map(|(name, _)| name)), chosen)}
+        {move || view! { <Snippet text=text() /> }}
+    }
+    .into_any()
+}
 
 /// The files that the server can write for a hardware.
 pub(crate) fn forms_of(summary: &HardwareSummary) -> impl Iterator<Item = Form> + use<> {

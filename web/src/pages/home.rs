@@ -7,12 +7,13 @@ use leptos::prelude::*;
 use leptos_router::hooks::use_navigate;
 
 use crate::components::{
-    Deferred, Loaded, LookUp, Snippet, Stat, Stats, be_the_first, chips, head, num, table, unnamed, use_title,
+    Deferred, Findings, Loaded, LookUp, Snippet, Stat, Stats, be_the_first, chips, head, num, table, unnamed,
+    use_title,
 };
 use crate::format;
 use crate::pages::hardware::{gains, unconfirmed};
 use crate::pages::predict::{DTYPES, Parameters, SizeField};
-use crate::query::{address, link, server_address};
+use crate::query::{address, server_address};
 use crate::remote::remote;
 
 #[component]
@@ -47,6 +48,12 @@ pub(crate) fn HomePage() -> impl IntoView {
                         height="13rem"
                         children=move |all| move || hardware_cards(&all, models.value().as_deref().map_or(&[], Vec::as_slice))
                     />
+                </section>
+            </Deferred>
+            <Deferred>
+                <section class="section" aria-labelledby="findings-title">
+                    <h2 id="findings-title">"What stands out"</h2>
+                    <Findings path="/findings" of_several=true />
                 </section>
             </Deferred>
             <Deferred><Happening /></Deferred>
@@ -217,7 +224,6 @@ fn newest(uploads: &[NewestUpload]) -> AnyView {
 }
 
 fn upload(upload: &NewestUpload) -> impl IntoView + use<> {
-    let compare = link("/compare", [("what", "uploads".to_owned()), ("a", upload.id.to_string())]);
     let hardware = upload
         .hardware
         .iter()
@@ -226,7 +232,7 @@ fn upload(upload: &NewestUpload) -> impl IntoView + use<> {
     let by = upload.contributor.as_ref().map_or_else(|| "–".to_owned(), ToString::to_string);
     view! {
         <tr>
-            <td><a href=compare><code>{upload.id.to_string()}</code></a></td>
+            <td><a href=format!("/uploads/{}", upload.id)><code>{upload.id.to_string()}</code></a></td>
             <td>{hardware}</td>
             <td class="num">{format::count(upload.problems)}</td>
             <td class="num roomy">{format::count(upload.timings)}</td>

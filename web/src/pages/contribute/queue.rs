@@ -1,4 +1,5 @@
-//! Files that are checked and sent one after the other. If one fails, the others are still sent. Below them, the agents of
+//! Files that are checked one after the other and, once the reader says so, sent one after the other. If one fails, the
+//! others are still sent. Below them, the agents of
 //! this server, and what each has measured lately.
 
 use std::cell::OnceCell;
@@ -29,9 +30,11 @@ pub(super) struct Entry {
     pub(super) found: RwSignal<Vec<Contents>>,
 }
 
-/// A file that waits, with the version of the terms that the visitor agrees to.
+/// A file that waits to be checked, then for the reader's word, then to be sent with the version of the terms that the
+/// visitor agrees to.
 #[derive(Clone)]
 struct Waiting {
+    number: usize,
     file: File,
     agreed: Option<u32>,
     stage: RwSignal<Stage>,
@@ -42,10 +45,14 @@ struct Waiting {
 pub(super) struct Queue {
     entries: RwSignal<Vec<Entry>>,
     waiting: StoredValue<VecDeque<Waiting>, LocalStorage>,
+    /// The files that are checked, and those that are to be sent.
+    ready: StoredValue<Vec<Waiting>, LocalStorage>,
+    released: StoredValue<VecDeque<Waiting>, LocalStorage>,
     /// The check and the upload under way.
     check: StoredValue<Option<Worker>, LocalStorage>,
     upload: StoredValue<Option<Transfer>, LocalStorage>,
-    is_busy: StoredValue<bool>,
+    is_checking: StoredValue<bool>,
+    is_sending: StoredValue<bool>,
     added: StoredValue<usize>,
 }
 
@@ -62,9 +69,12 @@ impl Queue {
         Self {
             entries: RwSignal::new(Vec::new()),
             waiting: StoredValue::new_local(VecDeque::new()),
+            ready: StoredValue::new_local(Vec::new()),
+            released: StoredValue::new_local(VecDeque::new()),
             check: StoredValue::new_local(None),
             upload: StoredValue::new_local(None),
-            is_busy: StoredValue::new(false),
+            is_checking: StoredValue::new(false),
+            is_sending: StoredValue::new(false),
             added: StoredValue::new(0),
         }
     }
@@ -74,72 +84,109 @@ impl Queue {
         self.entries.get()
     }
 
-    /// Lists a file and queues it. A file with a fault, or without agreement to the terms, is listed but
-    /// not sent.
-    pub(super) fn add(self, file: File, agreed: Result<Option<u32>, &str>) {
+    /// How many files wait for the reader's word. Tracked.
+    pub(super) fn ready(self) -> usize {
+        self.entries.with(|entries| {
+            entries.iter().filter(|entry| matches!(*entry.stage.read(), Stage::Ready)).count()
+        })
+    }
+
+    /// Lists a file and queues it for its check. A file with a fault is listed, and cannot be sent.
+    pub(super) fn add(self, file: File) {
         let name = format!("{}, {}", file.name(), format::bytes(file.size() as u64));
-        let agreed = match file.size() {
-            0.0 => Err("the file is empty; choose one with timings".to_owned()),
-            size if size > MAX_UPLOAD_BYTES as f64 => Err(too_large()),
-            _ => agreed.map_err(str::to_owned),
+        let first = match file.size() {
+            0.0 => Stage::NotSent("the file is empty; choose one with timings".to_owned()),
+            size if size > MAX_UPLOAD_BYTES as f64 => Stage::NotSent(too_large()),
+            _ => Stage::Waiting,
         };
-        let first = agreed.as_ref().map_or_else(|why| Stage::NotSent(why.clone()), |_| Stage::Waiting);
+        let is_good = matches!(first, Stage::Waiting);
         self.added.update_value(|added| *added += 1);
         let number = self.added.get_value();
         let (stage, found) = of_app(|| (RwSignal::new(first), RwSignal::new(Vec::new())));
         self.entries.update(|entries| {
-            // A second try replaces the failed first one.
+            // A second try replaces the first one that failed or was not sent.
             entries.retain(|entry| {
-                let has_failed = entry.stage.with_untracked(Stage::has_failed);
-                entry.name != name || !has_failed
+                let is_left =
+                    entry.stage.with_untracked(|stage| stage.has_failed() || matches!(stage, Stage::Ready));
+                entry.name != name || !is_left
             });
             entries.push(Entry { number, name, stage, found });
         });
-        if let Ok(agreed) = agreed {
-            self.waiting.update_value(|waiting| waiting.push_back(Waiting { file, agreed, stage, found }));
+        if is_good {
+            let next = Waiting { number, file, agreed: None, stage, found };
+            self.waiting.update_value(|waiting| waiting.push_back(next));
             self.check_next();
         }
     }
 
     fn check_next(self) {
-        if self.is_busy.get_value() {
+        if self.is_checking.get_value() {
             return;
         }
         let next = self.waiting.try_update_value(VecDeque::pop_front).flatten();
         let Some(next) = next else { return };
-        self.is_busy.set_value(true);
+        self.is_checking.set_value(true);
         next.stage.set(Stage::Checking);
         let checked = {
             let next = next.clone();
             move |found| {
                 let next = next.clone();
                 // Postponed, because this drops the worker, which is still reporting.
-                defer(move || self.send_if_good(&next, found));
+                defer(move || self.keep_if_good(next, found));
             }
         };
         match check(&next.file, checked) {
             Ok(check) => self.check.set_value(Some(check)),
-            Err(_) => self.send(&next),
+            Err(_) => self.keep(next),
         }
     }
 
-    /// Sends a file unless the check found a fault. A file that cannot be checked here is sent: the server
-    /// checks everything.
-    fn send_if_good(self, next: &Waiting, found: Found) {
+    /// Keeps a file for the reader's word unless the check found a fault. A file that cannot be checked here is kept: the
+    /// server checks everything.
+    fn keep_if_good(self, next: Waiting, found: Found) {
         // The worker may have failed after its answer.
         let Some(check) = self.check.try_update_value(Option::take).flatten() else { return };
         drop(check);
         match found {
-            Some(Err(why)) => self.report(next.stage, Stage::NotSent(why)),
+            Some(Err(why)) => {
+                next.stage.set(Stage::NotSent(why));
+                self.is_checking.set_value(false);
+                self.check_next();
+            }
             Some(Ok(contents)) => {
                 next.found.set(contents);
-                self.send(next);
+                self.keep(next);
             }
-            None => self.send(next),
+            None => self.keep(next),
         }
     }
 
-    fn send(self, next: &Waiting) {
+    fn keep(self, next: Waiting) {
+        next.stage.set(Stage::Ready);
+        self.ready.update_value(|ready| ready.push(next));
+        self.is_checking.set_value(false);
+        self.check_next();
+    }
+
+    /// Sends one of the files that are ready, or all of them.
+    pub(super) fn release(self, number: Option<usize>, agreed: Option<u32>) {
+        let ready = self.ready.try_update_value(std::mem::take).unwrap_or_default();
+        let (sent, kept): (Vec<_>, Vec<_>) =
+            ready.into_iter().partition(|one| number.is_none_or(|number| number == one.number));
+        self.ready.set_value(kept);
+        for one in sent {
+            one.stage.set(Stage::Waiting);
+            self.released.update_value(|released| released.push_back(Waiting { agreed, ..one }));
+        }
+        self.send_next();
+    }
+
+    fn send_next(self) {
+        if self.is_sending.get_value() {
+            return;
+        }
+        let Some(next) = self.released.try_update_value(VecDeque::pop_front).flatten() else { return };
+        self.is_sending.set_value(true);
         let stage = next.stage;
         self.upload.set_value(send(&next.file, next.agreed, move |next| self.report(stage, next)));
     }
@@ -151,9 +198,9 @@ impl Queue {
         let is_over = next.is_over();
         stage.set(next);
         if is_over {
-            self.is_busy.set_value(false);
+            self.is_sending.set_value(false);
             // Postponed, because the next upload drops this one, which is still reporting.
-            defer(move || self.check_next());
+            defer(move || self.send_next());
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use diode_api::{HardwareContributor, HardwareSummary, ModelSummary};
 use leptos::prelude::*;
 
-use crate::components::{Loaded, be_the_first, empty, head, named, num, table};
+use crate::components::{Findings, Loaded, be_the_first, empty, head, named, num, table};
 use crate::format;
 use crate::pages::hardware::board::Board;
 use crate::pages::hardware::configs::ConfigBoard;
@@ -23,8 +23,9 @@ const KEY: &str = "board";
 const PLACE: &str = "boards";
 
 /// Each board's value in the address, and its name. The first board is shown if the address names none.
-const BOARDS: [(&str, &str); 6] = [
+const BOARDS: [(&str, &str); 7] = [
     ("", "Problems"),
+    ("findings", "Findings"),
     ("configs", "Configs"),
     ("sizes", "Sizes"),
     ("coverage", "Coverage"),
@@ -46,6 +47,16 @@ pub(super) fn Boards(summary: Arc<HardwareSummary>) -> impl IntoView {
     let shown = move || {
         let summary = Arc::clone(&summary);
         match board.get().as_str() {
+            "findings" => {
+                let path = format!("/hardware/{}/findings", summary.hardware.slug);
+                view! {
+                    <section class="section" aria-labelledby="board-title">
+                        <h2 id="board-title">"Findings"</h2>
+                        <Findings path />
+                    </section>
+                }
+                .into_any()
+            }
             "configs" => view! { <ConfigBoard summary /> }.into_any(),
             "sizes" => view! { <SizeBoard summary /> }.into_any(),
             "coverage" => view! { <CoverageBoard summary /> }.into_any(),

@@ -17,8 +17,10 @@ use crate::query::{History, parameter, parameter_or, use_set_parameters};
 use crate::remote::Remote;
 
 /// The parameters of the filters, as the API names them.
-const KEYS: [&str; 11] =
-    ["op", "dtype", "scaling", "b_layout", "method", "min_m", "max_m", "min_n", "max_n", "min_k", "max_k"];
+const KEYS: [&str; 12] = [
+    "op", "dtype", "scaling", "b_layout", "aligned", "method", "min_m", "max_m", "min_n", "max_n", "min_k",
+    "max_k",
+];
 
 /// The method that is shown if the address names none. `None` if there is no choice.
 pub(super) fn default_method(summary: &HardwareSummary) -> Option<Method> {

@@ -124,9 +124,11 @@ fn usage(model: &ModelSummary) -> impl IntoView + use<> {
     let dtype = model.dtypes.first().map(ToString::to_string).unwrap_or_default();
     let command =
         format!("diode predict --model {file} --op {op} --m 4096 --n 4096 --k 4096 --dtype {dtype}");
+    let compare = link("/compare", [("what", "models".to_owned()), ("a", model.id.to_string())]);
     view! {
         <span class="hint">"With the file, rank configs for one shape:"</span>
         <Snippet text=command />
+        <p class="hint"><a href=compare>"How its picks differ from those of another version"</a></p>
     }
 }
 
