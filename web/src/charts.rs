@@ -1,4 +1,4 @@
-//! Small charts: log scales, a scatter plot, and the plots made of it.
+//! Small charts: scales, a scatter plot, and the plots made of it.
 
 mod columns;
 mod curves;
@@ -21,10 +21,11 @@ const LEAST_DECADES: f64 = 4e-5;
 /// Room around the data, as a share of the range that the data spans.
 const MARGIN: f64 = 0.06;
 
-/// Places positive values on a line of pixels by their logarithm.
+/// Places values on a line of pixels: positive values by their logarithm, or shares from zero on by themselves.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct LogScale {
-    /// The decimal logarithms of the values at both ends.
+struct Scale {
+    is_linear: bool,
+    /// The values at both ends, or their decimal logarithms.
     low: f64,
     high: f64,
     /// The pixels of both ends. `from > to` on an upward axis.
@@ -41,8 +42,8 @@ struct Tick {
     labelled: bool,
 }
 
-impl LogScale {
-    /// The scale that shows all values. `None` if no value is positive and finite.
+impl Scale {
+    /// The logarithmic scale that shows all values. `None` if no value is positive and finite.
     fn covering(values: impl Iterator<Item = f64>, from: f64, to: f64) -> Option<Self> {
         let (low, high) = values
             .filter(|value| *value > 0.0 && value.is_finite())
@@ -52,12 +53,27 @@ impl LogScale {
             return None;
         }
         let margin = ((MIN_DECADES - (high - low)) / 2.0).max((high - low) * MARGIN);
-        Some(Self { low: low - margin, high: high + margin, from, to })
+        Some(Self { is_linear: false, low: low - margin, high: high + margin, from, to })
+    }
+
+    /// The linear scale from zero to the highest of the values.
+    fn from_zero(values: impl Iterator<Item = f64>, from: f64, to: f64) -> Option<Self> {
+        let most = values.filter(|value| value.is_finite()).fold(0.0, f64::max);
+        (most > 0.0).then_some(Self { is_linear: true, low: 0.0, high: most * (1.0 + MARGIN), from, to })
+    }
+
+    /// How far along the scale a value is.
+    fn along(&self, value: f64) -> f64 {
+        if self.is_linear { value } else { value.log10() }
+    }
+
+    fn value(&self, along: f64) -> f64 {
+        if self.is_linear { along } else { 10_f64.powf(along) }
     }
 
     /// The part of this scale between two values. If the part is too small, the whole scale.
     fn part(&self, (low, high): (f64, f64)) -> Self {
-        let end = |value: f64| value.log10().clamp(self.low, self.high);
+        let end = |value: f64| self.along(value).clamp(self.low, self.high);
         let (low, high) = (end(low), end(high));
         let is_wide = high - low >= LEAST_DECADES;
         if is_wide { Self { low, high, ..*self } } else { *self }
@@ -65,30 +81,30 @@ impl LogScale {
 
     /// The value at a pixel.
     fn value_at(&self, place: f64) -> f64 {
-        10_f64.powf(self.low + (place - self.from) / (self.to - self.from) * (self.high - self.low))
+        self.value(self.low + (place - self.from) / (self.to - self.from) * (self.high - self.low))
     }
 
     /// Whether a value lies within the scale.
     fn shows(&self, value: f64) -> bool {
-        (self.low..=self.high).contains(&value.log10())
+        (self.low..=self.high).contains(&self.along(value))
     }
 
     /// The pixel of a value.
     fn place(&self, value: f64) -> f64 {
-        self.from + (value.log10() - self.low) / (self.high - self.low) * (self.to - self.from)
+        self.from + (self.along(value) - self.low) / (self.high - self.low) * (self.to - self.from)
     }
 
     /// The values at both ends.
     fn ends(&self) -> (f64, f64) {
-        (10_f64.powf(self.low), 10_f64.powf(self.high))
+        (self.value(self.low), self.value(self.high))
     }
 
     /// Grid lines at 1, 2 and 5 of every decade. All of them have labels if labels are then `spacing`
     /// pixels apart. Otherwise only whole decades have labels, or every n-th decade.
     ///
-    /// If fewer than `MIN_DECADES` are shown, lines stand at round numbers in even steps.
+    /// On a linear scale, or if fewer than `MIN_DECADES` are shown, lines stand at round numbers in even steps.
     fn ticks(&self, spacing: f64) -> Vec<Tick> {
-        if self.high - self.low < MIN_DECADES - 1e-9 {
+        if self.is_linear || self.high - self.low < MIN_DECADES - 1e-9 {
             return self.even_ticks();
         }
         let decade = (self.to - self.from).abs() / (self.high - self.low);
@@ -124,7 +140,7 @@ impl LogScale {
         let counts = (low / size).ceil() as i64..=(high / size).floor() as i64;
         counts
             .map(value)
-            .filter(|value| *value > 0.0)
+            .filter(|value| self.is_linear || *value > 0.0)
             .map(|value| Tick { value, place: self.place(value), labelled: true })
             .collect()
     }
@@ -134,39 +150,39 @@ impl LogScale {
 mod scale_tests {
     use super::*;
 
-    fn labels(scale: &LogScale, spacing: f64) -> Vec<f64> {
+    fn labels(scale: &Scale, spacing: f64) -> Vec<f64> {
         scale.ticks(spacing).into_iter().filter(|tick| tick.labelled).map(|tick| tick.value).collect()
     }
 
     #[test]
     fn values_are_placed_by_their_logarithm() {
-        let scale = LogScale { low: 0.0, high: 2.0, from: 0.0, to: 200.0 };
+        let scale = Scale { is_linear: false, low: 0.0, high: 2.0, from: 0.0, to: 200.0 };
         assert_eq!(scale.place(1.0), 0.0);
         assert_eq!(scale.place(10.0), 100.0);
         assert_eq!(scale.place(100.0), 200.0);
-        let upward = LogScale { from: 200.0, to: 0.0, ..scale };
+        let upward = Scale { from: 200.0, to: 0.0, ..scale };
         assert_eq!(upward.place(10.0), 100.0);
         assert_eq!(upward.place(100.0), 0.0);
     }
 
     #[test]
     fn a_scale_covers_its_data_with_a_margin() {
-        let scale = LogScale::covering([3.0, 1000.0, f64::NAN, 0.0].into_iter(), 0.0, 500.0).unwrap();
+        let scale = Scale::covering([3.0, 1000.0, f64::NAN, 0.0].into_iter(), 0.0, 500.0).unwrap();
         let (low, high) = scale.ends();
         assert!(low < 3.0 && low > 1.0 && high > 1000.0 && high < 3000.0, "{low} {high}");
-        assert_eq!(LogScale::covering([0.0, f64::INFINITY].into_iter(), 0.0, 500.0), None);
+        assert_eq!(Scale::covering([0.0, f64::INFINITY].into_iter(), 0.0, 500.0), None);
     }
 
     #[test]
     fn one_value_still_gets_a_scale_with_ticks() {
-        let scale = LogScale::covering(std::iter::once(7.0), 0.0, 300.0).unwrap();
+        let scale = Scale::covering(std::iter::once(7.0), 0.0, 300.0).unwrap();
         assert!(labels(&scale, 40.0).len() >= 2, "{:?}", labels(&scale, 40.0));
         assert!((scale.place(7.0) - 150.0).abs() < 1e-9);
     }
 
     #[test]
     fn a_narrow_part_has_round_ticks() {
-        let whole = LogScale { low: -2.0, high: 2.0, from: 0.0, to: 500.0 };
+        let whole = Scale { is_linear: false, low: -2.0, high: 2.0, from: 0.0, to: 500.0 };
         let scale = whole.part((0.21, 0.38));
         assert_eq!(labels(&scale, 40.0), [0.25, 0.3, 0.35]);
         assert!((scale.value_at(scale.place(0.3)) - 0.3).abs() < 1e-12);
@@ -175,16 +191,27 @@ mod scale_tests {
 
     #[test]
     fn a_part_is_within_the_whole_and_not_infinitely_narrow() {
-        let whole = LogScale { low: -2.0, high: 2.0, from: 0.0, to: 500.0 };
+        let whole = Scale { is_linear: false, low: -2.0, high: 2.0, from: 0.0, to: 500.0 };
         assert_eq!(whole.part((0.0, f64::INFINITY)), whole);
-        assert_eq!(whole.part((1.0, 1e9)), LogScale { low: 0.0, ..whole });
+        assert_eq!(whole.part((1.0, 1e9)), Scale { low: 0.0, ..whole });
         assert_eq!(whole.part((1.0, 1.000_01)), whole);
         assert_eq!(whole.part((1e5, 1e9)), whole);
     }
 
     #[test]
+    fn shares_are_on_a_linear_scale_from_zero() {
+        let scale = Scale::from_zero([12.0, 100.0, f64::NAN].into_iter(), 530.0, 0.0).unwrap();
+        assert_eq!((scale.place(0.0), scale.place(53.0), scale.place(106.0)), (530.0, 265.0, 0.0));
+        assert_eq!(labels(&scale, 40.0), [0.0, 50.0, 100.0]);
+        assert!(scale.shows(0.0) && !scale.shows(-1.0) && (scale.value_at(265.0) - 53.0).abs() < 1e-9);
+        let part = scale.part((20.0, 40.0));
+        assert_eq!(labels(&part, 40.0), [20.0, 25.0, 30.0, 35.0, 40.0]);
+        assert_eq!(Scale::from_zero([0.0].into_iter(), 0.0, 1.0), None);
+    }
+
+    #[test]
     fn labels_thin_out_when_room_is_scarce() {
-        let scale = LogScale { low: -1.0, high: 2.0, from: 0.0, to: 600.0 };
+        let scale = Scale { is_linear: false, low: -1.0, high: 2.0, from: 0.0, to: 600.0 };
         assert_eq!(labels(&scale, 40.0), [0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0]);
         assert_eq!(labels(&scale, 80.0), [0.1, 1.0, 10.0, 100.0]);
         assert_eq!(labels(&scale, 300.0), [1.0, 100.0]);

@@ -1,5 +1,6 @@
 //! Numbers as people read them: three significant digits and a unit that fits.
 
+use diode_core::hardware::Vendor;
 use diode_core::{Bias, Config, DType, Layout, Method, Op, Problem, Scaling};
 
 /// Rounds to three significant digits: `1.04`, `12.3`, `987`.
@@ -73,6 +74,47 @@ pub(crate) fn beside_default(us: f64, default: f64) -> String {
         slower if slower > 0.0 => format!("{slower}\u{a0}% slower than its default"),
         _ => format!("{}\u{a0}% faster than its default", ((1.0 / ratio - 1.0) * 100.0).round()),
     }
+}
+
+/// How Triton compares with the library, given library time / Triton time: `9.6 % slower`, `7 % faster`, `2.4× faster`.
+pub(crate) fn against(ratio: f64) -> String {
+    let word = if ratio < 1.0 { "slower" } else { "faster" };
+    match gap(ratio) {
+        Some(gap) => format!("{gap} {word}"),
+        None => "tied".to_owned(),
+    }
+}
+
+/// How much longer the slower of two takes, given the ratio of their times. `None` within 1 %, which is noise.
+pub(crate) fn gap(ratio: f64) -> Option<String> {
+    let more = ratio.max(1.0 / ratio) - 1.0;
+    match more {
+        _ if more < 0.01 => None,
+        _ if more < 0.0995 => Some(format!("{:.1}\u{a0}%", more * 100.0)),
+        _ if more < 0.995 => Some(format!("{:.0}\u{a0}%", more * 100.0)),
+        _ => Some(factor(more + 1.0)),
+    }
+}
+
+/// The name of the vendor's library.
+pub(crate) fn library(vendor: Vendor) -> &'static str {
+    match vendor {
+        Vendor::Nvidia => "cuBLAS",
+        Vendor::Amd => "hipBLASLt",
+        Vendor::Cpu => "library",
+    }
+}
+
+/// What a GPU is called where the vendor is clear: `H200`.
+pub(crate) fn gpu(name: &str) -> &str {
+    name.strip_prefix("NVIDIA ").or_else(|| name.strip_prefix("AMD ")).unwrap_or(name)
+}
+
+/// How a kernel of a problem is written: a config, or the vendor's library.
+pub(crate) fn kernel(config: &Config, problem: &Problem, vendor: Vendor) -> String {
+    let mark = if config.rounds(problem) { " TF32" } else { "" };
+    let name = if config.is_library() { library(vendor).to_owned() } else { config.label() };
+    format!("{name}{mark}")
 }
 
 /// A whole number with commas between its thousands: `320,606`.
@@ -250,6 +292,22 @@ mod tests {
         assert_eq!(rate(0.0512), ("51.2".to_owned(), "GFLOP/s"));
         assert_eq!(rate(0.9996), ("1.00".to_owned(), "TFLOP/s"));
         assert_eq!(rate_text(1979.0), "1,979\u{a0}TFLOP/s");
+    }
+
+    #[test]
+    fn a_ratio_says_who_is_faster_and_by_how_much() {
+        for (ratio, text) in [
+            (0.912, "9.6 % slower"),
+            (1.07, "7.0 % faster"),
+            (1.43, "43 % faster"),
+            (0.4, "2.50× slower"),
+            (3.0, "3.00× faster"),
+            (0.995, "tied"),
+            (1.0, "tied"),
+            (1.0 / 1.012, "1.2 % slower"),
+        ] {
+            assert_eq!(against(ratio).replace('\u{a0}', " "), text, "{ratio}");
+        }
     }
 
     #[test]

@@ -19,7 +19,7 @@ use crate::components::use_title;
 pub(crate) use crate::pages::compare::ComparePage;
 pub(crate) use crate::pages::contribute::{ContributePage, UploadPage};
 pub(crate) use crate::pages::datasets::{DatasetPage, DatasetsPage};
-pub(crate) use crate::pages::hardware::HardwarePage;
+pub(crate) use crate::pages::hardware::{HardwarePage, config_line, is_wide};
 pub(crate) use crate::pages::home::HomePage;
 pub(crate) use crate::pages::list::ListPage;
 pub(crate) use crate::pages::models::{ModelPage, ModelsPage};

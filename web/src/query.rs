@@ -39,6 +39,21 @@ pub(crate) fn server_address() -> String {
     window().location().origin().unwrap_or_default()
 }
 
+/// The key under which the hardware that the reader looked at last is stored.
+const HARDWARE: &str = "diode-hardware";
+
+/// The slug of the hardware that the reader looked at last, if any.
+pub(crate) fn remembered_hardware() -> Option<String> {
+    window().local_storage().ok()??.get_item(HARDWARE).ok()?
+}
+
+/// Remembers the hardware that the reader looks at. Without storage, nothing is remembered.
+pub(crate) fn remember_hardware(slug: &str) {
+    if let Ok(Some(storage)) = window().local_storage() {
+        let _ = storage.set_item(HARDWARE, slug);
+    }
+}
+
 /// Percent-encodes everything except unreserved characters.
 fn encode(text: &str) -> String {
     text.bytes().fold(String::with_capacity(text.len()), |mut out, byte| {

@@ -125,8 +125,12 @@ async fn pointers_preview_and_choose_a_part_and_fingers_preview_first() -> anyho
         "dragging opens nothing"
     );
 
+    // On phones the chart is folded until the reader opens it.
     browser.look(Viewport::PHONE, Theme::Light).await?;
-    browser.open(&page, MARKS).await?;
+    browser.open(&page, "main details summary").await?;
+    browser.script::<()>("document.querySelector('main details').open = true").await?;
+    browser.wait_for(MARKS).await?;
+    browser.until_still().await;
     let (x, y): (f64, f64) = browser.script(SOME_DOT).await?;
     for (kind, points) in [("touchStart", json!([{ "x": x, "y": y }])), ("touchEnd", json!([]))] {
         browser.devtools("Input.dispatchTouchEvent", json!({ "type": kind, "touchPoints": points })).await?;

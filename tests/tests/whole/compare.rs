@@ -36,7 +36,10 @@ async fn a_shape_is_side_by_side_in_one_paste() -> anyhow::Result<()> {
             let name = one["name"].as_str().context("a name")?;
             let tile = &one["items"][0]["triton"]["config"];
             let tile = format!("{}×{}×{}", tile["block_m"], tile["block_n"], tile["block_k"]);
-            let row = rows.iter().find(|row| row.starts_with(name)).context("a row for each hardware")?;
+            let row = rows
+                .iter()
+                .find(|row| row.starts_with(name.trim_start_matches("NVIDIA ")))
+                .context("a row for each hardware")?;
             ensure!(row.contains(&tile) && row.matches("µs").count() == 2, "{look}: {row}");
         }
         let verdict: String = browser.script("return document.querySelector('.verdict').innerText").await?;
@@ -47,10 +50,15 @@ async fn a_shape_is_side_by_side_in_one_paste() -> anyhow::Result<()> {
         browser.sound(look).await?;
         browser.picture(&format!("compare-shape-{look}")).await?;
     }
-    // For an unmeasured shape the page shows the nearest shape. For nonsense it says what is wrong.
+    // For an unmeasured shape the page predicts. For nonsense it says what is wrong.
     let shape = |text: &str| format!("{}/compare?shape={text}", server.url());
     browser.open(&shape("3x28672x4096"), "[data-testid=side-by-side] tbody tr").await?;
-    browser.until("return document.body.innerText.includes('nearest:')").await?;
+    browser
+        .until("return document.querySelectorAll('[data-testid=side-by-side] td.mono').length === 2")
+        .await?;
+    let known = "return [...document.querySelectorAll('[data-testid=side-by-side] tbody tr')].map((row) => row.innerText)";
+    let known: Vec<String> = browser.script(known).await?;
+    ensure!(known.iter().all(|row| row.contains("predicted") && row.matches("µs").count() == 2), "{known:?}");
     let said = "return document.querySelector('[data-testid=unmeasured]').innerText";
     let said: String = browser.script(said).await?;
     ensure!(said.starts_with("Nobody has measured 3×28672×4096 on NVIDIA H"), "{said}");

@@ -61,7 +61,7 @@ async fn an_epilogue_decides_between_a_tile_and_the_library() -> anyhow::Result<
         ensure!(rows.len() == 10 && rows[0].0 != "library", "{look}: {rows:?}");
         ensure!(browser.script::<u64>(requests).await? == before, "{look}: nothing is asked of the server");
         let command: String =
-            browser.script("return document.querySelector('.snippet code').innerText").await?;
+            browser.script("return document.querySelector('[data-testid=command] code').innerText").await?;
         ensure!(command.ends_with("--epilogue relu"), "{look}: {command}");
         browser.sound(look).await?;
         browser.picture(&format!("predict-epilogue-{look}")).await?;
@@ -104,8 +104,9 @@ async fn the_browser_and_the_command_line_say_the_same_of_epilogues() -> anyhow:
             for epilogue in epilogues {
                 browser.script::<()>(&choose(epilogue)).await?;
                 browser.wait_for("[data-testid=candidates] [data-epilogue-us]").await?;
-                let command: String =
-                    browser.script("return document.querySelector('.snippet code').innerText").await?;
+                let command: String = browser
+                    .script("return document.querySelector('[data-testid=command] code').innerText")
+                    .await?;
                 ensure!(command.ends_with(&format!("--epilogue {epilogue}")), "{command}");
                 let here: Vec<(String, f64, f64)> = browser.script(ROWS).await?;
                 let (size, flag) = (format!("{m}x{n}x{k}"), ["--epilogue", epilogue]);

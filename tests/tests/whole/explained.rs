@@ -7,10 +7,9 @@ use thirtyfour::Key;
 use thirtyfour::prelude::*;
 
 /// Pages of both pieces of the dashboard, and an explained text that each page has.
-const PAGES: [(&str, &str); 4] = [
+const PAGES: [(&str, &str); 3] = [
     ("/", ".stat .why"),
-    ("/predict?hardware=nvidia-h200", "[data-testid=candidates] .why"),
-    ("/hardware/nvidia-h200", "th .why"),
+    ("/hardware/nvidia-h200", ".stat .why"),
     ("/hardware/nvidia-h200?board=sizes", "[data-testid=size-map] th .why"),
 ];
 

@@ -203,7 +203,7 @@ async fn charts_are_saved_as_they_look() -> anyhow::Result<()> {
                 "return (async () => {{
                     const picture = await createImageBitmap(window.blobs_by_name['{name}.png']);
                     const place = document.querySelector(\"{chart} svg\").getBoundingClientRect();
-                    const legend = document.querySelector(\"{chart} .legend\")?.getBoundingClientRect().height;
+                    const legend = document.querySelector(\"{chart} .legends, {chart} .legend\")?.getBoundingClientRect().height;
                     const height = place.height + (legend ? legend + 8 : 0);
                     return Math.abs(picture.width - 2 * place.width) < 2 && Math.abs(picture.height - 2 * height) < 2;
                 }})()"

@@ -116,7 +116,7 @@ async fn sizes_are_understood_as_people_write_them() -> anyhow::Result<()> {
             let focus: String = browser.script("return document.activeElement.name").await?;
             assert_eq!(focus, "m", "the focus stays");
         }
-        let op = "return document.querySelector('[aria-label=Op] [aria-pressed=true]').innerText";
+        let op = "return document.querySelector('[aria-label=Op] [aria-pressed=true]').textContent";
         assert_eq!(browser.script::<String>(op).await?, "bmm", "a batch needs an op that has one");
         assert_eq!(browser.complaints().await?, Vec::<String>::new());
     }

@@ -111,6 +111,8 @@ async fn predicting_sends_no_request() -> anyhow::Result<()> {
     // same for a moment.
     let requests = "return performance.getEntriesByType('resource')
         .filter((entry) => !/\\/(nearest|wanted)\\?/.test(entry.name)).length";
+    // The models of other hardware are fetched once.
+    browser.until_still().await;
     let before: u64 = browser.script(requests).await?;
     let first = "return document.querySelector('[data-testid=candidates] [data-config]').dataset.predictedUs";
     let small: String = browser.script(first).await?;

@@ -72,10 +72,10 @@ async fn a_vector_bias_survives_the_way_there_and_back() -> anyhow::Result<()> {
         browser.press("document.querySelector('a.button[href^=\"/predict\"]')").await?;
         browser.wait_for(CANDIDATES).await?;
         browser.until("return location.search.includes('bias=vector')").await?;
-        let pressed = "return document.querySelector('[aria-label=Bias] [aria-pressed=true]').innerText";
+        let pressed = "return document.querySelector('[aria-label=Bias] [aria-pressed=true]').textContent";
         assert_eq!(browser.script::<String>(pressed).await?, "vector");
         browser
-            .until("return document.querySelector('.snippet').innerText.includes('--bias vector')")
+            .until("return [...document.querySelectorAll('.snippet')].some((one) => one.innerText.includes('--bias vector'))")
             .await?;
         browser.sound(&format!("predict-bias-{name}")).await?;
         browser.picture(&format!("predict-bias-{name}")).await?;

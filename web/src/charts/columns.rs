@@ -26,6 +26,8 @@ pub(crate) fn Columns(
     description: String,
     /// The labels below the first and the last column.
     ends: [String; 2],
+    /// The label of the axis at the height of the chart.
+    top: String,
 ) -> impl IntoView {
     let chart = NodeRef::<Div>::new();
     let percent = |share: f64| format!("{:.2}%", (share * 100.0).clamp(0.0, 100.0));
@@ -91,6 +93,7 @@ pub(crate) fn Columns(
                 on:keydown=keys
             >
                 <svg aria-hidden="true">{columns.collect_view()}</svg>
+                <span class="columns-top" aria-hidden="true">{top}</span>
                 {tooltip}
                 <p class="visually-hidden" aria-live="polite">{said}</p>
             </div>

@@ -6,7 +6,7 @@ use diode_core::DType;
 use diode_core::stats::TIE;
 use leptos::prelude::*;
 
-use crate::charts::LogScale;
+use crate::charts::Scale;
 
 /// A dot.
 pub(super) struct Mark {
@@ -46,6 +46,8 @@ pub(super) struct Plot {
     /// The address to which a click on a mark leads, if any.
     pub(super) href: Option<Say>,
     pub(super) lines: Lines,
+    /// Whether the y axis is linear and begins at zero. Otherwise it is logarithmic, as the x axis is.
+    pub(super) from_zero: bool,
     /// Values of y that the plot must include although no dot reaches them.
     pub(super) y_reach: Vec<f64>,
     /// The mark to put a ring around.
@@ -76,6 +78,7 @@ impl Plot {
             text: Box::new(text),
             href: None,
             lines: Box::new(|_| Vec::new()),
+            from_zero: false,
             y_reach: Vec::new(),
             ring: None,
             x,
@@ -107,8 +110,8 @@ pub(super) struct Part {
 
 #[derive(Clone, Copy, PartialEq)]
 pub(super) struct Frame {
-    pub(super) x: LogScale,
-    pub(super) y: LogScale,
+    pub(super) x: Scale,
+    pub(super) y: Scale,
     pub(super) width: f64,
     pub(super) height: f64,
 }
@@ -118,8 +121,12 @@ impl Frame {
     pub(super) fn new(plot: &Plot, part: Option<Part>, (width, height): (f64, f64)) -> Option<Self> {
         let (right, bottom) = (width - RIGHT, height - BOTTOM);
         let ys = plot.marks.iter().map(|mark| mark.y).chain(plot.y_reach.iter().copied());
-        let x = LogScale::covering(plot.marks.iter().map(|mark| mark.x), LEFT, right)?;
-        let y = LogScale::covering(ys, bottom, TOP)?;
+        let x = Scale::covering(plot.marks.iter().map(|mark| mark.x), LEFT, right)?;
+        let y = if plot.from_zero {
+            Scale::from_zero(ys, bottom, TOP)
+        } else {
+            Scale::covering(ys, bottom, TOP)
+        }?;
         let (x, y) = part.map_or((x, y), |part| (x.part(part.x), y.part(part.y)));
         Some(Self { x, y, width, height })
     }
@@ -159,7 +166,7 @@ impl Frame {
     /// The part after one step of zooming in or out around a pixel.
     pub(super) fn stepped(&self, (x, y): (f64, f64), nearer: bool) -> Part {
         let share = if nearer { STEP } else { 1.0 / STEP };
-        let ends = |scale: &LogScale, at: f64, from: f64, to: f64| {
+        let ends = |scale: &Scale, at: f64, from: f64, to: f64| {
             (scale.value_at(at + (from - at) * share), scale.value_at(at + (to - at) * share))
         };
         Part { x: ends(&self.x, x, LEFT, self.width - RIGHT), y: ends(&self.y, y, self.height - BOTTOM, TOP) }

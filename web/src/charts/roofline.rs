@@ -60,6 +60,7 @@ pub(crate) fn roofline(points: &Arc<Vec<Point>>, kernels: Kernels, page_of: Page
             let label = Some("roofline".to_owned());
             vec![Line { label, ..dashed(vec![(low, 100.0), (high, 100.0)]) }]
         }),
+        from_zero: true,
         y_reach: vec![100.0],
         ..Plot::new(marks, say, axes, description)
     };
@@ -86,8 +87,7 @@ fn mark(point: &Point, kernels: Kernels) -> Option<Mark> {
 
 fn text(point: &Point, kernels: Kernels) -> String {
     let time = |us: Option<f64>| us.map_or_else(|| "not timed".to_owned(), format::time);
-    let ratio =
-        point.triton_over_library.map(|ratio| format!("\nTriton ÷ library {}", format::factor(ratio)));
+    let ratio = point.triton_over_library.map(|ratio| format!("\nTriton {}", format::against(ratio)));
     format!(
         "{}\n{} {}\n{} of the roofline\nTriton {}, library {}{}",
         point.dims,

@@ -127,7 +127,9 @@ impl Written {
         let rect = drawing.get_bounding_client_rect();
         let (mut width, mut height) = (rect.width(), rect.height());
         let around = drawing.closest("section, .card")?;
-        if let Some(legend) = around.map(|around| around.query_selector(".legend")).transpose()?.flatten() {
+        if let Some(legend) =
+            around.map(|around| around.query_selector(".legends, .legend")).transpose()?.flatten()
+        {
             let place = legend.get_bounding_client_rect();
             for entry in elements(&legend.query_selector_all("li")?) {
                 write_entry(&copy, &entry, &place, height + GAP)?;

@@ -1,4 +1,4 @@
-//! A scatter plot on logarithmic axes. One path draws all dots that look the same, and one listener moves the
+//! A scatter plot. One path draws all dots that look the same, and one listener moves the
 //! tooltip. The reader can zoom by pointer, buttons or keys.
 
 use std::collections::BTreeMap;

@@ -11,6 +11,7 @@ use wasm_bindgen::JsCast as _;
 use web_sys::{FocusOptions, HtmlElement};
 
 use crate::api;
+use crate::components::BarEverywhere;
 use crate::query::link;
 
 #[component]
@@ -30,6 +31,7 @@ pub(crate) fn Header() -> impl IntoView {
                     <A href="/contribute">"Contribute"</A>
                 </nav>
                 <AccountLink />
+                <BarEverywhere />
                 <ThemeButton />
             </div>
         </header>

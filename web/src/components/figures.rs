@@ -6,21 +6,19 @@ use crate::format;
 
 /// A headline number and its name.
 pub(crate) struct Stat {
-    name: &'static str,
+    name: String,
     value: String,
     unit: &'static str,
     explanation: &'static str,
-    wide: bool,
-    mono: bool,
 }
 
 impl Stat {
-    pub(crate) fn new(name: &'static str, value: String) -> Self {
-        Self { name, value, unit: "", explanation: "", wide: false, mono: false }
+    pub(crate) fn new(name: impl Into<String>, value: String) -> Self {
+        Self { name: name.into(), value, unit: "", explanation: "" }
     }
 
     /// A headline number that may be unknown.
-    pub(crate) fn maybe(name: &'static str, value: Option<String>) -> Self {
+    pub(crate) fn maybe(name: impl Into<String>, value: Option<String>) -> Self {
         Self::new(name, value.unwrap_or_else(|| "–".to_owned()))
     }
 
@@ -31,11 +29,6 @@ impl Stat {
     /// Adds an explanation that the number's name shows when it is pressed.
     pub(crate) fn explained(self, explanation: &'static str) -> Self {
         Self { explanation, ..self }
-    }
-
-    /// Shows the name of a config: twice as wide, in a fixed-width font.
-    pub(crate) fn config(self) -> Self {
-        Self { wide: true, mono: true, ..self }
     }
 }
 
@@ -53,9 +46,9 @@ pub(crate) fn Stats(
             why => view! { <Explained text=stat.name why /> }.into_any(),
         };
         view! {
-            <div class="stat" class:wide=stat.wide>
+            <div class="stat">
                 <dt>{name}</dt>
-                <dd class:mono=stat.mono>
+                <dd>
                     {stat.value} " " {(!stat.unit.is_empty()).then(|| view! { <small>{stat.unit}</small> })}
                 </dd>
             </div>
@@ -96,13 +89,15 @@ pub(crate) fn BarCell(text: String, share: f64) -> impl IntoView {
     view! { <td class="num"><span class="bar-cell">{text} <Bar share /></span></td> }
 }
 
-/// At this ratio the bar reaches the right end, at its inverse the left end.
-const FULL: f64 = 2.0;
+/// At this ratio the bar reaches the right end, at its inverse the left end. Most ratios lie between, and the number beside a
+/// full bar says how far beyond the end it is.
+const FULL: f64 = 1.25;
 
-/// A cell with library time / Triton time. The bar goes right if Triton is faster, left if the library is.
+/// A cell that says how Triton compares, given library time / Triton time. The bar goes right if Triton is faster, left if the
+/// library is.
 #[component]
 pub(crate) fn RatioCell(ratio: Option<f64>) -> impl IntoView {
-    let text = ratio.map_or_else(|| "–".to_owned(), format::factor);
+    let text = ratio.map_or_else(|| "–".to_owned(), format::against);
     let width = ratio.map_or(0.0, |ratio| (ratio.ln() / FULL.ln()).clamp(-1.0, 1.0) * 50.0);
     let class = if width < 0.0 { "slower" } else { "faster" };
     let style = format!("width: {:.1}%", width.abs());

@@ -15,7 +15,7 @@ use crate::components::measure::MeasureThis;
 use crate::components::table::{head, num, table};
 use crate::format;
 use crate::query::{link, problem_page};
-use crate::remote::remote;
+use crate::remote::{Remote, remote};
 
 /// The path of the API that gives the measured problems nearest to a problem.
 pub(crate) fn nearest_path(hardware: &str, problem: &Problem, limit: u32) -> String {
@@ -45,26 +45,47 @@ pub(crate) fn shape_parameters(problem: &Problem) -> Vec<(&'static str, String)>
     shape.into_iter().chain(scaling).chain(groups).collect()
 }
 
+/// The measured problems nearest to a problem that may change, on a hardware that may change.
+#[derive(Clone, Copy)]
+pub(crate) struct Nearest {
+    wanted: Memo<Option<(Hardware, Problem)>>,
+    /// What is asked for: `wanted`, once the reader has stopped typing.
+    settled: RwSignal<Option<(Hardware, Problem)>>,
+    found: Remote<Vec<NearestProblem>>,
+}
+
+impl Nearest {
+    /// The number of problems.
+    const SHOWN: u32 = 5;
+
+    pub(crate) fn to(wanted: impl Fn() -> Option<(Hardware, Problem)> + Send + Sync + 'static) -> Self {
+        let wanted = Memo::new(move |_| wanted());
+        let settled = debounced(wanted);
+        let path = move |(hardware, problem): &(Hardware, Problem)| {
+            nearest_path(hardware.slug.as_str(), problem, Self::SHOWN)
+        };
+        let found = remote::<Vec<NearestProblem>>(move || settled.with(|asked| asked.as_ref().map(path)));
+        Self { wanted, settled, found }
+    }
+
+    /// The problem that was asked for last.
+    pub(crate) fn problem(self) -> Option<Problem> {
+        self.settled.with(|asked| asked.as_ref().map(|(_, problem)| problem.clone()))
+    }
+
+    /// The problems nearest to this one, once they are known. Tracked: the caller runs again after a change.
+    pub(crate) fn of(self, problem: &Problem) -> Option<Arc<Vec<NearestProblem>>> {
+        let is_own = self.settled.with(|asked| asked.as_ref().is_some_and(|(_, asked)| asked == problem));
+        (is_own && !self.found.busy()).then(|| self.found.value())?
+    }
+}
+
 /// A table of the measured problems nearest to a shape.
 #[component]
-pub(crate) fn NearestProblems(
-    hardware: Hardware,
-    #[prop(into)] problem: Signal<Option<Problem>>,
-    /// What to say below the table if the shape itself was measured.
-    #[prop(optional)]
-    measured_note: Option<&'static str>,
-) -> impl IntoView {
-    /// The number of rows.
-    const SHOWN: u32 = 5;
-    let slug = hardware.slug.to_string();
-    let wanted = Memo::new(move |_| problem.get().map(|problem| (slug.clone(), problem)));
-    let settled = debounced(wanted);
+pub(crate) fn NearestProblems(nearest: Nearest) -> impl IntoView {
+    let Nearest { wanted, settled, found } = nearest;
     let too_large = Signal::derive(move || {
-        settled.with(|wanted| wanted.as_ref().and_then(|(_, problem)| fits(&hardware, problem).err()))
-    });
-    let found = remote::<Vec<NearestProblem>>(move || {
-        settled
-            .with(|wanted| wanted.as_ref().map(|(hardware, problem)| nearest_path(hardware, problem, SHOWN)))
+        settled.with(|asked| asked.as_ref().and_then(|(hardware, problem)| fits(hardware, problem).err()))
     });
     let otherwise = Signal::derive(move || {
         let (found, wanted) = (found.value()?, settled.get()?.1);
@@ -73,9 +94,10 @@ pub(crate) fn NearestProblems(
         Some(format::kind(other))
     });
     let table = move |found: Arc<Vec<NearestProblem>>| {
-        let hardware = settled.get_untracked().map(|(hardware, _)| hardware).unwrap_or_default();
-        rows(&found, &hardware, measured_note)
+        settled.get_untracked().map(|(hardware, _)| rows(&found, &hardware))
     };
+    let to_measure =
+        Signal::derive(move || settled.get().map(|(hardware, problem)| (hardware.slug.to_string(), problem)));
     view! {
         <section
             class="section"
@@ -85,29 +107,29 @@ pub(crate) fn NearestProblems(
             data-testid="nearest"
         >
             <h2>"Nearest measured problems"</h2>
-            <MeasureThis wanted=settled current=Signal::derive(move || wanted.get() == settled.get()) too_large otherwise />
+            <MeasureThis wanted=to_measure current=Signal::derive(move || wanted.get() == settled.get()) too_large otherwise />
             <Loaded remote=found height="13rem" children=table />
         </section>
     }
 }
 
-fn rows(found: &[NearestProblem], hardware: &str, measured_note: Option<&'static str>) -> AnyView {
+fn rows(found: &[NearestProblem], hardware: &Hardware) -> AnyView {
     if found.is_empty() {
         return empty(
             "Nothing like it was measured",
             "No problem of this op and type was measured on this hardware.",
         );
     }
-    view! {
-        {table([
-            head("M×N×K"), head("Kind").why(format::KIND).roomy(), head("Best Triton config"),
-            num("Time").why("Time of the best Triton config"),
-            num("Library").why("Time of the library kernel"),
-            num("Triton ÷ library").why("Library time / time of the best Triton config"),
-        ]).rows(found.iter().map(|near| row(near, hardware)).collect_view())}
-        {found.iter().any(is_same).then(|| measured_note.map(|note| view! { <p class="hint own">{note}</p> }))}
-    }
-    .into_any()
+    let (slug, library) = (hardware.slug.as_str(), format::library(hardware.vendor));
+    table([
+        head("M×N×K"),
+        head("Kind").why(format::KIND).roomy(),
+        head("Best Triton config"),
+        num("Triton"),
+        num(library),
+        num(format!("Triton vs {library}")),
+    ])
+    .rows(found.iter().map(|near| row(near, slug)).collect_view())
 }
 
 /// Whether a problem has the sizes of another, but not its op, layouts or bias.

@@ -2,8 +2,6 @@
 
 use leptos::prelude::*;
 
-use crate::components::Explained;
-
 /// The head of a column.
 pub(crate) struct Head {
     text: String,
@@ -22,7 +20,7 @@ pub(crate) fn num(text: impl Into<String>) -> Head {
 }
 
 impl Head {
-    /// Adds an explanation, which is shown when the head is pressed.
+    /// Adds an explanation, which stands in the legend below the table.
     pub(crate) fn why(self, why: impl Into<String>) -> Self {
         Self { why: Some(why.into()), ..self }
     }
@@ -40,14 +38,22 @@ impl Head {
         self
     }
 
-    fn cell(self) -> impl IntoView {
-        let Self { text, why, class } = self;
-        let text = match why {
-            Some(why) => view! { <Explained text why /> }.into_any(),
-            None => text.into_any(),
-        };
-        view! { <th class=Some(class).filter(|class| !class.is_empty())>{text}</th> }
+    fn cell(&self) -> impl IntoView + use<> {
+        let class = Some(self.class.clone()).filter(|class| !class.is_empty());
+        view! { <th class=class>{self.text.clone()}</th> }
     }
+}
+
+/// What the columns of a table mean.
+pub(crate) fn legend(columns: impl IntoIterator<Item = (String, String)>) -> AnyView {
+    let columns = columns.into_iter().map(|(name, why)| view! { <div><dt>{name}</dt><dd>{why}</dd></div> });
+    view! {
+        <details class="key">
+            <summary>"What the columns mean"</summary>
+            <dl>{columns.collect_view()}</dl>
+        </details>
+    }
+    .into_any()
 }
 
 /// A table without its rows.
@@ -79,7 +85,8 @@ impl Table {
 
     /// The whole table, whose rows are in groups.
     pub(crate) fn bodies(self, bodies: impl IntoView) -> AnyView {
-        let heads = self.heads.into_iter().map(Head::cell).collect_view();
+        let heads = self.heads.iter().map(Head::cell).collect_view();
+        let known: Vec<_> = self.heads.into_iter().filter_map(|head| Some((head.text, head.why?))).collect();
         view! {
             <div class=self.boxed tabindex="0">
                 <table data-testid=self.testid>
@@ -87,6 +94,7 @@ impl Table {
                     {bodies.into_any()}
                 </table>
             </div>
+            {(!known.is_empty()).then(|| legend(known))}
         }
         .into_any()
     }

@@ -3,16 +3,15 @@
 
 mod models;
 mod pair;
-mod shape;
 mod sides;
 
 use leptos::prelude::*;
 
 use self::models::ModelPair;
 use self::pair::HardwarePair;
-use self::shape::OneShape;
 use self::sides::{LibraryPair, MethodPair, UploadPair};
-use crate::components::{Chips, named, use_title};
+use crate::components::{Chips, Everywhere, SHAPE, empty, named, shape_field, use_title};
+use crate::pages::list::one_shape;
 use crate::query::{History, parameter, use_set_parameters};
 
 const KEY: &str = "what";
@@ -56,5 +55,25 @@ pub(crate) fn ComparePage() -> impl IntoView {
             <Chips label="Compare" choices current=what choose />
             {shown}
         </main>
+    }
+}
+
+/// One shape on every hardware.
+#[component]
+fn OneShape() -> impl IntoView {
+    let text = parameter(SHAPE);
+    let read = Memo::new(move |_| {
+        let text = text.get();
+        (!text.trim().is_empty()).then(|| one_shape(&text))
+    });
+    let fault = move || read.get().and_then(Result::err);
+    let none = move || {
+        let example = view! { "Write one above, such as " <a href="/compare?shape=1x28672x4096%20bf16"><code>"1x28672x4096 bf16"</code></a> "." };
+        read.with(Option::is_none).then(|| empty("No shape yet", example))
+    };
+    view! {
+        {shape_field("one-shape", "Shape", "1x28672x4096 bf16", fault)}
+        {none}
+        <Everywhere asked=Signal::derive(move || read.get().and_then(Result::ok)) />
     }
 }

@@ -19,10 +19,11 @@ use leptos_router::hooks::use_query_map;
 
 use crate::charts::{Point, Shape, Tone};
 use crate::components::{
-    Deferred, Explained, Loaded, Missing, NearestProblems, SHAPE, Skeleton, Stat, Stats, due, empty, facts,
-    shape_field, use_title,
+    Deferred, Explained, Loaded, Missing, Nearest, NearestProblems, SHAPE, Skeleton, Stat, Stats, due, empty,
+    facts, shape_field, use_title,
 };
 use crate::pages::datasets::forms_of;
+use crate::pages::hardware::board::Board;
 use crate::pages::hardware::boards::Boards;
 use crate::pages::hardware::filters::{Filters, chosen, default_method, filter_parameters, subject};
 use crate::pages::list::shape_of_kind;
@@ -77,6 +78,22 @@ fn Measured(summary: Arc<HardwareSummary>) -> impl IntoView {
     } else {
         view! { <a class="button primary" href=format!("{models}#train")>"Train a model"</a> }.into_any()
     };
+    view! {
+        <div class="page-head">
+            <div>
+                <h1>{summary.hardware.name.clone()} {unconfirmed(&summary)}</h1>
+                <p class="lede">{contents(&summary)}</p>
+            </div>
+            <div class="row">{next}</div>
+        </div>
+        <Stats stats=headline(&summary) />
+        <Boards summary />
+    }
+}
+
+/// The problems: how to find one, the filters, the chart and the leaderboard.
+#[component]
+fn Problems(summary: Arc<HardwareSummary>) -> impl IntoView {
     let points = use_points(Arc::clone(&summary));
     let chart = Arc::clone(&summary);
     let boards = Arc::clone(&summary);
@@ -89,32 +106,31 @@ fn Measured(summary: Arc<HardwareSummary>) -> impl IntoView {
         false => view! { <Skeleton height="31rem" /> }.into_any(),
     };
     view! {
-        <div class="page-head">
-            <div>
-                <h1>{summary.hardware.name.clone()} {unconfirmed(&summary)}</h1>
-                <p class="lede">{contents(&summary)}</p>
-            </div>
-            <div class="row">{next}</div>
-        </div>
-        <Stats stats=headline(&summary) />
+        {later("max(4rem, 16rem - 16vw)", &summary, |summary| view! { <Filters summary /> }.into_any())}
         {later("4rem", &summary, |summary| view! { <ShapeSearch summary /> }.into_any())}
-        <section class="section" aria-label="What to show">
-            <KernelSwitch />
-            {later("max(7.25rem, 16rem - 16vw)", &summary, |summary| view! { <Filters summary /> }.into_any())}
-        </section>
-        <div class="split">
-            {chart}
-            {later("31rem", &summary, |summary| view! { <FactsCard summary /> }.into_any())}
-        </div>
+        <details open=is_wide()>
+            <summary>"Chart, facts and downloads"</summary>
+            <div class="split">
+                {chart}
+                {later("31rem", &summary, |summary| view! { <FactsCard summary /> }.into_any())}
+            </div>
+        </details>
         {move || {
             if are_boards_due.get() {
                 let summary = Arc::clone(&boards);
-                view! { <Deferred height="46rem"><Boards summary=Arc::clone(&summary) /></Deferred> }.into_any()
+                view! { <Deferred height="46rem"><Board summary=Arc::clone(&summary) /></Deferred> }.into_any()
             } else {
                 view! { <Skeleton height="46rem" /> }.into_any()
             }
         }}
     }
+}
+
+/// Whether the window has room for more than the answer. On phones, charts and long forms are folded until the reader opens
+/// them.
+pub(crate) fn is_wide() -> bool {
+    let query = window().match_media("(max-width: 40rem)").ok().flatten();
+    query.is_none_or(|query| !query.matches())
 }
 
 /// Whether the chart is drawn, or will never have points. The boards wait for this: they are below the first screenful,
@@ -163,35 +179,25 @@ fn contents(summary: &HardwareSummary) -> String {
     )
 }
 
-fn headline(summary: &HardwareSummary) -> [Stat; 6] {
-    let (rate, unit) = summary.best_tflops.map(format::rate).unzip();
-    let [wins, ratio, triton, all] = gains(summary);
-    [
-        Stat::maybe("highest rate", rate)
-            .unit(unit.unwrap_or_default())
-            .explained("Of all problems, by Triton or the library"),
-        Stat::maybe("of roofline, median", summary.median_roofline_share.map(format::percent))
-            .explained("Median over problems of roofline time / best time, the library kernel included"),
-        wins,
-        ratio,
-        triton,
-        all,
-    ]
+fn headline(summary: &HardwareSummary) -> [Stat; 3] {
+    let [wins, ratio, _, all] = gains(summary);
+    [wins, ratio, all]
 }
 
 /// How much faster Triton is, and in comparison with what.
 pub(crate) fn gains(summary: &HardwareSummary) -> [Stat; 4] {
     let Comparison { problems, wins, ratio, .. } = summary.comparison;
     let wins = (problems > 0).then(|| format!("{} of {}", format::count(wins), format::count(problems)));
+    let library = format::library(summary.hardware.vendor);
     [
-        Stat::maybe("Triton beats the library", wins)
-            .explained("Problems where the best Triton config is faster than the library kernel, of those where both were timed"),
-        Stat::maybe("Triton ÷ library, speed", ratio.map(format::factor))
-            .explained("Geometric mean over problems of library time / time of the best Triton config"),
-        Stat::maybe("over defaults, Triton alone", summary.triton_gain_over_defaults.map(format::factor))
-            .explained("Geometric mean over problems of the time of the best of Inductor's default configs / time of the best Triton config"),
-        Stat::maybe("over defaults, with the library", summary.gain_over_defaults.map(format::factor))
-            .explained("Geometric mean over problems of the time of the best of Inductor's default configs / best time of Triton and library"),
+        Stat::maybe(format!("Problems where Triton beats {library}"), wins)
+            .explained("Problems where the best Triton config is faster, of those where both were timed"),
+        Stat::maybe(format!("Triton vs {library}, on average"), ratio.map(format::against))
+            .explained("Geometric mean over problems: how much longer the slower of the two takes"),
+        Stat::maybe("Triton alone vs Inductor's defaults", summary.triton_gain_over_defaults.map(format::against))
+            .explained("The best Triton config against the best of Inductor's default configs; geometric mean over problems"),
+        Stat::maybe(format!("Triton or {library} vs Inductor's defaults"), summary.gain_over_defaults.map(format::against))
+            .explained("The faster of both against the best of Inductor's default Triton configs; geometric mean over problems"),
     ]
 }
 
@@ -210,7 +216,7 @@ fn ShapeSearch(summary: Arc<HardwareSummary>) -> impl IntoView {
     let fault = Memo::new(move |_| found.get().and_then(Result::err));
     view! {
         {shape_field("shape-search", "Find a shape", "M×N×K, such as 4096x4096x4096 fp16", move || fault.get())}
-        <NearestProblems hardware problem />
+        <NearestProblems nearest=Nearest::to(move || Some((hardware.clone(), problem.get()?))) />
     }
 }
 
@@ -237,6 +243,7 @@ fn use_points(summary: Arc<HardwareSummary>) -> Points {
 fn ProblemChart(summary: Arc<HardwareSummary>, points: Points) -> impl IntoView {
     let slug = summary.hardware.slug.to_string();
     let kernels = chosen();
+    let library = format::library(summary.hardware.vendor);
     let chart = move |points: Arc<Vec<Point>>| {
         let slug = slug.clone();
         move || drawn(&points, kernels.get(), &slug)
@@ -245,7 +252,7 @@ fn ProblemChart(summary: Arc<HardwareSummary>, points: Points) -> impl IntoView 
         <section class="card" class:busy=move || points.busy() && points.value().is_some() aria-label="Chart of the problems">
             <div class="card-head">
                 <h2>"Share of the roofline"</h2>
-                <span class="hint">{move || subject(kernels.get())}</span>
+                <span class="hint">{move || subject(kernels.get(), library)}</span>
             </div>
             <Filtered remote=points height="24rem" children=chart />
         </section>
@@ -279,14 +286,22 @@ fn legend(points: &[Point]) -> impl IntoView + use<> {
     let dtypes: BTreeSet<_> = points.iter().map(|point| point.problem.a_dtype).collect();
     let tones = tones.into_iter().map(|tone| (Shape::Circle, tone, tone.words().to_owned()));
     let dtypes = dtypes.into_iter().map(|dtype| (Shape::of(dtype), Tone::Plain, dtype.to_string()));
-    charts::legend(tones.chain(dtypes).collect())
+    view! { <div class="legends">{charts::legend(tones.collect())} {charts::legend(dtypes.collect())}</div> }
 }
 
 /// The hardware's facts, and downloads of everything measured.
 #[component]
 fn FactsCard(summary: Arc<HardwareSummary>) -> impl IntoView {
-    let rows = summary.hardware.facts.map(|facts| rows(summary.hardware.vendor, &facts)).unwrap_or_default();
-    let unknown = rows.is_empty().then(|| {
+    let mut rows =
+        summary.hardware.facts.map(|facts| rows(summary.hardware.vendor, &facts)).unwrap_or_default();
+    let is_unknown = rows.is_empty();
+    let measured = [
+        ("Highest rate, any kernel", summary.best_tflops.map(format::rate_text)),
+        ("Median of the roofline", summary.median_roofline_share.map(format::percent)),
+        ("Triton alone vs Inductor", summary.triton_gain_over_defaults.map(format::against)),
+    ];
+    rows.extend(measured.into_iter().filter_map(|(name, value)| Some((name, value?))));
+    let unknown = is_unknown.then(|| {
         view! { <p class="hint">"Nobody has described this hardware yet, so there is no roofline to compare with."</p> }
     });
     view! {

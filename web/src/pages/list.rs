@@ -21,13 +21,13 @@ use web_sys::HtmlInputElement;
 use crate::components::{FailedLoad, Loaded, chips, select, unnamed, use_title};
 use crate::format;
 use crate::pages::list::results::Results;
-use crate::pages::list::shapes::{Defaults, parse};
+use crate::pages::list::shapes::parse;
 use crate::pages::models::NoModels;
 use crate::pages::predict::{DTYPES, epilogues, float32, model_choice};
 use crate::remote::{Downloaded, Load, remote, remote_model};
 use crate::scheduler::Worker;
 
-pub(crate) use crate::pages::list::shapes::{one_shape, shape_of_kind};
+pub(crate) use crate::pages::list::shapes::{Defaults, one_shape, shape_of_kind};
 
 /// The most lines of a list. More would take long, and nobody reads so long a table.
 const MOST_LINES: usize = 20_000;

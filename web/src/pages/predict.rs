@@ -8,6 +8,7 @@ mod further;
 use std::sync::Arc;
 
 use diode_api::{ModelSummary, NearestProblem};
+use diode_core::hardware::{Hardware, find};
 use diode_core::problem::{ProblemWords, whole};
 use diode_core::{Bias, DType, Epilogue, Field, Invalid, Layout, Op, Problem, ProblemFields, Scaling, Stage};
 use leptos::ev::Event;
@@ -15,24 +16,22 @@ use leptos::prelude::*;
 use leptos_router::hooks::use_query_map;
 
 use crate::components::{
-    Choice, Deferred, FailedLoad, Loaded, NearestProblems, Select, Skeleton, chips, empty, is_pasted, named,
-    nearest_path, select, unnamed, use_title,
+    Chips, Choice, Deferred, Everywhere, FailedLoad, Loaded, Nearest, NearestProblems, Select, Skeleton,
+    chips, empty, is_pasted, named, nearest_path, select, unnamed, use_title,
 };
 use crate::format;
+use crate::pages::is_wide;
 use crate::pages::models::NoModels;
 use crate::pages::predict::answer::Answer;
 use crate::pages::predict::fields::Fields;
 use crate::pages::predict::further::Further;
+use crate::query::{remember_hardware, remembered_hardware};
 use crate::remote::{Load, remote, remote_model};
 
 pub(crate) use crate::pages::predict::fields::{
     DTYPES, NARROW, SHAPE, flags, has_a_form, problem_of, shape_of,
 };
 pub(crate) use crate::pages::predict::further::{About, further_view};
-
-/// Stands below the nearest problems if the shape itself was measured.
-const MEASURED_NOTE: &str = "This shape is measured. Its page predicts by a network that has not learnt it, where there \
-    is one, so the times predicted there may differ from those here.";
 
 #[component]
 pub(crate) fn PredictPage() -> impl IntoView {
@@ -55,16 +54,21 @@ pub(crate) fn PredictPage() -> impl IntoView {
     }
 }
 
-/// The model that the address names by id, or the best model of the hardware that it names, or the best
-/// model of all.
+/// The model that the address names by id, or the best model of the hardware that it names or that the reader looked at last,
+/// or the best model of all.
 fn chosen(fields: Fields, models: &[ModelSummary]) -> Result<ModelSummary, String> {
     let (id, hardware) = (fields.model.get(), fields.hardware.get());
     if !id.is_empty() {
         let found = models.iter().find(|model| model.id.as_str() == id);
         return found.cloned().ok_or_else(|| format!("There is no model {id}."));
     }
+    let most =
+        || models.iter().max_by_key(|model| model.training_timings).map(|model| model.hardware.clone());
     let slug = match hardware.as_str() {
-        "" => models.iter().max_by_key(|model| model.training_timings).map(|model| model.hardware.clone()),
+        "" => {
+            let last = remembered_hardware().and_then(|slug| slug.parse().ok());
+            last.filter(|slug| ModelSummary::best_for(models, slug).is_some()).or_else(most)
+        }
         slug => Some(slug.parse().map_err(|error| format!("{error}."))?),
     };
     let best = slug.and_then(|slug| ModelSummary::best_for(models, &slug));
@@ -81,28 +85,47 @@ fn FormAndAnswer(fields: Fields, models: Arc<Vec<ModelSummary>>) -> impl IntoVie
         Memo::new(move |_| chosen(fields, &models))
     };
     let model = remote_model(move || choice.get().ok().map(|model| model.id.to_string()));
+    Effect::new(move |_| {
+        if let Ok(chosen) = choice.get() {
+            remember_hardware(chosen.hardware.as_str());
+        }
+    });
+    let hardware = Memo::new(move |_| {
+        let slug = choice.get().ok()?.hardware;
+        let own = model.value().map(|file| file.model.metadata().hardware.clone());
+        own.filter(|own| own.slug == slug).or_else(|| find(slug.as_str()))
+    });
+    let problem = Memo::new(move |_| fields.problem().ok());
+    let rounds = move || !fields.tf32.with(String::is_empty);
+    let nearest = Nearest::to(move || hardware.get().zip(problem.get()));
+    // What was measured is there before the model.
+    let first = move || {
+        let (hardware, problem) = hardware.get().zip(problem.get())?;
+        answer::measured(&hardware, &nearest.of(&problem)?, &problem, rounds())
+    };
     let result = move || match (choice.get(), model.get()) {
         (Err(message), _) => {
             empty(message, view! { "Choose another model, or " <a href="/models#train">"train one"</a> "." })
         }
         // A placeholder lower than the answer would show the parts below it, and the answer would then push
         // them down.
-        (_, Load::Waiting) => view! { <Skeleton height="48rem" /> }.into_any(),
+        (_, Load::Waiting) => view! { {first} <Skeleton height="48rem" /> }.into_any(),
         (_, Load::Failed(reason)) => view! { <FailedLoad reason retry=move || model.retry() /> }.into_any(),
         (Ok(summary), Load::Ready(file)) => {
-            view! { <Answer fields summary model=Arc::clone(&file.model) /> }.into_any()
+            view! { <Answer fields summary model=Arc::clone(&file.model) nearest /> }.into_any()
         }
     };
     let all = Arc::clone(&models);
     let is_open = RwSignal::new(false);
     let further = move || {
         let (summary, model) = (choice.get().ok()?, Arc::clone(&model.value()?.model));
-        let hardware = model.metadata().hardware.clone();
-        let problem = Signal::derive(move || fields.problem().ok());
         let about = About { fields, summary, model, models: Arc::clone(&all), is_open };
         Some(view! {
+            <div class:busy=move || nearest.problem() != problem.get()>
+                <Everywhere asked=Signal::derive(move || Some((nearest.problem()?, rounds()))) />
+            </div>
             <Further about />
-            <NearestProblems hardware problem measured_note=MEASURED_NOTE />
+            <NearestProblems nearest />
         })
     };
     view! {
@@ -178,13 +201,20 @@ pub(crate) fn plain(text: &str) -> String {
 /// What a text says about a shape, as parameters of the address.
 pub(crate) type Parameters = Vec<(&'static str, String)>;
 
+/// The hardware that a text names at its end, as in `512x14336x4096 bf16 on H200`, and the text before it.
+pub(crate) fn on_hardware(text: &str) -> (&str, Option<Hardware>) {
+    let place = text.to_ascii_lowercase().rfind(" on ");
+    let found = place.and_then(|place| Some((&text[..place], find(text[place + 4..].trim())?)));
+    found.map_or((text, None), |(text, hardware)| (text, Some(hardware)))
+}
+
 /// A whole shape. `None` if the text is one number, or no shape.
 fn shape(text: &str) -> Option<Parameters> {
     let said = whole(text.trim()).is_none().then(|| ProblemWords::read(text));
     said?.ok().filter(ProblemWords::has_sizes).map(parameters)
 }
 
-fn parameters(said: ProblemWords) -> Parameters {
+pub(crate) fn parameters(said: ProblemWords) -> Parameters {
     let said = said.of_launch();
     let size = |size: Option<u64>| size.map(|size| size.to_string());
     let count = |count: Option<u32>| count.map(|count| count.to_string());
@@ -220,6 +250,22 @@ fn Form(
     let wrong = move |field| {
         Signal::derive(move || refusal.with(|r| r.as_ref().and_then(Invalid::field) == Some(field)))
     };
+    let mut places: Vec<Choice> = Vec::new();
+    for model in models.iter() {
+        let slug = model.hardware.to_string();
+        if places.iter().all(|(known, _)| *known != slug) {
+            let name =
+                find(&slug).map_or_else(|| slug.clone(), |hardware| format::gpu(&hardware.name).to_owned());
+            places.push((slug, name));
+        }
+    }
+    let choose_hardware = move |slug: String| {
+        fields.model.set(String::new());
+        fields.hardware.set(slug);
+    };
+    let current_hardware = Signal::derive(move || {
+        choice.with(|c| c.as_ref().map(|model| model.hardware.to_string()).unwrap_or_default())
+    });
     let choose_model = move |id: String| {
         fields.hardware.set(String::new());
         fields.model.set(id);
@@ -257,38 +303,47 @@ fn Form(
             {(op == Op::FusedMoe).then(|| chips("Stage", unnamed(Stage::ALL), fields.stage))}
         }
     };
+    let kind = move || {
+        fields.problem().map_or_else(|_| "Op, type and layout".to_owned(), |problem| format::kind(&problem))
+    };
     let is_float32 = Memo::new(move |_| fields.dtype.with(|dtype| dtype.parse() == Ok(DType::Float32)));
     view! {
-        <form class="card" on:submit=|event| event.prevent_default() aria-label="Shape">
-            <div class="fields">
-                <SizeField key="m" value=fields.m wrong=wrong(Field::M) take />
-                <SizeField key="n" value=fields.n wrong=wrong(Field::N) take />
-                <SizeField key="k" value=fields.k wrong=wrong(Field::K) take />
-            </div>
-            <p class="error-text" id="problem-error" role="alert" class:hidden=move || refusal.with(Option::is_none)>
-                {move || refusal.get().map(|refusal| refusal.to_string())}
-            </p>
-            {chips("Op", unnamed(Op::ALL), fields.op)}
-            {move || batched.get().then(|| view! { <SizeField key="b" value=fields.b wrong=wrong(Field::B) take /> })}
-            {move || biased.get().then(|| chips("Bias", unnamed([Bias::Vector, Bias::Matrix]), fields.bias))}
-            {move || chips("Dtype", dtypes(op.get()), fields.dtype)}
-            {further}
-            {move || is_float32.get().then(|| chips("Float32 is computed", float32(), fields.tf32))}
-            {move || plain.get().then(|| view! {
-                {chips("Layout of A", unnamed(Layout::ALL), fields.a_layout)}
-                {chips("Layout of B", unnamed(Layout::ALL), fields.b_layout)}
-                {select("Epilogue", epilogues(), fields.epilogue)}
-            })}
-            <Select
-                label="Model"
-                placeholder="Choose a model"
-                choices=models.iter().map(model_choice).collect()
-                current=current_model
-                choose=choose_model
-            />
-            <Deferred><Examples fields hardware /></Deferred>
-        </form>
-    }
+            <form class="card" on:submit=|event| event.prevent_default() aria-label="Shape">
+                <Chips label="GPU" choices=places current=current_hardware choose=choose_hardware />
+                <div class="fields">
+                    <SizeField key="m" value=fields.m wrong=wrong(Field::M) take />
+                    <SizeField key="n" value=fields.n wrong=wrong(Field::N) take />
+                    <SizeField key="k" value=fields.k wrong=wrong(Field::K) take />
+                </div>
+                <p class="error-text" id="problem-error" role="alert" class:hidden=move || refusal.with(Option::is_none)>
+                    {move || refusal.get().map(|refusal| refusal.to_string())}
+                </p>
+                <details open=is_wide()>
+                    <summary>{kind}</summary>
+                    <div class="section">
+                {chips("Op", unnamed(Op::ALL), fields.op)}
+                {move || batched.get().then(|| view! { <SizeField key="b" value=fields.b wrong=wrong(Field::B) take /> })}
+                {move || biased.get().then(|| chips("Bias", unnamed([Bias::Vector, Bias::Matrix]), fields.bias))}
+                {move || chips("Dtype", dtypes(op.get()), fields.dtype)}
+                {further}
+                {move || is_float32.get().then(|| chips("Float32 is computed", float32(), fields.tf32))}
+                {move || plain.get().then(|| view! {
+                    {chips("Computes", named(&[("row", "x @ W"), ("column", "nn.Linear: x @ W.T")]), fields.b_layout)}
+                    {select("Epilogue", epilogues(), fields.epilogue)}
+                })}
+    {move || plain.get().then(|| chips("Layout of A", unnamed(Layout::ALL), fields.a_layout))}
+                        <Select
+                            label="Model"
+                            placeholder="Choose a model"
+                            choices=models.iter().map(model_choice).collect()
+                            current=current_model
+                            choose=choose_model
+                        />
+                    </div>
+                </details>
+                <Deferred><Examples fields hardware /></Deferred>
+            </form>
+        }
 }
 
 /// Full float32 or TF32. In torch, `set_float32_matmul_precision` decides between them.
@@ -407,5 +462,21 @@ fn fill(fields: Fields, problem: &Problem) {
         (fields.b_layout, p.b_layout.to_string()),
     ] {
         signal.set(value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_may_end_in_its_hardware() {
+        let (text, hardware) = on_hardware("512x14336x4096 bf16 on H200");
+        assert_eq!(
+            (text, hardware.map(|one| one.slug.to_string()).as_deref()),
+            ("512x14336x4096 bf16", Some("nvidia-h200"))
+        );
+        assert_eq!(on_hardware("1x2x3").1, None);
+        assert_eq!(on_hardware("1x2x3 on my desk").0, "1x2x3 on my desk");
     }
 }

@@ -14,7 +14,8 @@ use leptos::prelude::*;
 use leptos::task::spawn_local;
 
 use crate::components::{
-    Deferred, Loaded, MeasureThis, Missing, Skeleton, Stat, Stats, empty, tag_row, use_title,
+    Best, Deferred, Everywhere, Loaded, MeasureThis, Missing, Skeleton, Stat, Stats, empty, tag_row,
+    use_title,
 };
 use crate::format;
 use crate::pages::path_part;
@@ -31,7 +32,7 @@ pub(crate) fn ProblemPage() -> impl IntoView {
     let (hardware, method) = (parameter("hardware"), parameter("method"));
     let detail = remote::<ProblemDetail>(move || Some(problem_page(id.get(), hardware.get(), method.get())));
     use_title(move || detail.value().map_or_else(|| "Problem".to_owned(), |detail| name(&detail)));
-    let predictions = use_predictions(detail, hardware);
+    let predictions = use_predictions(detail);
     // If the reader comes from Predict, the address has the shape.
     let shape = SHAPE.map(|key| (key.name, parameter(key.name)));
     let missing = move || {
@@ -102,16 +103,12 @@ fn described(shape: &[(&'static str, String); SHAPE.len()]) -> Option<Problem> {
 
 /// The predictions of the hardware's best model for the configs of a problem. If the model may have learnt the
 /// problem, a network of its cross-validation predicts instead, one that was trained without the problem.
-///
-/// If the address names the hardware, the model is fetched together with the problem.
-fn use_predictions(detail: Remote<ProblemDetail>, hardware: Memo<String>) -> Signal<Predictions> {
+fn use_predictions(detail: Remote<ProblemDetail>) -> Signal<Predictions> {
     let listed = remote::<Vec<ModelSummary>>(|| Some("/models".to_owned()));
     let chosen = Memo::new(move |_| {
         let listed = listed.value()?;
-        let slug = match hardware.get().parse() {
-            Ok(named) => named,
-            Err(_) => detail.value()?.hardware.slug.clone(),
-        };
+        // The model comes after what was measured.
+        let slug = detail.value()?.hardware.slug.clone();
         ModelSummary::best_for(&listed, &slug).cloned()
     });
     let model = remote_model(move || chosen.get().map(|model| model.id.to_string()));
@@ -189,6 +186,8 @@ fn Measured(detail: Arc<ProblemDetail>, predictions: Signal<Predictions>) -> imp
             }
         }
     };
+    let rounds = detail.triton.as_ref().is_some_and(|triton| triton.config.rounds(&detail.problem));
+    let asked = (detail.problem.clone(), rounds);
     view! {
         {headline(&detail)}
         {
@@ -198,6 +197,7 @@ fn Measured(detail: Arc<ProblemDetail>, predictions: Signal<Predictions>) -> imp
         {failures(&detail.failures)}
         <Snippets detail=Arc::clone(&detail) />
         {table}
+        <Deferred height="12rem"><Everywhere asked=Signal::stored(Some(asked.clone())) /></Deferred>
         <Deferred height="12rem"><Sources detail=Arc::clone(&detail) /></Deferred>
     }
     .into_any()
@@ -308,56 +308,46 @@ fn views(detail: &ProblemDetail) -> Option<impl IntoView + use<>> {
         .then(|| view! { <nav class="chips" aria-label="Views">{chips.collect_view()}</nav> })
 }
 
-/// Which of the two kernels round float32 to TF32, if any, and whether they are compared.
-fn rounding(triton: bool, library: Option<bool>) -> Option<&'static str> {
-    match (triton, library) {
-        (true, Some(true)) => Some("TF32: both round float32 to 10 bits of mantissa."),
-        (true, None) => Some("TF32: this config rounds float32 to 10 bits of mantissa."),
-        (true, Some(false)) => Some(
-            "TF32: this config rounds float32 to 10 bits of mantissa. The library computes in full, so the two are not compared.",
-        ),
-        (false, Some(true)) => Some(
-            "TF32: the library rounds float32 to 10 bits of mantissa. The best Triton config computes in full, so the two are not compared.",
-        ),
-        (false, _) => None,
-    }
-}
-
-/// The headline numbers: the best Triton config first, then the library.
+/// The answer, and three figures of the best Triton config.
 fn numbers(detail: &ProblemDetail) -> impl IntoView + use<> {
-    let triton = detail.triton.as_ref();
+    let (triton, library) = (detail.triton.as_ref(), detail.library.as_ref());
+    let ties = triton.map(|_| match detail.triton_ties {
+        0 => "No other Triton config is as fast to 1 %.".to_owned(),
+        1 => "One other Triton config is as fast to 1 %.".to_owned(),
+        ties => format!("{} other Triton configs are as fast to 1 %.", format::count(ties)),
+    });
+    let rounds = |kernel: &KernelResult| kernel.config.rounds(&detail.problem);
+    let tf32 = |is: bool| if is { "rounds float32 to TF32" } else { "computes float32 in full" };
+    let rounding = triton.zip(library).filter(|(triton, library)| rounds(triton) || rounds(library)).map(
+        |(triton, library)| match (rounds(triton), rounds(library)) {
+            (true, true) => "Both round float32 to TF32, which has 10 bits of mantissa.".to_owned(),
+            (triton, library) => format!(
+                "The best Triton config {}, and the library {}, so the two are not compared.",
+                tf32(triton),
+                tf32(library)
+            ),
+        },
+    );
+    let rounding = rounding.or_else(|| {
+        (library.is_none() && triton.is_some_and(rounds))
+            .then(|| "TF32: this config rounds float32 to 10 bits of mantissa.".to_owned())
+    });
     let rate = triton.map(|triton| Tflops::from_work(detail.problem.flops(), Micros(triton.us)).0);
     let (rate, unit) = rate.map(format::rate).unzip();
-    let ties = format!(
-        "{} as fast to 1 %",
-        match detail.triton_ties {
-            0 => "No other Triton config is".to_owned(),
-            1 => "One other Triton config is".to_owned(),
-            ties => format!("{} other Triton configs are", format::count(ties)),
-        }
-    );
-    let rounds = |kernel: &KernelResult| kernel.config.rounds(&detail.problem);
-    let rounding = rounding(triton.is_some_and(rounds), detail.library.as_ref().map(rounds));
     let stats = [
+        Stat::maybe("Rate of the best Triton config", rate).unit(unit.unwrap_or_default()),
         Stat::maybe(
-            "best Triton config",
-            triton.map(|triton| format::config(&triton.config, &detail.problem)),
+            "Its share of the roofline",
+            triton.and_then(|triton| triton.roofline_share).map(format::percent),
         )
-        .config(),
-        Stat::maybe("its time", triton.map(|triton| format::time(triton.us))),
-        Stat::maybe("its rate", rate).unit(unit.unwrap_or_default()),
-        Stat::maybe("of roofline", triton.and_then(|triton| triton.roofline_share).map(format::percent))
-            .explained("Roofline time / time of the best Triton config"),
-        Stat::maybe("library", detail.library.as_ref().map(|library| format::time(library.us)))
-            .explained("Time of the library kernel"),
-        Stat::maybe("Triton ÷ library, speed", detail.triton_over_library.map(format::factor))
-            .explained("Library time / time of the best Triton config: above 1 where Triton is faster"),
-        Stat::new("configs timed", format::count(detail.configs.len() as u64 + detail.more_configs)),
+        .explained("Roofline time / time of the best Triton config"),
+        Stat::new("Configs timed", format::count(detail.configs.len() as u64 + detail.more_configs)),
     ];
+    let said = [ties, rounding].into_iter().flatten().map(|said| view! { <p class="hint">{said}</p> });
+    let best = Best::measured(&detail.hardware, triton, library, detail.triton_over_library);
     view! {
+        {best.card(said.collect_view())}
         <Stats stats />
-        {triton.map(|_| view! { <p class="hint">{ties} "."</p> })}
-        {rounding.map(|said| view! { <p class="hint">{said}</p> })}
     }
 }
 

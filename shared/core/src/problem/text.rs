@@ -1,6 +1,8 @@
 //! Problems as people write them: `addmm 16x4096x4096 fp16 nt`, `16x4096x14336 fp8 row`, `grouped 512x1536x2048 groups 128
 //! top8`, `moe 128x768x2048 top8 64 tokens fp8 block`; and rows of lists, field by field.
 
+mod notations;
+
 use std::str::FromStr;
 
 use crate::error::{Field, Invalid, Subject};
@@ -106,7 +108,7 @@ impl ProblemWords {
 
     /// Reads a size and words for what else a problem has, in any order.
     pub fn read(text: &str) -> Result<Self, Invalid> {
-        let text = text.to_lowercase().replace('×', "x").replace(['(', ')', '[', ']'], " ");
+        let text = notations::spelled_out(&text.to_lowercase())?.replace('×', "x");
         let text = text.replace(" x ", "x").replace(" * ", "*");
         let words = text.split(|c: char| c.is_whitespace() || c == ';').flat_map(|word| {
             // `16x4,096x11008` is one word, `16,4096,11008` are three.
@@ -124,7 +126,7 @@ impl ProblemWords {
             match word {
                 "moe" => said.is_moe = true,
                 "grouped" => said.is_grouped = true,
-                "linear" => said.linear = true,
+                "linear" | "nn.linear" => said.linear = true,
                 "row" => said.is_row = true,
                 "groups" => said.groups = counted(Field::Groups, &mut numbers)?,
                 "top" | "top_k" | "topk" => said.top_k = counted(Field::TopK, &mut numbers)?,

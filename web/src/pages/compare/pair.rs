@@ -193,6 +193,7 @@ fn Histogram(bins: Vec<RatioBin>) -> impl IntoView {
             columns=columns.collect()
             description="Columns: how many problems have which ratio. The table below has the same numbers.".to_owned()
             ends
+            top=format::counted(most, "problem")
         />
         {table([head("Speed ratio"), num("Problems")]).below_chart(rows.collect_view())}
     }

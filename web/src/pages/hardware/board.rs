@@ -8,12 +8,13 @@ use diode_api::{
     SortOrder,
 };
 use diode_core::Comparison;
+use diode_core::hardware::Vendor;
 use diode_core::ids::ProblemId;
 use leptos::prelude::*;
 use leptos::task::spawn_local;
 use leptos_router::hooks::use_query_map;
 
-use crate::components::{Explained, RatioCell, due, empty};
+use crate::components::{Explained, RatioCell, due, empty, legend};
 use crate::pages::hardware::filters::{
     Filtered, KERNELS, any_fault, asked_for, chosen, filter_parameters, other, shown, subject,
 };
@@ -26,6 +27,8 @@ pub(super) fn Board(summary: Arc<HardwareSummary>) -> impl IntoView {
     let slug = summary.hardware.slug.to_string();
     let with_picks = summary.models > 0;
     let kernels = chosen();
+    let library = format::library(summary.hardware.vendor);
+    let vendor = summary.hardware.vendor;
     let map = use_query_map();
     let path = {
         let slug = slug.clone();
@@ -41,7 +44,7 @@ pub(super) fn Board(summary: Arc<HardwareSummary>) -> impl IntoView {
     let first = remote::<Leaderboard>(move || (!any_fault.get()).then(|| path.get()));
     let rows = move |first: Arc<Leaderboard>| {
         let (path, slug, kernels) = (path.get_untracked(), slug.clone(), kernels.get_untracked());
-        view! { {verdict(&first.comparison)} <Rows first path slug kernels with_picks /> }
+        view! { {verdict(&first.comparison, library)} <Rows first path slug kernels vendor with_picks /> }
     };
     view! {
         <section class="section" aria-labelledby="board-title">
@@ -61,13 +64,13 @@ fn some_rows(
     page: Arc<Leaderboard>,
     first: usize,
     slug: String,
-    kernels: Kernels,
+    (kernels, vendor): (Kernels, Vendor),
     picks: Option<PicksByProblem>,
 ) -> impl IntoView {
     let is_due = if first == 0 { RwSignal::new(true) } else { due() };
     move || {
         let some = page.items.iter().skip(first).take(AT_ONCE);
-        is_due.get().then(|| some.map(|item| row(item, &slug, kernels, picks)).collect_view())
+        is_due.get().then(|| some.map(|item| row(item, &slug, (kernels, vendor), picks)).collect_view())
     }
 }
 
@@ -78,6 +81,7 @@ fn Rows(
     path: String,
     slug: String,
     kernels: Kernels,
+    vendor: Vendor,
     with_picks: bool,
 ) -> impl IntoView {
     if first.items.is_empty() {
@@ -126,13 +130,20 @@ fn Rows(
             }
         });
     };
+    let columns = columns(kernels, format::library(vendor), with_picks);
+    let key = legend(
+        columns
+            .iter()
+            .map(|column| (column.text.clone(), column.why.clone()))
+            .filter(|(_, why)| !why.is_empty()),
+    );
     let shown = move || pages.with(|pages| pages.iter().map(|page| page.items.len() as u64).sum::<u64>());
     let body = view! {
         <For
             each=move || pages.get().into_iter().enumerate()
             key=|(index, _)| *index
             children=move |(_, page)| {
-                let some = |first: usize| some_rows(Arc::clone(&page), first, slug.clone(), kernels, picks);
+                let some = |first: usize| some_rows(Arc::clone(&page), first, slug.clone(), (kernels, vendor), picks);
                 (0..page.items.len()).step_by(AT_ONCE).map(some).collect_view()
             }
         />
@@ -140,7 +151,7 @@ fn Rows(
     view! {
         <div class="table-box long board">
             <table>
-                <thead><Columns kernels with_picks /></thead>
+                <thead><tr>{columns.iter().map(Column::head).collect_view()}</tr></thead>
                 <tbody>{body}</tbody>
             </table>
         </div>
@@ -157,6 +168,7 @@ fn Rows(
                 "Load more"
             </button>
         </div>
+        {key}
     }
     .into_any()
 }
@@ -165,7 +177,7 @@ fn Rows(
 pub(super) fn row(
     row: &LeaderboardRow,
     slug: &str,
-    kernels: Kernels,
+    (kernels, vendor): (Kernels, Vendor),
     picks: Option<PicksByProblem>,
 ) -> impl IntoView + use<> {
     let href = problem_page(&row.problem_id, slug, row.method);
@@ -184,15 +196,15 @@ pub(super) fn row(
         <tr>
             <td><a href=href>{row.problem.dims()}</a><small class="tight hint">{kind.clone()}</small></td>
             <td class="roomy">{kind}</td>
-            <td class="mono">{format::or_dash(shown.map(|shown| format::config(&shown.config, &row.problem)))}{mark}</td>
+            <td class="mono">{format::or_dash(shown.map(|shown| format::kernel(&shown.config, &row.problem, vendor)))}{mark}</td>
             <td class="num">{format::or_dash(shown.map(|shown| format::time(shown.us)))}</td>
-            <td class="num dim roomy">{format::or_dash(shown.and_then(|shown| shown.spread).map(format::spread))}</td>
-            <td class="num dim roomy">{format::or_dash(ties)}</td>
+            <td class="num roomy">{format::or_dash(other(row, kernels).map(|other| format::time(other.us)))}</td>
+            <RatioCell ratio=row.triton_over_library />
             <td class="num">{format::or_dash(shown.and_then(|shown| shown.tflops).map(format::three_digits))}</td>
             <td class="num">{format::or_dash(shown.and_then(|shown| shown.roofline_share).map(format::percent))}</td>
-            <td class="num">{format::or_dash(shown.and_then(|shown| shown.gain_over_defaults).map(format::factor))}</td>
-            <td class="num">{format::or_dash(other(row, kernels).map(|other| format::time(other.us)))}</td>
-            <RatioCell ratio=row.triton_over_library />
+            <td class="num">{format::or_dash(shown.and_then(|shown| shown.gain_over_defaults).map(format::against))}</td>
+            <td class="num dim roomy">{format::or_dash(shown.and_then(|shown| shown.spread).map(format::spread))}</td>
+            <td class="num dim roomy">{format::or_dash(ties)}</td>
             {pick}
         </tr>
     }
@@ -201,44 +213,55 @@ pub(super) fn row(
 /// The column by which the server sorts if a request names none.
 const DEFAULT: LeaderboardSort = LeaderboardSort::Tflops;
 
-#[component]
-pub(super) fn Columns(kernels: Kernels, with_picks: bool) -> impl IntoView {
-    let of = subject(kernels);
+/// A column of the board.
+struct Column {
+    text: String,
+    why: String,
+    class: &'static str,
+    by: Option<LeaderboardSort>,
+}
+
+fn columns(kernels: Kernels, library: &'static str, with_picks: bool) -> Vec<Column> {
+    let of = subject(kernels, library);
     let (config, other) = match kernels {
-        Kernels::Triton => ("Best Triton config", "Library"),
+        Kernels::Triton => ("Best Triton config", library),
         Kernels::Library => ("Kernel", "Triton"),
-        Kernels::Everything => ("Best config", "Library"),
+        Kernels::Everything => ("Fastest", library),
     };
-    let other_subject = if kernels == Kernels::Library { "best Triton config" } else { "library kernel" };
-    let picks = with_picks.then(|| {
-        let why = "Best time of everything / measured time of the model's first pick. The model may have been trained on the problem";
-        view! { <th class="num picks"><Explained text="Pick" why /></th> }
-    });
-    view! {
-        <tr>
-            <Sortable text="M×N×K" by=LeaderboardSort::Flops why="Sorted by the number of operations".to_owned() />
-            <th class="roomy"><Explained text="Kind" why=format::KIND /></th>
-            <th>{config}</th>
-            <Sortable text="Time" by=LeaderboardSort::Time why=format!("Time of the {of}") number=true />
-            <th class="num roomy"><Explained text="Spread" why=format::SPREAD /></th>
-            <th class="num roomy"><Explained text="Ties" why="Other Triton configs that are as fast to 1 %" /></th>
-            <Sortable text="TFLOP/s" by=LeaderboardSort::Tflops why=format!("Rate of the {of}") number=true />
-            <Sortable text="Roofline" by=LeaderboardSort::Roofline why=format!("Roofline time / time of the {of}") number=true />
-            <Sortable
-                text="÷ defaults"
-                by=LeaderboardSort::Gain
-                why=format!("Speed relative to Inductor's default configs: time of the best of them / time of the {of}")
-                number=true
-            />
-            <th class="num"><Explained text=other why=format!("Time of the {other_subject}") /></th>
-            <Sortable
-                text="Triton ÷ library"
-                by=LeaderboardSort::Ratio
-                why="Speed of the best Triton config relative to the library: library time / Triton time. The bar goes right where Triton is faster".to_owned()
-                number=true
-            />
-            {picks}
-        </tr>
+    let column = |text: &str, class: &'static str, by: Option<LeaderboardSort>, why: String| Column {
+        text: text.to_owned(),
+        why,
+        class,
+        by,
+    };
+    let fixed = |text: &str, class: &'static str, why: &str| column(text, class, None, why.to_owned());
+    let sorted = |text: &str, by: LeaderboardSort, why: String| column(text, "num", Some(by), why);
+    let mut columns = vec![
+        column("M×N×K", "", Some(LeaderboardSort::Flops), "Sorted by the number of operations".to_owned()),
+        fixed("Kind", "roomy", format::KIND),
+        fixed(config, "", ""),
+        sorted("Time", LeaderboardSort::Time, format!("Median time of the {of}")),
+        fixed(other, "num roomy", ""),
+        sorted(&format!("Triton vs {library}"), LeaderboardSort::Ratio, "How much longer the slower of the two takes; the bar goes right where Triton is faster, and is full from 25 %".to_owned()),
+        sorted("TFLOP/s", LeaderboardSort::Tflops, format!("Rate of the {of}")),
+        sorted("Roofline", LeaderboardSort::Roofline, format!("Roofline time / time of the {of}")),
+        sorted("vs default", LeaderboardSort::Gain, format!("The {of} against the best of Inductor's default configs")),
+        fixed("Spread", "num roomy", format::SPREAD),
+        fixed("Ties", "num roomy", "Other Triton configs that are as fast to 1 %"),
+    ];
+    if with_picks {
+        let why = "Fastest time of all / measured time of the model's first pick. The model may have been trained on the problem";
+        columns.push(fixed("Pick", "num picks", why));
+    }
+    columns
+}
+
+impl Column {
+    fn head(&self) -> AnyView {
+        match self.by {
+            Some(by) => view! { <Sortable text=self.text.clone() by class=self.class /> }.into_any(),
+            None => view! { <th class=self.class>{self.text.clone()}</th> }.into_any(),
+        }
     }
 }
 
@@ -249,12 +272,7 @@ fn best_first(by: LeaderboardSort) -> SortOrder {
 
 /// The head of a column by which the leaderboard can be sorted.
 #[component]
-fn Sortable(
-    text: &'static str,
-    by: LeaderboardSort,
-    why: String,
-    #[prop(optional)] number: bool,
-) -> impl IntoView {
+fn Sortable(text: String, by: LeaderboardSort, class: &'static str) -> impl IntoView {
     let (sort, order) = (parameter("sort"), parameter("order"));
     let direction = Memo::new(move |_| {
         let sorted = sort.with(|sort| if sort.is_empty() { by == DEFAULT } else { sort == by.as_str() });
@@ -276,9 +294,8 @@ fn Sortable(
         })
     };
     view! {
-        <th class:num=number aria-sort=aria_sort>
+        <th class=class aria-sort=aria_sort>
             <button type="button" class="sort" on:click=flip>{text}</button>
-            <Explained text="?" why about=format!("What is {text}?") />
         </th>
     }
 }
@@ -316,17 +333,19 @@ pub(super) fn cell(problem: ProblemId, picks: PicksByProblem) -> impl IntoView {
 }
 
 /// `None` if the library was timed on no problem.
-pub(super) fn verdict(comparison: &Comparison) -> Option<impl IntoView + use<>> {
+pub(super) fn verdict(comparison: &Comparison, library: &str) -> Option<impl IntoView + use<>> {
     let Comparison { problems, wins, ties, ratio } = *comparison;
-    let speed = format!(
-        " The times of {} differ by 1 % at most. On the geometric mean Triton runs at {} the library's speed.",
-        format::count(ties),
-        format::factor(ratio?),
+    let speed = match ratio.map(format::against)? {
+        tied if tied == "tied" => " On average the two are equally fast.".to_owned(),
+        other => format!(" On average Triton is {other}."),
+    };
+    let ties = format!(" On {} the two are within 1\u{a0}%.{speed}", format::count(ties));
+    let wins = format!(
+        "Triton beats {library} on {} of {}.",
+        format::count(wins),
+        format::counted(problems, "problem")
     );
-    let wins = format!("Triton wins {} of {}", format::count(wins), format::counted(problems, "problem"));
     Some(view! {
-        <p class="verdict" data-testid="verdict">
-            <strong>{wins}</strong> " where the library was timed, too." <span class="hint">{speed}</span>
-        </p>
+        <p class="verdict" data-testid="verdict"><strong>{wins}</strong> <span class="hint">{ties}</span></p>
     })
 }

@@ -7,10 +7,10 @@ use leptos::prelude::*;
 
 use crate::components::{Findings, Loaded, be_the_first, empty, head, named, num, table};
 use crate::format;
-use crate::pages::hardware::board::Board;
+use crate::pages::hardware::Problems;
 use crate::pages::hardware::configs::ConfigBoard;
 use crate::pages::hardware::coverage::CoverageBoard;
-use crate::pages::hardware::filters::Filter;
+use crate::pages::hardware::filters::{Filter, Filters};
 use crate::pages::hardware::sizes::SizeBoard;
 use crate::pages::models::card;
 use crate::query::went_back;
@@ -26,8 +26,8 @@ const PLACE: &str = "boards";
 const BOARDS: [(&str, &str); 7] = [
     ("", "Problems"),
     ("findings", "Findings"),
+    ("sizes", "Map"),
     ("configs", "Configs"),
-    ("sizes", "Sizes"),
     ("coverage", "Coverage"),
     ("contributors", "Contributors"),
     ("models", "Models"),
@@ -57,16 +57,18 @@ pub(super) fn Boards(summary: Arc<HardwareSummary>) -> impl IntoView {
                 }
                 .into_any()
             }
-            "configs" => view! { <ConfigBoard summary /> }.into_any(),
-            "sizes" => view! { <SizeBoard summary /> }.into_any(),
+            "configs" => {
+                view! { <Filters summary=Arc::clone(&summary) /> <ConfigBoard summary /> }.into_any()
+            }
+            "sizes" => view! { <Filters summary=Arc::clone(&summary) /> <SizeBoard summary /> }.into_any(),
             "coverage" => view! { <CoverageBoard summary /> }.into_any(),
             "contributors" => view! { <ContributorBoard summary /> }.into_any(),
             "models" => view! { <ModelBoard summary /> }.into_any(),
-            _ => view! { <Board summary /> }.into_any(),
+            _ => view! { <Problems summary /> }.into_any(),
         }
     };
     view! {
-        <div id=PLACE><Filter label="Board" key=KEY choices=named(&BOARDS) /></div>
+        <div id=PLACE class="tabs"><Filter label="Board" key=KEY choices=named(&BOARDS) /></div>
         {shown}
     }
 }
@@ -101,7 +103,7 @@ fn ContributorBoard(summary: Arc<HardwareSummary>) -> impl IntoView {
     view! {
         <section class="section" aria-labelledby="board-title">
             <h2 id="board-title">"Contributors"</h2>
-            <p class="hint">"Of all operators, types and methods; the filters above do not apply here. All that is sent without an account counts as one contributor."</p>
+            <p class="hint">"Of all operators, types and methods. All that is sent without an account counts as one contributor."</p>
             <Loaded remote=all height="14rem" children=move |all| contributor_table(&all) />
         </section>
     }

@@ -85,6 +85,7 @@ fn List(cover: Arc<ConfigCover>, op: String) -> impl IntoView {
             columns=(1..).zip(steps).map(|(place, step)| column(place, step)).collect()
             description="Columns: the share of problems that the first configs cover, and marks: their geometric mean of the best. The table below has the same numbers.".to_owned()
             ends=["1 config".to_owned(), format::counted(steps.len() as u64, "config")]
+            top="100 %".to_owned()
         />
         <p class="hint">"Columns: share of the problems covered. Marks: share of the best, geometric mean."</p>
         <Written cover=Arc::clone(&cover) />

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use diode_api::{HardwareSummary, KernelResult, Kernels, LeaderboardRow};
 use diode_core::problem::size;
-use diode_core::{Field, Invalid, Layout, Method};
+use diode_core::{Field, Invalid, Method};
 use leptos::prelude::*;
 use leptos_router::params::ParamsMap;
 
-use crate::components::{Chips, Choice, Loaded, empty, unnamed};
+use crate::components::{Chips, Choice, Loaded, Select, empty, named, unnamed};
 use crate::format;
 use crate::pages::predict::plain;
 use crate::query::{History, parameter, parameter_or, use_set_parameters};
@@ -50,14 +50,22 @@ pub(super) fn Filters(summary: Arc<HardwareSummary>) -> impl IntoView {
     let any_set = move || values.iter().any(|value| !value.get().is_empty());
     let methods = summary.methods.iter().map(|m| (m.to_string(), format::method(*m))).collect();
     let default = default_method(&summary).map(|method| method.to_string()).unwrap_or_default();
+    let library = format::library(summary.hardware.vendor);
+    let layouts = named(&[("", "any"), ("row", "x @ W"), ("column", "nn.Linear")]);
+    let sizes: [Memo<String>; 6] = std::array::from_fn(|place| values[KEYS.len() - 6 + place]);
+    let any_size = sizes.iter().any(|size| !size.get_untracked().is_empty());
     view! {
         <div class="filters">
-            <Filter label="Op" key="op" choices=any_of(&summary.ops) />
-            <Filter label="Dtype" key="dtype" choices=any_of(&summary.dtypes) />
-            <Filter label="Scaling" key="scaling" choices=any_of(&summary.scalings) />
-            <Filter label="Layout of B" key="b_layout" choices=any_of(Layout::ALL) />
-            <Filter label="Method" key="method" choices=methods default />
-            <Ranges />
+            <KernelSwitch library />
+            <List label="Op" key="op" choices=any_of(&summary.ops) />
+            <List label="Dtype" key="dtype" choices=any_of(&summary.dtypes) />
+            <List label="Scaling" key="scaling" choices=any_of(&summary.scalings) />
+            <List label="Layout" key="b_layout" choices=layouts />
+            <List label="Timed by" key="method" choices=methods default />
+            <details open=any_size>
+                <summary>"Sizes"</summary>
+                <div class="filters"><Ranges /></div>
+            </details>
             <button type="button" class="button small" class:hidden=move || !any_set() on:click=clear>
                 "Clear filters"
             </button>
@@ -85,6 +93,19 @@ pub(crate) fn Filter(
     (choices.len() > 1).then(|| view! { <Chips label choices current choose /> })
 }
 
+/// The same as a drop-down list, which needs less room.
+#[component]
+fn List(
+    label: &'static str,
+    key: &'static str,
+    choices: Vec<Choice>,
+    #[prop(optional)] default: String,
+) -> impl IntoView {
+    let (current, set) = (parameter_or(key, default), use_set_parameters());
+    let choose = move |value| set(&[(key, value)], History::Push);
+    (choices.len() > 1).then(|| view! { <Select label choices current choose /> })
+}
+
 /// The parameter of the page's address.
 pub(super) const KERNELS: &str = "kernels";
 
@@ -108,9 +129,17 @@ pub(crate) fn KernelSwitch(
     /// The choice that applies if the address names none.
     #[prop(default = DEFAULT_KERNELS)]
     usual: Kernels,
+    /// The name of the vendor's library.
+    #[prop(default = "library")]
+    library: &'static str,
 ) -> impl IntoView {
     let set = use_set_parameters();
-    let choices = Kernels::ALL.iter().map(|kernels| (kernels.to_string(), kernels_name(*kernels).to_owned()));
+    let name = move |kernels: Kernels| match kernels {
+        Kernels::Triton => "Triton",
+        Kernels::Library => library,
+        Kernels::Everything => "both",
+    };
+    let choices = Kernels::ALL.iter().map(|kernels| (kernels.to_string(), name(*kernels).to_owned()));
     let named = parameter(KERNELS);
     let current =
         Signal::derive(move || named.with(|text| text.parse::<Kernels>().unwrap_or(usual).to_string()));
@@ -121,20 +150,12 @@ pub(crate) fn KernelSwitch(
     view! { <Chips label="Show the best of" choices=choices.collect() current choose /> }
 }
 
-fn kernels_name(kernels: Kernels) -> &'static str {
-    match kernels {
-        Kernels::Triton => "Triton",
-        Kernels::Library => "library",
-        Kernels::Everything => "everything",
-    }
-}
-
 /// Words for the kernels whose times, rates and gains the board shows.
-pub(super) fn subject(kernels: Kernels) -> &'static str {
+pub(super) fn subject(kernels: Kernels, library: &str) -> String {
     match kernels {
-        Kernels::Triton => "best Triton config",
-        Kernels::Library => "library kernel",
-        Kernels::Everything => "best of Triton and library",
+        Kernels::Triton => "best Triton config".to_owned(),
+        Kernels::Library => library.to_owned(),
+        Kernels::Everything => format!("faster of Triton and {library}"),
     }
 }
 

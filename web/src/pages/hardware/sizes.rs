@@ -39,7 +39,7 @@ pub(super) fn SizeBoard(summary: Arc<HardwareSummary>) -> impl IntoView {
         (!any_fault.get()).then(|| link(&format!("/hardware/{}/sizes", summary.hardware.slug), given))
     });
     let shown = parameter(KEY);
-    let choices = named(&[("", "Triton ÷ library"), (TILES, "winning tile")]);
+    let choices = named(&[("", "Triton against the library"), (TILES, "winning tile")]);
     view! {
         <section class="section" aria-labelledby="board-title" data-testid="sizes">
             <h2 id="board-title">"By size"</h2>
@@ -121,18 +121,32 @@ fn heat(cells: &[SizeCell], are_tiles: bool, problems_of: &ProblemsOf) -> impl I
         <p class="hint">{if are_tiles {
             "The tile that is fastest most often, and on how many of the cell's problems. The number leads to the problems."
         } else {
-            "Geometric mean of library time / time of the best Triton config: above 1 Triton is faster. Below it, the number of \
-             problems where both were timed. The number leads to the cell's problems."
+            "+7 %: Triton is faster, and the library takes 7 % longer on average; −7 %: Triton takes longer. Below it, the number of \
+             problems where both were timed, which leads to them. Cells of fewer than five problems are pale: they say little."
         }}</p>
     }
 }
 
 fn ratio(cell: &SizeCell, problems: String) -> impl IntoView + use<> {
-    let text = cell.triton_over_library.map_or_else(|| "–".to_owned(), format::factor);
+    let text = cell.triton_over_library.map_or_else(|| "–".to_owned(), signed);
+    let few = if cell.compared < FEW { " few" } else { "" };
     view! {
-        <td class=format!("num ratio-{}", Tone::of(cell.triton_over_library).class())>
+        <td class=format!("num ratio-{}{few}", Tone::of(cell.triton_over_library).class())>
             {text} {to_problems(cell, problems, format::count(cell.compared))}
         </td>
+    }
+}
+
+/// With fewer problems than this, a mean says little.
+const FEW: u64 = 5;
+
+/// How much longer the slower of the two takes, given library time / Triton time: `+7 %` where Triton is faster, else `−7 %`.
+fn signed(ratio: f64) -> String {
+    let (sign, more) = (if ratio < 1.0 { '−' } else { '+' }, ratio.max(1.0 / ratio) - 1.0);
+    match more {
+        _ if more < 0.005 => "0\u{a0}%".to_owned(),
+        _ if more < 0.995 => format!("{sign}{:.0}\u{a0}%", more * 100.0),
+        _ => format!("{sign}{:.1}×", more + 1.0),
     }
 }
 
@@ -170,6 +184,15 @@ mod tests {
             [(1, 1, "1"), (2, 2, "2"), (3, 5, "4"), (6, 11, "8"), (2897, 5792, "4,096")]
         {
             assert_eq!(around(SizeRange { least, most }), power);
+        }
+    }
+
+    #[test]
+    fn ratios_are_signed_shares() {
+        for (ratio, text) in
+            [(1.07, "+7 %"), (1.0 / 1.07, "−7 %"), (1.0, "0 %"), (3.0, "+3.0×"), (0.2, "−5.0×")]
+        {
+            assert_eq!(signed(ratio).replace('\u{a0}', " "), text);
         }
     }
 }

@@ -105,7 +105,7 @@ pub(super) fn Results(list: ListRun, summary: ModelSummary, hardware: Hardware) 
             head("Shape"), num("Line"), head("Op").roomy(), head("Dtype").roomy(), head("Best Triton config"),
             num("Triton").why("Predicted time of the best Triton config, with the epilogue if one is chosen"),
             num("Library").why("Predicted time of the library, with a kernel for the epilogue if one is chosen"),
-            num("Triton ÷ library").why("Predicted time of the library / predicted time of the best Triton config: above 1 where Triton is faster"),
+            num("Triton vs library").why("Predicted: how much longer the slower of the two takes"),
         ]).testid("list").boxed("table-box board").rows(body)}
         <div class="table-foot">
             {move || (done() > shown()).then(|| view! {

@@ -7,6 +7,7 @@ use diode_worker::Line;
 use serde_json::Value;
 
 use crate::pages::list::log;
+use crate::pages::predict::on_hardware;
 
 /// The defaults for whatever a list leaves out.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -28,7 +29,7 @@ impl Defaults {
         }
     }
 
-    fn problem(self, said: ProblemWords) -> Result<Problem, String> {
+    pub(crate) fn problem(self, said: ProblemWords) -> Result<Problem, String> {
         said.problem(&self.words()).map_err(|error| error.to_string())
     }
 }
@@ -57,8 +58,10 @@ pub(super) fn shapes(text: &str, defaults: Defaults) -> Vec<Line> {
         .collect()
 }
 
-/// Reads one shape, such as `1x28672x4096 bf16 addmm column`, and whether float32 may be rounded to TF32.
+/// Reads one shape, such as `1x28672x4096 bf16 addmm column`, and whether float32 may be rounded to TF32. The hardware at
+/// its end does not count.
 pub(crate) fn one_shape(text: &str) -> Result<(Problem, bool), String> {
+    let (text, _) = on_hardware(text);
     let tf32 = ProblemWords::read(text).is_ok_and(|said| said.tf32);
     Ok((shape_of_kind(text, Op::Mm, DType::BFloat16)?, tf32))
 }

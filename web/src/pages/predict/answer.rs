@@ -2,26 +2,26 @@
 
 use std::sync::Arc;
 
-use diode_api::ModelSummary;
-use diode_core::hardware::roofline;
+use diode_api::{KernelResult, ModelSummary, NearestProblem};
+use diode_core::hardware::{Hardware, Vendor, roofline};
 use diode_core::{Epilogue, Micros, Problem, ProblemGroup, Tflops};
 use diode_model::epilogue::{Verdict, Weighed};
 use diode_model::{Answer as Answered, Confidence as Known, Model, ModelError, Question, Ranker};
 use leptos::prelude::*;
 
-use crate::components::{Bar, BarCell, Deferred, Explained, Snippet, empty};
+use crate::components::{Bar, BarCell, Best, Deferred, Nearest, Snippet, empty, legend};
 use crate::format;
 use crate::pages::predict::fields::Fields;
 use crate::pages::predict::fields::{flags, shape_of};
-use crate::query::link;
+use crate::query::{link, problem_page};
 use crate::scheduler::defer;
 
 /// The number of candidates that are shown.
 const TOP: usize = 10;
 
-/// The explanation of a pick's place.
-const RANK: &str = "The order in which to try them. It is that of the predicted times, but for the library: \
-    its time counts for a little more or less, by how often it was picked wrongly on problems that the model had not learnt";
+/// Says why the order is not that of the times, where it is not.
+const RANK: &str = "Try them in this order. It differs from that of the predicted times where the library is concerned: its time counts \
+    for a little more or less, by how often it was picked wrongly on problems that the model had not learnt.";
 
 /// The settings besides the shape.
 #[derive(Clone, Copy, PartialEq)]
@@ -32,7 +32,12 @@ struct Asked {
 
 /// The answer. It is updated at every key. While the fields describe no problem, the form says why.
 #[component]
-pub(super) fn Answer(fields: Fields, summary: ModelSummary, model: Arc<Model>) -> impl IntoView {
+pub(super) fn Answer(
+    fields: Fields,
+    summary: ModelSummary,
+    model: Arc<Model>,
+    nearest: Nearest,
+) -> impl IntoView {
     // The ranker is kept between keys, so that only the parts that depend on the shape are computed again.
     let ranker = StoredValue::new(Ranker::new(Arc::clone(&model)));
     let problem = Memo::new(move |_| fields.problem().ok());
@@ -54,7 +59,9 @@ pub(super) fn Answer(fields: Fields, summary: ModelSummary, model: Arc<Model>) -
         let Some((problem, asked)) = problem.get().zip(asked.get()) else {
             return empty("Nothing to rank yet", "Correct the shape first.");
         };
-        ranker.try_update_value(|ranker| ranked(&problem, &summary, &model, ranker, asked)).into_any()
+        ranker
+            .try_update_value(|ranker| ranked(&problem, &summary, &model, ranker, asked, nearest))
+            .into_any()
     };
     view! {
         <div class="section">
@@ -75,6 +82,7 @@ fn ranked(
     model: &Model,
     ranker: &mut Ranker<Arc<Model>>,
     asked: Asked,
+    nearest: Nearest,
 ) -> impl IntoView + use<> {
     let clock = window().performance();
     let now = || clock.as_ref().map_or(0.0, |clock| clock.now());
@@ -82,7 +90,7 @@ fn ranked(
     let answer = ranker.answer(problem, &asked.question());
     let took = now() - started;
     match answer {
-        Ok(answer) => ranking_view(answer, summary, model, asked, took).into_any(),
+        Ok(answer) => ranking_view(answer, summary, model, asked, took, nearest).into_any(),
         Err(error @ ModelError::TooLargeForHardware(_)) => too_large(&error).into_any(),
         Err(error) => refused(&error).into_any(),
     }
@@ -112,43 +120,60 @@ fn ranking_view(
     model: &Model,
     asked: Asked,
     took_ms: f64,
+    nearest: Nearest,
 ) -> impl IntoView + use<> {
     let hardware = &model.metadata().hardware;
     let group = answer.group();
+    let card = {
+        let (answer, hardware) = (answer.clone(), hardware.clone());
+        move || match (nearest.of(&answer.problem), asked.epilogue) {
+            (Some(near), Epilogue::None) => {
+                match measured(&hardware, &near, &answer.problem, answer.rounds) {
+                    Some(card) => card,
+                    None => Best::predicted(&hardware, &answer, &near).card(advice(&answer)),
+                }
+            }
+            _ => Best::predicted(&hardware, &answer, &[]).card(advice(&answer)),
+        }
+    };
     let Answered { problem, picks, verdict, considered, rounds, confidence, caveat, uncounted, .. } = answer;
     let problem = &problem;
     // The roofline is of the multiplication alone, so none is shown with an epilogue.
     let facts = hardware.facts.as_ref().filter(|_| verdict.is_none());
     let roof = facts.and_then(|facts| roofline(facts, problem, rounds));
-    let shown = Shown { problem, best: picks.first().map_or(Micros(0.0), Weighed::total), roof, verdict };
+    let vendor = hardware.vendor;
+    let shown =
+        Shown { problem, vendor, best: picks.first().map_or(Micros(0.0), Weighed::total), roof, verdict };
+    let last = shown.last();
+    let in_order = picks.is_sorted_by(|a, b| a.total().0 <= b.total().0);
     let rows = picks.iter().zip(1..).map(|(pick, place)| shown.row(place, pick));
     let notes = [caveat, uncounted].into_iter().flatten();
     let notes = notes.map(|note| view! { <p class="note" role="note">{note}</p> }).collect_view();
     let count = format::counted(considered as u64, "config");
     view! {
-        <section class="card answer" aria-live="polite">
-            {picks.first().map(|pick| shown.headline(pick))}
-            {verdict.map(|verdict| view! { <p data-testid="verdict">{verdict.in_words(format::time)}</p> })}
-            <p class="hint" data-testid="rank-time" data-rank-ms=format!("{took_ms:.3}")>
-                {format!("ranked {count} for {} in {took_ms:.1} ms", hardware.name)}
-            </p>
-            {notes}
-        </section>
+        {card}
+        {verdict.map(|verdict| view! { <p data-testid="verdict">{verdict.in_words(format::time)}</p> })}
+        {notes}
         <div class="table-box" tabindex="0">
             <table data-testid="candidates" data-problem=problem.dims()>
                 <thead>
                     <tr>
                         <th>"Config"</th>
-                        <th class="num"><Explained text="Rank" why=RANK /></th>
-                        <th class="num"><Explained text="Predicted" why="The bar is speed relative to the first" /></th>
+                        <th class="num">"Rank"</th>
+                        <th class="num">"Predicted"</th>
                         <th class="num">"TFLOP/s"</th>
-                        {shown.last_head()}
-                        <th class="num">"÷ first"</th>
+                        <th class="num">{last.0.clone()}</th>
+                        <th class="num">"vs first"</th>
                     </tr>
                 </thead>
                 <tbody>{rows.collect_view()}</tbody>
             </table>
         </div>
+        {(!in_order).then(|| view! { <p class="hint">{RANK}</p> })}
+        {legend([("Predicted".to_owned(), "The time; the bar is the speed relative to the first".to_owned()), last])}
+        <p class="hint" data-testid="rank-time" data-rank-ms=format!("{took_ms:.3}")>
+            {format!("Ranked {count} in {took_ms:.1} ms.")}
+        </p>
         {onward(problem, summary, asked, rounds)}
         {confidence.map(|known| view! { <Confidence known group /> })}
     }
@@ -158,9 +183,50 @@ fn rate(problem: &Problem, time: Micros) -> String {
     format::three_digits(Tflops::from_work(problem.flops(), time).0)
 }
 
+/// The card of a problem that was measured, if its best config computes what the reader asks for: in full, or as TF32.
+pub(super) fn measured(
+    hardware: &Hardware,
+    near: &[NearestProblem],
+    problem: &Problem,
+    rounds: bool,
+) -> Option<AnyView> {
+    let one = near.iter().find(|near| near.problem == *problem)?;
+    let is_asked_for = |triton: &KernelResult| triton.config.rounds(problem) == rounds;
+    one.triton.as_ref().is_none_or(is_asked_for).then(|| {
+        let href = problem_page(&one.problem_id, &hardware.slug, one.method);
+        let more = view! {
+            <p class="hint own">
+                <a href=href>"All configs that were timed"</a>
+                ". The model may have learnt this problem, so its predictions below may differ from those on that page."
+            </p>
+        };
+        Best::measured(hardware, one.triton.as_ref(), one.library.as_ref(), one.triton_over_library).card(more)
+    })
+}
+
+/// What to do with a prediction, and how far to trust it.
+fn advice(answer: &Answered) -> impl IntoView + use<> {
+    let next = if answer.picks_library() {
+        "torch calls the library without tuning, so nothing needs to change."
+    } else {
+        "Paste the config, or let torch.compile use it: torch_diode picks it by itself."
+    };
+    let trust = answer.confidence.as_ref().map(|known| {
+        let range = known.first_us.map(|(low, high)| {
+            format!(" In four of five such cases the first takes {} to {}.", format::time(low), format::time(high))
+        });
+        let three = known.for_picks(3).map(|share| {
+            format!(" Time the first three below, and the best of them is within 5\u{a0}% of the best there is in {} of cases.", format::percent(share))
+        });
+        [range, three].into_iter().flatten().collect::<String>()
+    });
+    view! { <p class="hint">{next} {trust}</p> }
+}
+
 /// What all rows of an answer share.
 struct Shown<'a> {
     problem: &'a Problem,
+    vendor: Vendor,
     /// The predicted time of the first pick.
     best: Micros,
     roof: Option<Micros>,
@@ -168,24 +234,8 @@ struct Shown<'a> {
 }
 
 impl Shown<'_> {
-    fn headline(&self, pick: &Weighed) -> impl IntoView + use<> {
-        let time = pick.total();
-        let of_roof = self.roof.map(|roof| {
-            format!(", {} of the roofline ({})", format::percent(roof.0 / time.0), format::time(roof.0))
-        });
-        let rate = format::rate_text(Tflops::from_work(self.problem.flops(), time).0);
-        let rate = format!("{rate}{}", of_roof.unwrap_or_default());
-        view! {
-            <div class="answer-line">
-                <span class="config">{pick.config.label()}</span>
-                <span class="time">{format::time(time.0)}</span>
-                <span class="hint">{rate}</span>
-            </div>
-        }
-    }
-
-    /// The head of the last column: the roofline's share, or the time of the epilogue.
-    fn last_head(&self) -> impl IntoView + use<> {
+    /// The last column and what it means: the roofline's share, or the time of the epilogue.
+    fn last(&self) -> (String, String) {
         let (text, why) = match self.verdict {
             Some(verdict) => {
                 (format!("of it {}", verdict.epilogue), "What the epilogue adds to the multiplication")
@@ -195,12 +245,12 @@ impl Shown<'_> {
                 "Roofline time / predicted time. The roofline is at the usual clock; at the highest, it can be over 100 %",
             ),
         };
-        view! { <th class="num"><Explained text=text why /></th> }
+        (text, why.to_owned())
     }
 
     fn row(&self, place: usize, pick: &Weighed) -> impl IntoView + use<> {
-        let (time, label) = (pick.total(), pick.config.label());
-        let plain = label.replace('×', "x");
+        let (time, label) = (pick.total(), format::kernel(&pick.config, self.problem, self.vendor));
+        let plain = pick.config.label().replace('×', "x");
         let or_dash = |roof: Option<Micros>| {
             roof.map_or_else(|| "–".to_owned(), |roof| format::percent(roof.0 / time.0))
         };
@@ -236,7 +286,7 @@ fn onward(problem: &Problem, summary: &ModelSummary, asked: Asked, rounds: bool)
         command += " --tf32";
     }
     view! {
-        <Snippet text=command />
+        <div data-testid="command"><Snippet text=command /></div>
         <p class="row hint">
             <a href=measured>"What was measured for this problem"</a>
             <a href=format!("/models/{}", summary.id)>"About this model"</a>
@@ -252,7 +302,7 @@ fn Confidence(known: Known, group: ProblemGroup) -> impl IntoView {
         view! { <span>{picks}</span> <Bar share /> <span>{format::percent(share)}</span> }
     });
     let hint = format!(
-        "share of {} unseen {} within 5 % of the best, the library's kernel among them, if you time",
+        "share of {} unseen {} on which the best of these is within 5 % of the best there is, cuBLAS among them",
         format::count(known.problems),
         group.in_words()
     );

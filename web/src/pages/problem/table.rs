@@ -6,7 +6,7 @@ use diode_api::{ConfigResult, ProblemDetail};
 use leptos::prelude::*;
 
 use super::predictions::Predictions;
-use crate::components::{BarCell, Explained};
+use crate::components::{BarCell, legend};
 use crate::format;
 use crate::query::{History, parameter, use_set_parameters};
 use crate::scheduler::defer;
@@ -76,6 +76,7 @@ pub(super) fn ConfigTable(detail: Arc<ProblemDetail>, predictions: Signal<Predic
                     <tbody>{rows}</tbody>
                 </table>
             </div>
+            {legend(KEY.map(|(name, why)| (name.to_owned(), why.to_owned())))}
             <div class="table-foot">
                 {move || (rest() > 0).then(|| view! {
                     <button type="button" class="button small" on:click=move |_| all.set(true)>
@@ -113,18 +114,27 @@ fn head(with_predictions: bool) -> impl IntoView {
         <tr>
             <th>"Config"</th>
             <th class="num">"Rank"</th>
-            <th class="num"><Explained text="Time" why="Median over uploads; the bar is speed relative to the best" /></th>
-            <th class="num"><Explained text="× best" why="Time / best time" /></th>
+            <th class="num">"Time"</th>
+            <th class="num">"vs best"</th>
             {with_predictions.then(|| view! {
                 <th class="num steady">"Predicted"</th>
-                <th class="num steady"><Explained text="÷ measured" why="Predicted time / measured time" /></th>
+                <th class="num steady">"÷ measured"</th>
             })}
-            <th class="num roomy"><Explained text="Spread" why=format::SPREAD /></th>
-            <th class="num roomy"><Explained text="Repeats" why="How often it was run" /></th>
-            <th class="num"><Explained text="Timings" why="Timings behind the median" /></th>
+            <th class="num roomy">"Spread"</th>
+            <th class="num roomy">"Repeats"</th>
+            <th class="num">"Timings"</th>
         </tr>
     }
 }
+
+const KEY: [(&str, &str); 6] = [
+    ("Time", "Median over uploads; the bar is the speed relative to the best"),
+    ("vs best", "Time / best time"),
+    ("÷ measured", "Predicted time / measured time"),
+    ("Spread", format::SPREAD),
+    ("Repeats", "How often it was run"),
+    ("Timings", "Timings behind the median"),
+];
 
 fn row(rank: usize, detail: &ProblemDetail, best: f64, predictions: &Predictions) -> impl IntoView + use<> {
     let result = &detail.configs[rank];
@@ -135,7 +145,8 @@ fn row(rank: usize, detail: &ProblemDetail, best: f64, predictions: &Predictions
             <td class="num dim">{format::or_dash(time.map(|time| format!("{:.2}", time / result.us)))}</td>
         }
     });
-    let (label, shown) = (result.config.label(), format::config(&result.config, &detail.problem));
+    let (label, shown) =
+        (result.config.label(), format::kernel(&result.config, &detail.problem, detail.hardware.vendor));
     let (plain, time) = (label.replace('×', "x"), predictions.of(rank).map(|time| time.to_string()));
     view! {
         <tr class:is-best=rank == 0 data-config=plain data-predicted-us=time>
