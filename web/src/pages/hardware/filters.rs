@@ -52,6 +52,7 @@ pub(super) fn Filters(summary: Arc<HardwareSummary>) -> impl IntoView {
     let default = default_method(&summary).map(|method| method.to_string()).unwrap_or_default();
     let library = format::library(summary.hardware.vendor);
     let layouts = named(&[("", "any"), ("row", "x @ W"), ("column", "nn.Linear")]);
+    let rows = named(&[("", "any"), ("true", "N, K multiples of 8"), ("false", "not multiples of 8")]);
     let sizes: [Memo<String>; 6] = std::array::from_fn(|place| values[KEYS.len() - 6 + place]);
     let any_size = sizes.iter().any(|size| !size.get_untracked().is_empty());
     view! {
@@ -61,6 +62,7 @@ pub(super) fn Filters(summary: Arc<HardwareSummary>) -> impl IntoView {
             <List label="Dtype" key="dtype" choices=any_of(&summary.dtypes) />
             <List label="Scaling" key="scaling" choices=any_of(&summary.scalings) />
             <List label="Layout" key="b_layout" choices=layouts />
+            <List label="Alignment" key="aligned" choices=rows />
             <List label="Timed by" key="method" choices=methods default />
             <details open=any_size>
                 <summary>"Sizes"</summary>
