@@ -85,6 +85,8 @@ pub async fn listen(
 ) {
     let room = Arc::new(Semaphore::new(patience.connections + patience.silent));
     let places = Arc::new(Semaphore::new(patience.connections));
+    // Only the first of those that wait for a place looks for an idle connection.
+    let turns = Arc::new(tokio::sync::Mutex::new(()));
     let (open, graceful) = (Connections::default(), GracefulShutdown::new());
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(patience.head);
@@ -112,7 +114,7 @@ pub async fn listen(
         let service = TowerToHyperService::new(service);
         let (http, watcher) = (http.clone(), graceful.watcher());
         let acceptor = tls.as_ref().map(Tls::acceptor);
-        let (open, places) = (open.clone(), Arc::clone(&places));
+        let (open, places, turns) = (open.clone(), Arc::clone(&places), Arc::clone(&turns));
         tasks.spawn(async move {
             // The handshake runs in the task of its connection, so that a slow handshake delays no other
             // connection.
@@ -121,7 +123,9 @@ pub async fn listen(
                 if !matches!(timeout(patience.head, stream.peek(&mut [0])).await, Ok(Ok(1))) {
                     return tracing::debug!("a connection has sent nothing");
                 }
+                let turn = turns.lock().await;
                 let _place = place(&places, || open.close_an_idle_one(true)).await;
+                drop(turn);
                 if !open.begin(id, patience.from_one) {
                     return tracing::debug!("{} has as many connections as it may", peer.ip());
                 }

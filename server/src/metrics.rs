@@ -273,7 +273,10 @@ fn processor_seconds() -> Option<f64> {
 pub(crate) fn file_limit() -> Option<i64> {
     let limits = fs::read_to_string("/proc/self/limits").ok()?;
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
-    line.split_whitespace().next()?.parse().ok()
+    match line.split_whitespace().next()? {
+        "unlimited" => Some(i64::MAX),
+        number => number.parse().ok(),
+    }
 }
 
 #[cfg(all(test, target_os = "linux"))]

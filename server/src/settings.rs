@@ -65,7 +65,7 @@ pub struct Serving {
     )]
     pub metrics_listen: Option<SocketAddr>,
 
-    /// A folder of files by `diode import --output`: releases of vLLM and SGLang whose tuned files are compared [default: none]
+    /// A folder of files that `diode import --output` wrote: releases of vLLM and SGLang to compare [default: none]
     #[arg(long, env = "DIODE_PUBLISHED", value_name = "FOLDER")]
     pub published: Option<PathBuf>,
 

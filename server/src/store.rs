@@ -7,7 +7,6 @@ pub(crate) mod connection;
 pub(crate) mod databases;
 mod error;
 pub(crate) mod fields;
-pub(crate) mod from_row;
 pub(crate) mod statement;
 pub(crate) mod upkeep;
 

@@ -7,8 +7,7 @@ use crate::accounts::account_store::{Created, Credentials, NewAccount, select_cr
 use crate::store::Store;
 use crate::store::connection::Connection;
 use crate::store::connection::in_transaction;
-use crate::store::fields::optional;
-use crate::store::from_row::readable_row;
+use crate::store::fields::{optional, readable_row};
 use crate::store::statement::Statement;
 use crate::store::{Now, StoreResult};
 

@@ -10,8 +10,7 @@ use crate::accounts::account_store::{ACCOUNT_COLUMNS, DeviceAnswer, NewTokenRow,
 use crate::store::Store;
 use crate::store::connection::Connection;
 use crate::store::connection::in_transaction;
-use crate::store::fields::{from_json, json, parse, rfc3339};
-use crate::store::from_row::readable_row;
+use crate::store::fields::{from_json, json, parse, readable_row, rfc3339};
 use crate::store::statement::Statement;
 use crate::store::{Now, StoreResult};
 

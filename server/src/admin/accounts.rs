@@ -167,7 +167,7 @@ async fn unlinked(store: &Store, name: &AccountName, issuer: &str, why: &Reason)
 fn shown(link: &Link, settings: &Settings) -> String {
     let mut text = format!("{}\nworks once, until {}\n", link.url, link.expires.strftime("%F %R UTC"));
     if settings.serving.access.public_url.is_none() {
-        text += "for a server at this address; if yours has another, give its --listen or --public-url here, too\n";
+        text += "for a server at this address; if yours has another, repeat this command with its --listen or --public-url\n";
     }
     text
 }

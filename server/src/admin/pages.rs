@@ -156,11 +156,11 @@ fn to_confirm(page: Page, fields: &[(String, String)]) -> Option<Markup> {
     let what = fields.iter().filter(|(name, value)| name != "act" && name != "reason" && !value.is_empty());
     Some(html! {
         form class="card" method="post" action=(page.path()) role="alert" {
-            p { strong { (words) ":" } @for (name, value) in what { " " (name) " " code { (value) } } ". It cannot be taken back." }
+            p { strong { (words) ":" } @for (name, value) in what { " " (name) " " code { (value) } } ". This cannot be undone." }
             @for (name, value) in fields { input type="hidden" name=(name) value=(value); }
             div class="row" {
                 button class="button danger" name=(SURE) value="yes" { (words) }
-                a class="button" href=(page.path()) { "Leave it as it is" }
+                a class="button" href=(page.path()) { "Cancel" }
             }
         }
     })
@@ -177,7 +177,7 @@ fn to_undo(page: Page, fields: &[(String, String)]) -> Markup {
                     input type="hidden" name=(name) value=(value);
                 }
                 @if field(fields, "reason").is_some() {
-                    input type="hidden" name="reason" value=(format!("{act} is taken back"));
+                    input type="hidden" name="reason" value=(format!("undoes {act}"));
                 }
                 button class="button small" name="act" value=(back) { "Undo" }
             }

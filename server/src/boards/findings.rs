@@ -22,7 +22,7 @@ use crate::boards::survey_store::class;
 use crate::compare::ratios;
 use crate::http::{ApiResult, FromPath};
 use crate::page_cache::PageKey;
-use crate::store::from_row::readable_row;
+use crate::store::fields::readable_row;
 use crate::store::statement::Statement;
 use crate::store::{Store, StoreResult};
 
@@ -51,7 +51,9 @@ pub(crate) async fn of_hardware(
     FromPath(summary): FromPath<HardwareSummary>,
     headers: HeaderMap,
 ) -> ApiResult<Response> {
-    let all = app.backend.store.hardware_list().await?;
+    let mut all = app.backend.store.hardware_list().await?;
+    // Others are compared only if they are confirmed. Anybody's upload may add hardware that is not.
+    all.retain(|one| one.confirmed || one.hardware.slug == summary.hardware.slug);
     let key = key(&app, &summary.hardware.slug, &all).await?;
     let make = async { Ok(findings(found(&app, &summary, &all).await?)) };
     app.pages.answer(&key, make).await?.reply(&headers)
@@ -112,7 +114,7 @@ async fn found(app: &App, summary: &HardwareSummary, all: &[HardwareSummary]) ->
         let pairs =
             store.pairs([&of[0], &of[1]], Kernels::Everything, &ProblemFilter::default(), MOST_PAIRS).await?;
         let compared = ratios(pairs.items, Noise::default(), SortOrder::Ascending, 0);
-        found.extend(slower(&a.hardware, &b.hardware, &Ratios { problems: pairs.total, ..compared }));
+        found.extend(slower(&a.hardware, &b.hardware, method, &compared));
     }
     found.sort_by_key(|one| one.kind);
     Ok(found)
@@ -138,7 +140,7 @@ fn in_order<'a>(
 }
 
 /// Where the greater hardware is slower all the same.
-fn slower(a: &Hardware, b: &Hardware, compared: &Ratios) -> Option<Finding> {
+fn slower(a: &Hardware, b: &Hardware, method: Method, compared: &Ratios) -> Option<Finding> {
     let ratio = compared.b_over_a.filter(|_| compared.slower >= MIN_PROBLEMS)?;
     let Ratios { slower, problems, .. } = *compared;
     Some(Finding {
@@ -146,14 +148,14 @@ fn slower(a: &Hardware, b: &Hardware, compared: &Ratios) -> Option<Finding> {
         name: b.name.clone(),
         kind: FindingKind::Hardware,
         sentence: format!(
-            "{} takes more than 2 % longer than {} on {slower} of {problems} problems, though none of its peaks is \
-             lower; over all of them it runs at {ratio:.2}×.",
+            "{} takes more than 2 % longer than {} on {slower} of {problems} problems, though neither its fp16 peak nor its \
+             bandwidth is lower; over all of them it runs at {ratio:.2}×.",
             b.name, a.name
         ),
         problems: slower,
         of: problems,
         ratio,
-        link: format!("/compare?what=hardware&a={}&b={}&kernels=everything", a.slug, b.slug),
+        link: format!("/compare?what=hardware&a={}&b={}&kernels=everything&method={method}", a.slug, b.slug),
     })
 }
 
@@ -246,7 +248,7 @@ impl Seen {
             name: hardware.name.clone(),
             kind,
             sentence: format!(
-                "{whose} leads most in {}: Triton runs at {:.2}× {library} ({}).",
+                "{whose} leads most in {}, N and K multiples of 8: Triton runs at {:.2}× {library} ({}).",
                 words(region),
                 ratio(here),
                 wins(here)
@@ -254,7 +256,7 @@ impl Seen {
             problems: here.problems,
             of,
             ratio: ratio(here),
-            link: board(&hardware.slug, &query(region)),
+            link: board(&hardware.slug, &format!("{}&aligned=true", query(region))),
         };
         let ahead = regions.first().filter(|(_, here)| ratio(here) >= 1.0 + MIN_GAIN);
         let behind = regions.last().filter(|(_, here)| ratio(here) <= 1.0 - MIN_GAIN);
@@ -316,7 +318,7 @@ fn words((op, dtype, scaling, rows): &Region) -> String {
     format!("{op} in {dtype}{scaled}{rows}")
 }
 
-/// The board's filter for a region, except for alignment where M does not matter.
+/// The board's filter for a region.
 fn query((op, dtype, scaling, rows): &Region) -> String {
     let scaled = if *scaling == Scaling::None { String::new() } else { format!("&scaling={scaling}") };
     let rows = rows.map(|SizeRange { least, most }| format!("&min_m={least}&max_m={most}"));

@@ -15,8 +15,7 @@ use crate::page_cache::Remembered;
 use crate::store::Store;
 use crate::store::StoreResult;
 use crate::store::connection::Connection;
-use crate::store::fields::{named, unsigned};
-use crate::store::from_row::readable_row;
+use crate::store::fields::{named, readable_row, unsigned};
 use crate::store::statement::Statement;
 use crate::uploads::solutions::Damaged;
 

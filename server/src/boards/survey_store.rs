@@ -12,8 +12,7 @@ use diode_core::{Method, Micros, Problem};
 
 use crate::boards::board_store::push_filter;
 use crate::boards::entry_store::{View, read_entry};
-use crate::store::fields::{from_json, optional, parse, unsigned};
-use crate::store::from_row::readable_row;
+use crate::store::fields::{from_json, optional, parse, readable_row, unsigned};
 use crate::store::statement::Statement;
 use crate::store::{Store, StoreResult};
 use crate::uploads::solutions::Damaged;

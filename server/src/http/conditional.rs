@@ -106,7 +106,7 @@ pub(crate) async fn weakened(mut response: Response) -> Response {
     let is_unchanged = response.status() == StatusCode::NOT_MODIFIED;
     let headers = response.headers_mut();
     if is_unchanged && !headers.contains_key(header::ACCEPT_RANGES) {
-        headers.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
+        headers.entry(header::VARY).or_insert(HeaderValue::from_static("accept-encoding"));
     }
     if headers.contains_key(header::CONTENT_ENCODING)
         && let Some(tag) = headers.get(header::ETAG)

@@ -10,8 +10,7 @@ use crate::models::contribution_store::CONTRIBUTION_COLUMNS;
 use crate::store::Store;
 use crate::store::connection::Connection;
 use crate::store::connection::{Exclusive, in_transaction};
-use crate::store::fields::{from_json, json, named, unsigned};
-use crate::store::from_row::readable_row;
+use crate::store::fields::{from_json, json, named, readable_row, unsigned};
 use crate::store::statement::{ROWS_PER_STATEMENT, Statement};
 use crate::store::{Now, StoreResult};
 

@@ -9,8 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::store::Store;
 use crate::store::connection::Connection;
 use crate::store::connection::in_transaction;
-use crate::store::fields::{from_json, json, named, parse};
-use crate::store::from_row::readable_row;
+use crate::store::fields::{from_json, json, named, parse, readable_row};
 use crate::store::statement::Statement;
 use crate::store::{Now, StoreResult};
 

@@ -12,7 +12,7 @@ use sqlx::{FromRow, PgConnection, PgPool, Postgres, Sqlite, SqliteConnection, Sq
 use super::error::{StoreError, StoreResult};
 use super::statement::Statement;
 use crate::blobs::BlobKind;
-use crate::store::from_row::Readable;
+use crate::store::fields::Readable;
 
 /// How long a request waits for a connection before the server asks the client to come back later.
 pub(super) const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);

@@ -1,4 +1,7 @@
-//! How values are written in columns, and read.
+//! How values are written in columns, and read; and rows, by the names of their columns.
+//!
+//! sqlx's own derive reads rows, too. But with it, cargo compiles sqlx and SQLite a second time for the compiler, and it
+//! knows nothing of values that this program never writes.
 
 use diode_core::Invalid;
 use serde::Serialize;
@@ -54,3 +57,36 @@ where
 {
     text.parse().map_err(|error: Invalid| Damaged::new(what, error))
 }
+
+/// A row, or what is wrong with it. A value that this program never writes costs only its own row.
+pub(crate) struct Readable<T>(pub(crate) Result<T, Damaged>);
+
+/// Implements `sqlx::FromRow` for the [`Readable`] rows of both databases. Each name is the column with this name; after
+/// `..` it is another type that is read from the same row. The expression makes a value of them, and may fail with
+/// `Damaged`. Without an expression, the names are the fields.
+macro_rules! readable_row {
+    (@ $row:ty, $name:ty { $(..$part:ident: $of:ty,)* $($column:ident $(: $type:ty)?),* } => $read:expr) => {
+        impl sqlx::FromRow<'_, $row> for $crate::store::fields::Readable<$name> {
+            fn from_row(row: &$row) -> sqlx::Result<Self> {
+                $(let $column $(: $type)? = sqlx::Row::try_get(row, stringify!($column))?;)*
+                $(let $part: $crate::store::fields::Readable<$of> = sqlx::FromRow::from_row(row)?;)*
+                let read = || {
+                    $(let $part = $part.0?;)*
+                    Ok($read)
+                };
+                Ok(Self(read()))
+            }
+        }
+    };
+    ($name:ident { $($column:ident),* $(,)? }) => {
+        $crate::store::fields::readable_row!($name { $($column),* } => $name { $($column),* });
+    };
+    ($name:ty { $(..$part:ident: $of:ty,)* $($column:ident $(: $type:ty)?),* $(,)? } => $read:expr) => {
+        $crate::store::fields::readable_row!(
+            @ sqlx::sqlite::SqliteRow, $name { $(..$part: $of,)* $($column $(: $type)?),* } => $read);
+        $crate::store::fields::readable_row!(
+            @ sqlx::postgres::PgRow, $name { $(..$part: $of,)* $($column $(: $type)?),* } => $read);
+    };
+}
+
+pub(crate) use readable_row;

@@ -50,8 +50,8 @@ const PAGES: [(&str, &str, &str, &str); 8] = [
         "/workloads",
         "Workloads",
         "Name a model, get its kernels",
-        "The multiplications of served models, how much faster they can run, and the files from which vLLM, SGLang \
-         and torch.compile read it.",
+        "The multiplications of served models, how much faster they can run, and their files for vLLM, SGLang \
+         and torch.compile.",
     ),
     (
         "/compare",
@@ -90,7 +90,7 @@ impl Front {
             ["workloads", model] => {
                 let name = workload(model)?;
                 let about = format!(
-                    "The multiplications of {name}, how much faster they can run, and the files that say so to vLLM, SGLang and torch.compile."
+                    "The multiplications of {name}, how much faster they can run, and their files for vLLM, SGLang and torch.compile."
                 );
                 of(name.clone(), name, about)
             }

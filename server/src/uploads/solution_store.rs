@@ -11,8 +11,7 @@ use crate::boards::entry_store::View;
 use crate::store::Store;
 use crate::store::StoreResult;
 use crate::store::connection::Connection;
-use crate::store::fields::{parse, unsigned};
-use crate::store::from_row::Readable;
+use crate::store::fields::{Readable, parse, unsigned};
 use crate::store::statement::{ROWS_PER_STATEMENT, Statement};
 use crate::uploads::solutions::{Damaged, StoredSolution, StoredSolutions};
 

@@ -15,8 +15,7 @@ use diode_core::{
 use diode_formats::stored::{Columns, decode_columns, decode_configs, encode_columns, encode_configs};
 
 use crate::boards::entry_store::View;
-use crate::store::fields::{optional, parse, unsigned};
-use crate::store::from_row::readable_row;
+use crate::store::fields::{optional, parse, readable_row, unsigned};
 use crate::uploads::standing_store::read_standing;
 
 /// A value in the database that this program never writes.
