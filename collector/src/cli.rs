@@ -28,7 +28,7 @@ pub(crate) struct Cli {
     #[arg(long, global = true, help_heading = "Output")]
     quiet: bool,
 
-    /// How lines on stderr are written: for people, or as one JSON document a line, with progress as events
+    /// How lines on stderr are written: text, or json with one document a line, progress included
     #[arg(long, env = "DIODE_LOG_FORMAT", global = true, value_enum, value_name = "FORMAT", default_value_t = log::Format::Text, help_heading = "Output", hide_possible_values = true)]
     log_format: log::Format,
 }

@@ -78,7 +78,11 @@ fn of_the_models_methods(
                 say!("note: judged as times taken as {second}, which the model has learnt beside {method}");
                 return Ok(set);
             }
-            say!("warning: the model predicts times taken as {method}, the dataset has {found}");
+            tell!(
+                Warning,
+                {},
+                "warning: the model predicts times taken as {method}, the dataset has {found}"
+            );
             TrainingSet::from_datasets(datasets, None)
         }
         other => other,

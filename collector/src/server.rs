@@ -313,7 +313,7 @@ fn decide(
 
 /// Asks the user. `None` if nobody can answer.
 fn ask(version: u32) -> anyhow::Result<Option<bool>> {
-    if log::is_json() || !stdin().is_terminal() || !stderr().is_terminal() {
+    if log::is_json() || log::is_quiet() || !stdin().is_terminal() || !stderr().is_terminal() {
         return Ok(None);
     }
     say!("Do you agree to version {version} of these terms? Type yes or no, then press Enter:");

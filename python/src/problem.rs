@@ -95,7 +95,11 @@ impl PyProblem {
         let dtype = dtype.map_or(Ok(DType::BFloat16), |given| read_dtype("dtype", given))?;
         // The bias of `nn.Linear` is a vector.
         let usual = ProblemWords { dtype: Some(dtype), bias: Some(Bias::Vector), ..ProblemWords::default() };
-        let read = ProblemWords::read(text).and_then(|said| said.problems(&usual)).and_then(|several| {
+        let read = ProblemWords::read(text).and_then(|said| match said.tf32 {
+            true => Err(Invalid::new("problem", "`tf32`", "float32; give tf32=True to the model")),
+            false => said.problems(&usual),
+        });
+        let read = read.and_then(|several| {
             let expected = "one problem; name the stage, gate-up or down";
             <[Problem; 1]>::try_from(several)
                 .map(|[one]| one)

@@ -8,8 +8,8 @@ from typing import Any
 
 from ._core import Config
 from .heuristics import Candidate
-from .inductor import hiding, kernels
-from .inductor.kernels import DECOMPOSE_K, TMA
+from .inductor import SCALED_TMA, TMA, hiding, kernels
+from .inductor.kernels import DECOMPOSE_K
 
 _TILED = ("triton::mm", "triton::bmm")
 
@@ -81,7 +81,7 @@ class Offer:
 
     def _served_choice(self, template: str, candidate: Candidate) -> Any:
         """The choice of a scaled multiplication. Inductor's first one holds what its tile needs besides: recipes, accumulation."""
-        uid = kernels.SCALED_TMA if template == TMA else "triton::mm"
+        uid = SCALED_TMA if template == TMA else "triton::mm"
         usual = next(self._choices(uid), None) if uid in self._templates else None
         if usual is None or not _was_made_for(candidate, self._templates[uid]):
             return None

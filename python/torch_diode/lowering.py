@@ -14,8 +14,7 @@ from typing import Any
 from . import choices, recording
 from ._core import Config, DiodeError
 from .heuristics.function import as_heuristic
-from .inductor import OPS, config, foreseen, hooks, kernels, served, views
-from .inductor.kernels import TMA
+from .inductor import OPS, TMA, config, foreseen, hooks, kernels, served, views
 from .kernels import Offer, grouped_entry, grouped_params
 from .selection import Question, Selector
 

@@ -33,7 +33,7 @@ pub(crate) struct Collect {
     #[arg(long)]
     lossy: bool,
 
-    /// Measure the problems of a list, as `diode predict` takes it, or of a model such as Qwen3-8B; --ops chooses among them
+    /// Measure the problems of a list, as `diode predict` takes it, or of a model such as Qwen3-8B; --ops selects operators
     #[arg(
         long,
         aliases = ["shapeset", "list"],

@@ -97,7 +97,7 @@ struct BuildArgs {
     #[arg(long)]
     tf32: bool,
 
-    /// Only the kernels that the problems of a list need, as `diode predict` takes it, or of a model such as Qwen3-8B
+    /// Compile only the kernels that a list, as `diode predict` takes it, or a model such as Qwen3-8B needs
     #[arg(long, alias = "list", value_name = "FILE", conflicts_with_all = ["ops", "dtypes", "layouts", "alignments", "biases", "scalings", "tf32"])]
     problems: Option<PathBuf>,
 

@@ -88,8 +88,8 @@ impl Login {
             scopes: self.scopes.clone(),
         };
         let code: DeviceCode = client.post("/devices", &request)?;
-        say!("Open {}", code.verification_uri);
-        say!("and allow it if the page shows the code {}", code.user_code);
+        tell!(Warning, {}, "Open {}", code.verification_uri);
+        tell!(Warning, {}, "and allow it if the page shows the code {}", code.user_code);
         let deadline = Instant::now() + Duration::from_secs(code.expires_in);
         let poll = DevicePoll { device_code: code.device_code };
         while Instant::now() < deadline {
@@ -112,7 +112,7 @@ impl Login {
 }
 
 fn paste(client: &Client) -> anyhow::Result<String> {
-    say!("Make a token at {}/account and paste it here, then press Enter:", client.address());
+    tell!(Warning, {}, "Make a token at {}/account and paste it here, then press Enter:", client.address());
     let mut line = String::new();
     std::io::stdin().lock().read_line(&mut line).context("cannot read the token from standard input")?;
     checked_token(line.trim().to_owned(), "standard input")

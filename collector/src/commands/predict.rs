@@ -140,7 +140,7 @@ impl Predict {
         }
         let failed = failures.len();
         for (problem, error) in failures {
-            say!("no prediction for {} {}: {error:#}", problem.op, problem.dims());
+            tell!(Warning, {}, "no prediction for {} {}: {error:#}", problem.op, problem.dims());
         }
         debug_assert!(!alone, "a problem that fails alone is the whole request");
         anyhow::bail!("no prediction for {failed} of {}", output::count(problems.len(), "problem"))

@@ -214,7 +214,7 @@ fn no_such(what: &str, wanted: impl std::fmt::Display, there: &str) -> Invalid {
     Invalid::new(what, format_args!("`{wanted}`"), format!("{there}, as there is"))
 }
 
-/// Show what a table says of problems
+/// Show a table's best configs for problems
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  diode table lookup table.json 512x4096x4096 --nearest")]
 struct Lookup {
@@ -225,7 +225,7 @@ struct Lookup {
     #[command(flatten)]
     asked: ProblemArgs,
 
-    /// Where a problem is not in the table, take what the most similar ones advise
+    /// For a problem that is not in the table, let the nearest ones vote
     #[arg(long)]
     nearest: bool,
 

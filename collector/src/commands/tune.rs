@@ -41,7 +41,7 @@ use crate::output::files;
 #[command(
     after_help = "Example:\n  diode tune Qwen3-235B-A22B --tp 4 --quantization fp8-block --hardware nvidia-h200\n  \
                   diode tune Qwen3-235B-A22B --tp 4 --measure --python /opt/vllm/bin/python\n  \
-                  diode tune ./config.json --tp 8 --for sglang --out tuned\n  \
+                  diode tune ./config.json --tp 8 --for sglang --output tuned\n  \
                   diode tune Llama-3.1-8B --for inductor --hardware nvidia-h100\n  diode tune --log serve.log\n  \
                   diode tune --check tuned\n  diode tune --list qwen3"
 )]
@@ -75,11 +75,11 @@ pub(crate) struct Tune {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["check", "reader", "quantization", "tp", "ep"])]
     log: Option<PathBuf>,
 
-    /// Judge the files of this folder instead of writing any, for MODEL if it is given
+    /// Check the files of this folder, for MODEL if it is given, and write none
     #[arg(long, value_name = "DIR", conflicts_with_all = ["quantization", "tp", "ep", "out", "force"])]
     check: Option<PathBuf>,
 
-    /// List the models that have a name; MODEL is then a word of their names, kinds or weights
+    /// List models by name: those with the word MODEL in their names, kinds or weights, or all
     #[arg(long, conflicts_with_all = ["log", "check", "measure", "quantization", "tp", "ep", "out", "force", "hardware", "reader"])]
     list: bool,
 

@@ -45,7 +45,7 @@ impl Want {
             if served::config_path(model).is_some() {
                 let hardware = known.map_err(|name| {
                     Usage::new(format!(
-                        "--hardware: got `{name:.100}`, expected hardware of the catalogue, as a config.json needs"
+                        "--hardware: got `{name:.100}`, expected a GPU of the catalogue such as nvidia-h200, since a config.json's problems depend on it"
                     ))
                 })?;
                 return self.config(&named, &hardware);

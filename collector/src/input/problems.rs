@@ -29,19 +29,19 @@ pub(crate) use crate::input::problems::list::{ListOptions, read_list};
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Problems")]
 pub(crate) struct ProblemArgs {
-    /// Sizes as MxNxK, or BxMxNxK for a batch, with words for what else they have: 16x4096x4096 fp16 nt, 16x4096x14336 fp8
-    /// row, grouped 512x1536x2048 groups 128 top8, moe 128x768x2048 top8 64 tokens fp8 block. Or a model such as Qwen3-8B, or
-    /// a list as in --problems
+    /// Sizes as MxNxK, or BxMxNxK for a batch, then type, layouts, scaling and groups: 16x4096x4096 fp16 nt, 16x4096x14336
+    /// fp8 row, grouped 512x1536x2048 groups 128 top8, moe 128x768x2048 top8 64 tokens fp8 block. Or a model such as
+    /// Qwen3-8B, or a list as in --problems
     #[arg(
         value_name = "PROBLEM",
         required_unless_present_any = ["m", "problems", "transformer", "convolution"],
-        conflicts_with_all = ["b", "m", "n", "k", "problems"]
+        conflicts_with_all = ["b", "m", "n", "k", "problems", "transformer", "convolution"]
     )]
     texts: Vec<String>,
 
     /// List of problems: one a line, CSV, JSON, a recording of torch_diode.record(), a dataset, a table, or torch-diode's shape
     /// set; - for standard input
-    #[arg(long, alias = "list", value_name = "FILE", conflicts_with_all = ["b", "m", "n", "k"])]
+    #[arg(long, alias = "list", value_name = "FILE", conflicts_with_all = ["b", "m", "n", "k", "transformer", "convolution"])]
     problems: Option<PathBuf>,
 
     /// Operator: mm, addmm, bmm, baddbmm, scaled_mm, grouped_mm, scaled_grouped_mm or fused_moe [default: mm, or bmm for
@@ -54,7 +54,7 @@ pub(crate) struct ProblemArgs {
     b: Option<u64>,
 
     /// Rows of A and of the output
-    #[arg(long, value_parser = whole::<u64>, requires_all = ["n", "k"])]
+    #[arg(long, value_parser = whole::<u64>, requires_all = ["n", "k"], conflicts_with_all = ["transformer", "convolution"])]
     m: Option<u64>,
 
     /// Columns of B and of the output
@@ -69,7 +69,7 @@ pub(crate) struct ProblemArgs {
     #[arg(long, value_parser = dtype)]
     dtype: Option<DType>,
 
-    /// As nn.Linear multiplies: B in columns, and a vector as the bias of addmm
+    /// Multiply as nn.Linear does: B in columns, and a vector as the bias of addmm
     #[arg(long)]
     linear: bool,
 
@@ -166,7 +166,7 @@ impl ServedArgs {
         problems.retain(has_kernels);
         if problems.len() < all {
             let left_out = count(all - problems.len(), "problem");
-            say!("note: {left_out} of {} left out, which no kernel computes", named.name);
+            say!("note: {left_out} of {} left out: no kernel computes them", named.name);
         }
         Ok(problems)
     }
@@ -266,6 +266,14 @@ impl Asked {
                 is_open = false;
                 continue;
             }
+            // An argument that names a whole problem is not torn apart, and begins another one.
+            let is_whole = ProblemWords::read(argument).is_ok_and(|said| said.has_sizes());
+            let lacks_size = matches!(asked.last(), Some(Self::Text(text)) if is_open && !has_size(text));
+            if is_whole && !lacks_size {
+                asked.push(Self::Text(argument.replace('×', "x").replace(" x ", "x")));
+                is_open = true;
+                continue;
+            }
             for word in argument.replace('×', "x").replace(" x ", "x").split_whitespace() {
                 match asked.last_mut() {
                     Some(Self::Text(text)) if is_open && !(begins_problem(word) && has_size(text)) => {
@@ -287,7 +295,8 @@ fn is_list(path: &Path) -> bool {
 }
 
 fn has_size(text: &str) -> bool {
-    text.split_whitespace().any(|word| begins_problem(word) && !matches!(word, "grouped" | "moe"))
+    ProblemWords::read(text).is_ok_and(|said| said.has_sizes())
+        || text.split_whitespace().any(|word| begins_problem(word) && !matches!(word, "grouped" | "moe"))
 }
 
 /// The distinct problems of a list or of a model by name, of these operators, or of all if none are named.

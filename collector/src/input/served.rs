@@ -29,7 +29,7 @@ pub(crate) fn named(given: &str) -> Result<Named, Usage> {
     let bytes =
         diode_formats::read_bounded(&path, MAX_CONFIG).map_err(|error| Usage::new(format!("{error:#}")))?;
     let text = String::from_utf8(bytes).map_err(|_| {
-        Usage::new(format!("{shown}: got bytes that are no text, expected a model's config.json"))
+        Usage::new(format!("{shown}: got bytes that are not UTF-8, expected a model's config.json"))
     })?;
     Named::from_config(&*shown, &text).map_err(|error| Usage::new(format!("{shown}: {error}")))
 }
@@ -126,8 +126,8 @@ pub(crate) fn list(word: Option<&str>, json: bool) -> anyhow::Result<()> {
     Usage::refuse_if(
         rows.is_empty(),
         format_args!(
-            "MODEL: got `{wanted:.100}`, which none of the {all} models has in its name, kind or weights; any other model is \
-             tuned by the path of its config.json"
+            "MODEL: got `{wanted:.100}`, which none of the {all} models has in its name, kind or weights; for any other model, \
+             give the path of its config.json"
         ),
     )?;
     if json {

@@ -58,7 +58,7 @@ pub(crate) fn write_as(format: Format, quiet: bool) {
     let _ = QUIET.set(quiet);
 }
 
-fn is_quiet() -> bool {
+pub(crate) fn is_quiet() -> bool {
     QUIET.get() == Some(&true)
 }
 

@@ -454,7 +454,7 @@ fn what_nobody_can_compute_is_refused_in_one_sentence() {
         (
             "mine.json",
             "nvidia-x9",
-            "--hardware: got `nvidia-x9`, expected hardware of the catalogue, as a config.json needs",
+            "--hardware: got `nvidia-x9`, expected a GPU of the catalogue such as nvidia-h200",
         ),
     ] {
         sandbox.write("odd.json", "{}");

@@ -287,7 +287,7 @@ fn what_cannot_be_tuned_is_refused_in_one_line() {
         ("int4.json", "Diode doesn't tune this form (awq); it knows fp8 and bf16"),
         ("empty.json", "empty.json: got no `hidden_size`"),
         ("list.json", "list.json: got a list, expected a JSON object"),
-        ("bytes.json", "bytes.json: got bytes that are no text"),
+        ("bytes.json", "bytes.json: got bytes that are not UTF-8"),
         ("nowhere.json", "nowhere.json"),
         ("dense.json", "vLLM reads no files for dense layers on CUDA"),
         ("odd.json --tp 4", "--tp 4: odd.json: width of an expert: got 90, expected a multiple of 4"),

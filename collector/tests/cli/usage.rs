@@ -279,3 +279,66 @@ fn a_reader_that_leaves_is_no_error() {
     assert!(output.status.success(), "{}", stderr(&output));
     assert_eq!(stderr(&output), "");
 }
+
+/// Commands with their flags, and the shapes of what they print, are promises to scripts. To change them on purpose, run this
+/// test with UPDATE_SNAPSHOT=1.
+#[test]
+fn commands_flags_and_shapes_of_output_stay() {
+    let sandbox = Sandbox::new();
+    let mut lines = Vec::new();
+    let script = sandbox.ok(&["completions", "bash"]);
+    let mut command = "";
+    for line in script.lines().map(str::trim) {
+        if let Some(label) = line.strip_prefix("diode__").and_then(|line| line.strip_suffix(')')) {
+            command = label;
+        } else if let Some(words) = line.strip_prefix("opts=\"").and_then(|line| line.strip_suffix('"')) {
+            let mut flags: Vec<&str> = words.split(' ').filter(|word| word.starts_with("--")).collect();
+            flags.sort_unstable();
+            lines.push(format!(
+                "{}: {}",
+                command.replace("subcmd__", "").replace("__", " "),
+                flags.join(" ")
+            ));
+        }
+    }
+    assert!(lines.len() > 20, "{script}");
+    let shape = "16x4096x4096";
+    let on = ["--hardware", "nvidia-h200"];
+    for (arguments, format) in [
+        (&["predict", shape][..], "json"),
+        (&["predict", shape], "csv"),
+        (&["predict", shape], "triton"),
+        (&["predict", shape], "inductor"),
+        (&["tune", "OLMoE-1B-7B"], "json"),
+    ] {
+        let text = sandbox.ok(&[arguments, &on, &["--format", format]].concat());
+        let shown = match serde_json::from_str::<Value>(&text) {
+            Ok(value) => shape_of(&value),
+            Err(_) => text.lines().next().unwrap_or_default().to_owned(),
+        };
+        lines.push(format!("{} --format {format}\n  {shown}", arguments.join(" ")));
+    }
+    let found = format!("{}\n", lines.join("\n"));
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/promises.txt");
+    if std::env::var_os("UPDATE_SNAPSHOT").is_some() {
+        diode_formats::write_atomically(std::path::Path::new(file), found.as_bytes()).unwrap();
+    }
+    let promised = std::fs::read_to_string(file).unwrap();
+    assert!(found == promised, "expected\n{promised}\nfound\n{found}");
+}
+
+/// The names and types in a JSON value. The first element of a list stands for all.
+fn shape_of(value: &Value) -> String {
+    match value {
+        Value::Null => "null".to_owned(),
+        Value::Bool(_) => "bool".to_owned(),
+        Value::Number(_) => "number".to_owned(),
+        Value::String(_) => "text".to_owned(),
+        Value::Array(items) => format!("[{}]", items.first().map(shape_of).unwrap_or_default()),
+        Value::Object(fields) => {
+            let fields: Vec<String> =
+                fields.iter().map(|(name, value)| format!("{name}: {}", shape_of(value))).collect();
+            format!("{{{}}}", fields.join(", "))
+        }
+    }
+}

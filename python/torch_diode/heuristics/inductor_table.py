@@ -11,7 +11,7 @@ from typing import Any
 
 from .._core import Config, DiodeError
 from ..configs import FIELDS, SPELLINGS, as_config
-from ..inductor.kernels import SCALED_TMA, TMA
+from ..inductor import SCALED_TMA, TMA
 from . import Answer, Candidate, Request
 from .watched_file import WatchedFile
 

@@ -15,5 +15,9 @@ Undo: TypeAlias = Callable[[], None]
 OPS = ("mm", "addmm", "bmm", "baddbmm")
 """The plain multiplications. Those that models are served with are in `served`."""
 
+TMA = "triton::mm_persistent_tma"
+SCALED_TMA = "triton::scaled_mm_device_tma_epilogue_scaling"
+"""Inductor's TMA tiles: of plain multiplications, and of scaled ones."""
+
 TORCH_TRIED = ("2.10.0", "2.11.0", "2.12.1", "2.13.0", "2.14.1", "2.15.0")
 """The versions of torch with which the tests were run."""

@@ -25,8 +25,6 @@ except ImportError:
 
 LIBRARY = "aten::"
 DECOMPOSE_K = "decompose_k"
-TMA = "triton::mm_persistent_tma"
-SCALED_TMA = "triton::scaled_mm_device_tma_epilogue_scaling"
 LIBRARY_WITHOUT_CPP = "aten::bias_addmm"
 """A Python function of Inductor. Compiled C++ code cannot call it."""
 

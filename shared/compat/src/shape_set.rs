@@ -1,7 +1,6 @@
 //! Lists of problems without timings: torch-diode's shape sets, its operation shape sets, and its
 //! table of shapes as CSV.
 
-use std::collections::HashSet;
 use std::path::Path;
 
 use diode_core::{DType, Op, OutputLayout, Problem, ProblemFields};
@@ -39,12 +38,6 @@ impl ShapeSet {
     /// How many problems of an op the list has, with repeats.
     pub fn count(&self, op: Op) -> usize {
         self.problems.iter().filter(|problem| problem.op == op).count()
-    }
-
-    /// Every problem once, in the order of first appearance.
-    pub fn distinct(&self) -> Vec<Problem> {
-        let mut seen = HashSet::new();
-        self.problems.iter().filter(|&problem| seen.insert(problem)).cloned().collect()
     }
 }
 
@@ -178,7 +171,6 @@ mod tests {
         let set = decode_shapes(text.as_bytes()).unwrap();
         assert_eq!((set.form, set.problems.len()), (ShapeForm::OperationShapeSet, 3));
         assert_eq!((set.count(Op::Mm), set.count(Op::Addmm), set.count(Op::Bmm)), (2, 1, 0));
-        assert_eq!(set.distinct().len(), 2);
         assert_eq!(set.problems[0].out_layout, None, "a dense output is the normal case");
     }
 

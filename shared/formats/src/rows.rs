@@ -15,6 +15,7 @@ use diode_core::Dataset;
 use diode_core::hardware::Hardware;
 
 use crate::FormatError;
+use crate::format::ANY;
 use crate::input::Source;
 use crate::input::delimited::Delimited;
 use crate::rows::reader::Rows;
@@ -249,9 +250,8 @@ fn write_cell(out: &mut String, cell: &Cell<'_>) {
     };
 }
 
-/// Reads comma-separated values, with columns in any order.
-pub(crate) fn decode_csv<R: Read>(source: Source<R>) -> Result<Vec<Dataset>, FormatError> {
-    let mut reader = Delimited::new(source, b',');
+/// The first row, and the place of each column in it. Fails if it names no column at all.
+fn header<R: Read>(reader: &mut Delimited<R>) -> Result<(Vec<String>, [Option<usize>; WIDTH]), FormatError> {
     let header = reader.record()?.map(<[String]>::to_vec).unwrap_or_default();
     let mut places = [None; WIDTH];
     for (at, name) in header.iter().enumerate() {
@@ -261,6 +261,21 @@ pub(crate) fn decode_csv<R: Read>(source: Source<R>) -> Result<Vec<Dataset>, For
             return Err(reader.refuse(format_args!("duplicate column `{name}`")));
         }
     }
+    if places.iter().all(Option::is_none) {
+        return Err(FormatError::Unexpected { found: "text that is no table".to_owned(), expected: ANY });
+    }
+    Ok((header, places))
+}
+
+/// Fails if a text is no table.
+pub(crate) fn check_csv<R: Read>(source: Source<R>) -> Result<(), FormatError> {
+    header(&mut Delimited::new(source, b',')).map(|_| ())
+}
+
+/// Reads comma-separated values, with columns in any order.
+pub(crate) fn decode_csv<R: Read>(source: Source<R>) -> Result<Vec<Dataset>, FormatError> {
+    let mut reader = Delimited::new(source, b',');
+    let (header, places) = header(&mut reader)?;
     check_columns(|column| places[column].is_some()).map_err(|cause| reader.refuse(cause))?;
     let mut rows = Rows::default();
     while let Some(record) = reader.record()? {

@@ -145,7 +145,9 @@ fn of_text(shown: &str, text: &str, options: &ListOptions<'_>) -> anyhow::Result
     // Spreadsheets begin a file with a byte-order mark.
     let text = text.trim_start_matches('\u{feff}');
     let mut found = Found { options, problems: Vec::new(), wrong: Vec::new(), mistakes: 0 };
-    if text.trim_start().starts_with(['[', '{']) {
+    let is_operands =
+        text.lines().next().is_some_and(|line| line.contains("] @ [") || line.contains("].T @ ["));
+    if text.trim_start().starts_with(['[', '{']) && !is_operands {
         found.read_json(text).with_context(|| format!("{shown}: expected {EXPECTED}"))?;
     } else {
         found.read_lines(shown, text);
@@ -182,7 +184,7 @@ impl Found<'_> {
             [] => Ok(self.problems),
             [one] => bail!("{shown}: {one}"),
             several => {
-                several.iter().for_each(|one| say!("{shown}: {one}"));
+                several.iter().for_each(|one| tell!(Warning, {}, "{shown}: {one}"));
                 let more = self.mistakes - several.len();
                 let and_more = if more > 0 {
                     format!(", the first {MOST_MISTAKES} of them above")
@@ -202,10 +204,7 @@ impl Found<'_> {
         if let Some(columns) = &columns {
             let others: Vec<&str> = columns.others().collect();
             if !others.is_empty() {
-                say!(
-                    "note: {shown}: columns that say nothing of a problem: {}",
-                    one_line(&others.join(", "))
-                );
+                say!("note: {shown}: ignored columns: {}", one_line(&others.join(", ")));
             }
         }
         for (number, line) in lines.skip(usize::from(columns.is_some())) {

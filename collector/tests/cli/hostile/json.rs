@@ -21,7 +21,7 @@ pub(super) fn json() -> Vec<Bad> {
         Bad("brace.json", DATASET.as_bytes()[..DATASET.len() - 1].to_vec(), "truncated JSON"),
         Bad("object.json", b"{}".to_vec(), "missing field `hardware`"),
         Bad("list.json", b"[]".to_vec(), "expected a map with the field `hardware`"),
-        Bad("null.json", b"null".to_vec(), "no column `hardware`"),
+        Bad("null.json", b"null".to_vec(), "got text that is no table"),
         Bad("trailing.json", [DATASET.as_bytes(), b"x"].concat(), "trailing characters"),
         Bad("hardware.json", b"{\"hardware\": [1]}".to_vec(), "a map from a hardware name"),
         Bad("op.json", edit("\"mm\"", "\"conv\""), "op: got `conv`"),

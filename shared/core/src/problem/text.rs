@@ -158,9 +158,13 @@ impl ProblemWords {
         let top = word.strip_prefix("top").map(|rest| rest.trim_start_matches(['-', '_']));
         let letter = |letter| if letter == b'n' { Layout::Row } else { Layout::Column };
         if let Some((b, [m, n, k])) = dims(word) {
+            if self.has_sizes() {
+                return Err(Invalid::new("sizes", format_args!("another size, `{word:.40}`"), "one size"));
+            }
             self.b = b.or(self.b);
             (self.m, self.n, self.k) = (Some(m), Some(n), Some(k));
-        } else if let Some(number) = whole(word) {
+        } else if let Some(number) = whole(word).filter(|_| word == "0" || !word.starts_with('0')) {
+            // `4,096` between blanks was torn apart at its comma.
             numbers.push(number);
         } else if let Some(number) = top.and_then(|rest| rest.parse().ok()) {
             self.top_k = Some(small(Field::TopK, number)?);
@@ -349,7 +353,7 @@ impl ProblemWords {
         let named = said.op.or(usual.op.map(batch)).or_else(|| usual.implied_op());
         let op = named.unwrap_or_else(|| batch(Op::Mm));
         let dtype = dtype.unwrap_or(DType::BFloat16);
-        if named.is_none() && dtype.is_fp8() {
+        if said.op.is_none() && op.is_plain() && dtype.is_fp8() {
             let expected = format!(
                 "tensor, row or block, since {dtype} is multiplied with scales: `{m}x{n}x{k} fp8 row`"
             );
@@ -418,7 +422,7 @@ impl Columns {
     /// `None` if the line names no columns: M, N and K must be among them.
     pub fn read(line: &str) -> Option<Self> {
         let separator = [',', ';', '\t'].into_iter().find(|separator| line.contains(*separator))?;
-        let names: Vec<String> = line.split(separator).map(|name| cell(name).to_ascii_lowercase()).collect();
+        let names: Vec<String> = cells(line, separator).map(str::to_ascii_lowercase).collect();
         let has = |name: &str| names.iter().any(|column| column == name);
         ["m", "n", "k"].into_iter().all(has).then_some(Self { separator, names })
     }
@@ -432,7 +436,7 @@ impl Columns {
     /// Reads a row. The errors are all that is wrong with it.
     pub fn said(&self, line: &str) -> Result<ProblemWords, Vec<Invalid>> {
         let (mut said, mut wrong) = (ProblemWords::default(), Vec::new());
-        for (name, value) in self.names.iter().zip(line.split(self.separator).map(cell)) {
+        for (name, value) in self.names.iter().zip(cells(line, self.separator)) {
             match name.as_str() {
                 _ if value.is_empty() => {}
                 "bias" if value == "none" => {}
@@ -450,6 +454,16 @@ impl Columns {
 
 /// torch-diode's column that says whether B is in columns.
 const TRANSPOSED: &str = "transposed";
+
+/// The cells of a line. A separator between quotes belongs to its cell, as in `"4,096"`.
+fn cells(line: &str, separator: char) -> impl Iterator<Item = &str> {
+    let mut is_quoted = false;
+    let ends = move |c: char| {
+        is_quoted ^= c == '"';
+        c == separator && !is_quoted
+    };
+    line.split(ends).map(cell)
+}
 
 /// A cell without the blanks and quotes around it.
 fn cell(text: &str) -> &str {
@@ -566,10 +580,10 @@ mod tests {
             "16 4096 512",
         ];
         for text in spellings.iter().copied().chain(["bf16 16X4096X512 nn", "16x4096x512 mm row"]) {
-            assert_eq!(canonical(text), [mm.clone()], "{text}");
+            assert_eq!(canonical(text), std::slice::from_ref(&mm), "{text}");
         }
         let addmm = plain("addmm", "float16", "row,column", "vector");
-        assert_eq!(canonical("addmm 16x4096x512 torch.float16 nt vector"), [addmm.clone()]);
+        assert_eq!(canonical("addmm 16x4096x512 torch.float16 nt vector"), std::slice::from_ref(&addmm));
         assert_eq!(canonical("addmm 16x4096x512 half linear"), [addmm]);
         assert!(canonical("8x16x4096x512")[0].starts_with("bmm;b=8;m=16;"));
         let usual = ProblemWords { op: Some(Op::Addmm), bias: Some(Bias::Vector), ..ProblemWords::default() };
@@ -624,6 +638,8 @@ mod tests {
             ("grouped 512x1536x2048 groups many", "groups: got `many`, expected a number"),
             ("grouped 512x1536x2048 groups 8 64 tokens", "tokens: got 64, expected none, since M counts"),
             ("16x4096x14336 fp8 rows block", "problem: got `rows`, expected a size such as 16x4096x4096"),
+            ("16x32x64 32x64x128", "sizes: got another size, `32x64x128`, expected one size"),
+            ("16, 4,096, 512", "problem: got `096`, expected a size"),
             ("16x32", "problem: got `16x32`, expected a size such as 16x4096x4096"),
             ("bf16", "sizes: got none, expected M×N×K or B×M×N×K"),
             ("1,2,3,4,5", "sizes: got 5, expected M, N and K, or B, M, N and K"),

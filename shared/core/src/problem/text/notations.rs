@@ -39,7 +39,9 @@ fn of_names(text: &str) -> Result<String, Invalid> {
                     let read = whole(value);
                     let read =
                         read.ok_or_else(|| Invalid::new("size", format_args!("`{part:.40}`"), "a number"))?;
-                    sizes[place] = Some(read.to_string());
+                    if sizes[place].replace(read.to_string()).is_some() {
+                        return Err(Invalid::new("size", format_args!("`{name}=` twice"), "it once"));
+                    }
                 }
                 ("dtype" | "op" | "scaling", _) => words.push(value.to_owned()),
                 ("groups" | "top" | "top_k", _) => {
@@ -150,6 +152,7 @@ mod tests {
         for (text, words) in [
             ("M=512 N=14336", "expected all three"),
             ("M=x N=1 K=1", "expected a number"),
+            ("M=16 N=1 K=1 M=32", "got `m=` twice"),
             ("M=1 N=1 K=1 size=3", "got `size=3`"),
             ("[512, 4096] @ [14336, 4096]", "expected B with 4096 rows"),
             ("[512] @ [512, 4]", "expected an operand such as [16, 14336]"),
