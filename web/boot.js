@@ -65,6 +65,7 @@ document.addEventListener("click", explain, true);
 import("{{APP_JS}}")
   .then((app) => app.default({ module_or_path: "{{APP_WASM}}" }))
   .catch((error) => {
+    early?.remove();
     const message = document.createElement("p");
     message.className = "boot-error";
     message.textContent = `The dashboard could not start: ${error}. It needs a browser with WebAssembly SIMD, of 2023 or newer.`;

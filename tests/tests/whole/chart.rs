@@ -131,6 +131,9 @@ async fn pointers_preview_and_choose_a_part_and_fingers_preview_first() -> anyho
     browser.script::<()>("document.querySelector('main details').open = true").await?;
     browser.wait_for(MARKS).await?;
     browser.until_still().await;
+    // What comes into sight may move the chart.
+    let _: (f64, f64) = browser.script(SOME_DOT).await?;
+    browser.until_still().await;
     let (x, y): (f64, f64) = browser.script(SOME_DOT).await?;
     for (kind, points) in [("touchStart", json!([{ "x": x, "y": y }])), ("touchEnd", json!([]))] {
         browser.devtools("Input.dispatchTouchEvent", json!({ "type": kind, "touchPoints": points })).await?;

@@ -179,6 +179,7 @@ async fn two_uploads_are_compared_from_the_overview_on() -> anyhow::Result<()> {
         .until("return document.querySelector('[data-testid=working]').innerText.includes('diode agent')")
         .await?;
     browser.press("document.querySelector('[data-testid=newest] tbody a')").await?;
+    browser.press("document.querySelector('main a.button[href^=\"/compare\"]')").await?;
     browser.wait_for("#select-upload").await?;
     browser
         .until(&format!("return document.querySelector('#select-compared-with').value === '{newest}'"))

@@ -49,6 +49,8 @@ async fn an_epilogue_decides_between_a_tile_and_the_library() -> anyhow::Result<
         browser
             .until("return document.querySelectorAll('[data-testid=nearest] tbody tr').length > 0")
             .await?;
+        // The models of other GPUs come last.
+        browser.until_still().await;
         let before: u64 = browser.script(requests).await?;
         browser.script::<()>(&choose("relu")).await?;
         browser.until("return location.search.includes('epilogue=relu')").await?;

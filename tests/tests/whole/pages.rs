@@ -59,7 +59,7 @@ fn pages(server: &Server) -> anyhow::Result<Vec<Page>> {
             name: "contribute",
             path: "/contribute".into(),
             ready: "input[type=file]",
-            says: "diode upload",
+            says: "diode agent --server",
         },
         Page { name: "lost", path: "/no/such/page".into(), ready: "main a.card-link", says: "no such page" },
     ])

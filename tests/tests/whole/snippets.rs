@@ -91,6 +91,7 @@ async fn a_problem_says_who_measured_it_and_how_far_apart_its_repeats_lay() -> a
         for (cell, text) in told {
             ensure!(rows[0][cell].trim() == text, "{look}: {} is not {text}", rows[0][cell]);
         }
+        browser.wait_for("[aria-labelledby=configs-title] tbody tr").await?;
         let first: Vec<String> = browser
             .script(
                 "return [...document.querySelector('[aria-labelledby=configs-title] tbody tr').cells]

@@ -207,7 +207,7 @@ fn side_by_side(problem: &Problem, tf32: bool, all: &[ShapeOnHardware], models: 
     }
     if rows.is_empty() {
         return empty(
-            "Nothing like it was measured",
+            "No similar problem was measured",
             "No hardware of this server has a problem of this type, nor a model for it.",
         );
     }

@@ -215,7 +215,7 @@ async fn page_of(id: &str) -> Option<String> {
     for (path, page) in [
         (format!("/problems/{id}"), format!("/problems/{id}")),
         (format!("/models/{id}"), format!("/models/{id}")),
-        (format!("/uploads/{id}"), link("/compare", [("what", "uploads".to_owned()), ("a", id.to_owned())])),
+        (format!("/uploads/{id}"), format!("/uploads/{id}")),
     ] {
         if api::get::<IgnoredAny>(&path).await.is_ok() {
             return Some(page);

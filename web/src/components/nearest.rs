@@ -116,7 +116,7 @@ pub(crate) fn NearestProblems(nearest: Nearest) -> impl IntoView {
 fn rows(found: &[NearestProblem], hardware: &Hardware) -> AnyView {
     if found.is_empty() {
         return empty(
-            "Nothing like it was measured",
+            "No similar problem was measured",
             "No problem of this op and type was measured on this hardware.",
         );
     }

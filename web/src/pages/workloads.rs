@@ -152,8 +152,8 @@ pub(crate) fn WorkloadsPage() -> impl IntoView {
             <div>
                 <h1>"Name a model, get its kernels"</h1>
                 <p class="lede">
-                    "The multiplications of served models, how much faster they can run, and the files from which vLLM, SGLang and "
-                    "torch.compile read it."
+                    "The multiplications of served models, how much faster they can run, and their files for vLLM, SGLang "
+                    "and torch.compile."
                 </p>
             </div>
             <section class="section" aria-label="Look up">

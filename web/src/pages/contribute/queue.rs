@@ -112,6 +112,10 @@ impl Queue {
             });
             entries.push(Entry { number, name, stage, found });
         });
+        // What the list no longer shows is not sent.
+        let listed: Vec<usize> =
+            self.entries.with_untracked(|entries| entries.iter().map(|entry| entry.number).collect());
+        self.ready.update_value(|ready| ready.retain(|one| listed.contains(&one.number)));
         if is_good {
             let next = Waiting { number, file, agreed: None, stage, found };
             self.waiting.update_value(|waiting| waiting.push_back(next));

@@ -302,7 +302,7 @@ fn Confidence(known: Known, group: ProblemGroup) -> impl IntoView {
         view! { <span>{picks}</span> <Bar share /> <span>{format::percent(share)}</span> }
     });
     let hint = format!(
-        "share of {} unseen {} on which the best of these is within 5 % of the best there is, cuBLAS among them",
+        "share of {} unseen {} on which the best of these is within 5 % of the best there is, the library among them",
         format::count(known.problems),
         group.in_words()
     );
