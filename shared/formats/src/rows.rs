@@ -261,7 +261,7 @@ fn header<R: Read>(reader: &mut Delimited<R>) -> Result<(Vec<String>, [Option<us
             return Err(reader.refuse(format_args!("duplicate column `{name}`")));
         }
     }
-    if places.iter().all(Option::is_none) {
+    if !header.iter().any(|name| find_column(&name.trim().to_ascii_lowercase()).is_some()) {
         return Err(FormatError::Unexpected { found: "text that is no table".to_owned(), expected: ANY });
     }
     Ok((header, places))

@@ -131,7 +131,8 @@ async fn pointers_preview_and_choose_a_part_and_fingers_preview_first() -> anyho
     browser.script::<()>("document.querySelector('main details').open = true").await?;
     browser.wait_for(MARKS).await?;
     browser.until_still().await;
-    // What comes into sight may move the chart.
+    // What comes later may fold or move the chart.
+    browser.script::<()>("document.querySelector('main details').open = true").await?;
     let _: (f64, f64) = browser.script(SOME_DOT).await?;
     browser.until_still().await;
     let (x, y): (f64, f64) = browser.script(SOME_DOT).await?;
