@@ -96,6 +96,9 @@ const SOME_DOT: &str = "
     const [x, y] = places.reduce((best, place) => (far(place) < far(best) ? place : best));
     return [box.left + x, box.top + y]";
 
+/// Opens all that a phone shows folded: the filters of sizes, and the chart.
+const UNFOLD: &str = "document.querySelectorAll('main details').forEach((one) => { one.open = true })";
+
 #[tokio::test(flavor = "multi_thread")]
 async fn pointers_preview_and_choose_a_part_and_fingers_preview_first() -> anyhow::Result<()> {
     let folder = seeded()?;
@@ -128,11 +131,11 @@ async fn pointers_preview_and_choose_a_part_and_fingers_preview_first() -> anyho
     // On phones the chart is folded until the reader opens it.
     browser.look(Viewport::PHONE, Theme::Light).await?;
     browser.open(&page, "main details summary").await?;
-    browser.script::<()>("document.querySelector('main details').open = true").await?;
+    browser.script::<()>(UNFOLD).await?;
     browser.wait_for(MARKS).await?;
     browser.until_still().await;
     // What comes later may fold or move the chart.
-    browser.script::<()>("document.querySelector('main details').open = true").await?;
+    browser.script::<()>(UNFOLD).await?;
     let _: (f64, f64) = browser.script(SOME_DOT).await?;
     browser.until_still().await;
     let (x, y): (f64, f64) = browser.script(SOME_DOT).await?;

@@ -202,6 +202,9 @@ async fn a_list_is_ranked_without_a_network() -> anyhow::Result<()> {
             return Promise.all(['worker.js', 'program.js', 'program_bg.wasm'].map(kept))
                 .then((all) => all.every(Boolean), () => false)";
         browser.until(is_kept).await?;
+        let has_model = "return performance.getEntriesByType('resource')
+            .some((one) => one.name.endsWith('/download') && one.responseEnd > 0)";
+        browser.until(has_model).await?;
         drop(server);
         ensure!(browser.script::<bool>("return fetch('/healthz').then(() => false, () => true)").await?);
         browser.rank_list(&long_list()).await?;
