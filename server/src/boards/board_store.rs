@@ -18,7 +18,7 @@ use crate::page_cache::Remembered;
 use crate::store::Store;
 use crate::store::StoreResult;
 use crate::store::connection::Connection;
-use crate::store::fields::{from_json, parse, readable_row, unsigned};
+use crate::store::fields::{from_json, parse, readable_row};
 use crate::store::statement::{ROWS_PER_STATEMENT, Statement};
 use crate::uploads::solutions::Damaged;
 
@@ -310,16 +310,11 @@ impl Connection {
         if let Some(totals) = totals.get(&counted, revision) {
             return Ok(totals);
         }
-        // One walk along `entries_by_shape`, which has the ratio and all that filters look at. The ratios come as one
-        // text, because thousands of rows take longer on their way from SQLite than the walk.
-        let select = Statement::new(
-            "SELECT COUNT(*), STRING_AGG(CAST(e.triton_over_library AS TEXT), ' ') FROM entries e",
-        );
-        let (rows, ratios): (i64, Option<String>) = self.fetch_one(push_filter(select, slug, filter)).await?;
-        let ratios = ratios.unwrap_or_default();
-        let ratios: Result<Vec<f64>, _> = ratios.split_whitespace().map(str::parse).collect();
-        let ratios = ratios.map_err(|error| Damaged::new("ratio", error))?;
-        let found = Totals { rows: unsigned("rows", rows)?, comparison: Comparison::from_ratios(&ratios) };
+        // One walk along `entries_by_shape`, which has the ratio and all that filters look at.
+        let select = Statement::new("SELECT e.triton_over_library FROM entries e");
+        let rows: Vec<(Option<f64>,)> = self.fetch_all(push_filter(select, slug, filter)).await?;
+        let ratios: Vec<f64> = rows.iter().filter_map(|(ratio,)| *ratio).collect();
+        let found = Totals { rows: rows.len() as u64, comparison: Comparison::from_ratios(&ratios) };
         totals.put(counted, revision, found);
         Ok(found)
     }
