@@ -13,8 +13,8 @@ pub(crate) use conditional::{FileName, media};
 pub(crate) use conditional::{accepts, etag, is_current, save_as, weak_etag};
 pub(crate) use fault::ApiFault;
 pub(crate) use layers::{around, no_token_in_url, refuse_old_programs};
+pub(crate) use request::{FilteredQuery, NoParameters, StrictQuery};
 pub(crate) use request::{FromPath, InPath, Lookup, lookup};
-pub(crate) use request::{NoParameters, StrictQuery};
 pub(crate) use request::{essence, json_body, receive, small_body};
 pub(crate) use same_site::{Hosts, same_site};
 

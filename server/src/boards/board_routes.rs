@@ -17,7 +17,7 @@ use diode_core::{Invalid, Method};
 
 use crate::app::App;
 use crate::boards::survey_store::size_map;
-use crate::http::{ApiFault, ApiResult, FromPath, Lookup, StrictQuery};
+use crate::http::{ApiFault, ApiResult, FilteredQuery, FromPath, Lookup, StrictQuery};
 use crate::page_cache::PageKey;
 use crate::store::{AGENT_LEASE, BoardQuery, Cursor, Now, Ranking, Store, StoreResult, UploadFilter};
 
@@ -44,7 +44,7 @@ impl Lookup for Entries {
 /// The best known config of every problem, with the best Triton config and the library kernel beside it.
 #[utoipa::path(
     get, operation_id = "get", path = "/hardware/{slug}/leaderboard", tag = "hardware",
-    params(("slug" = String, Path), LeaderboardQuery),
+    params(("slug" = String, Path), LeaderboardQuery, ProblemFilter),
     responses(
         (status = 200, body = Leaderboard),
         (status = 304, description = "The client has it already"),
@@ -52,17 +52,17 @@ impl Lookup for Entries {
 )]
 pub(crate) async fn leaderboard(
     State(app): State<App>,
-    StrictQuery(query): StrictQuery<LeaderboardQuery>,
+    FilteredQuery(query, filter): FilteredQuery<LeaderboardQuery>,
     FromPath(Entries { slug, revision }): FromPath<Entries>,
     headers: HeaderMap,
 ) -> ApiResult<Response> {
-    let asked = board_query(&query)?;
-    let question = PageKey::new(slug.clone(), &("board", revision, &query));
+    let asked = board_query(&query, &filter)?;
+    let question = PageKey::new(slug.clone(), &("board", revision, &query, &filter));
     let make = async { Ok(app.backend.store.leaderboard(&slug, &asked).await?) };
     app.pages.answer(&question, make).await?.reply(&headers)
 }
 
-fn board_query(query: &LeaderboardQuery) -> Result<BoardQuery, Invalid> {
+fn board_query(query: &LeaderboardQuery, filter: &ProblemFilter) -> Result<BoardQuery, Invalid> {
     let sort = query.sort.unwrap_or(LeaderboardSort::Tflops);
     let order = query.order.unwrap_or(match sort {
         LeaderboardSort::Time => SortOrder::Ascending,
@@ -75,7 +75,7 @@ fn board_query(query: &LeaderboardQuery) -> Result<BoardQuery, Invalid> {
     let limit = query.limit.unwrap_or(DEFAULT_LIMIT);
     let ranking = Ranking { kernels: query.kernels.unwrap_or(Kernels::Everything), sort, order };
     let after = query.cursor.as_deref().map(|text| Cursor::decode(text, ranking)).transpose()?;
-    Ok(BoardQuery { filter: query.filter(), ranking, limit, after })
+    Ok(BoardQuery { filter: filter.clone(), ranking, limit, after })
 }
 
 impl Lookup for HardwareSummary {

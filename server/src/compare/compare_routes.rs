@@ -17,7 +17,7 @@ use crate::app::App;
 use crate::boards::consensus::Consensus;
 use crate::boards::pick_routes::{first_pick, ranker};
 use crate::compare::ratios;
-use crate::http::{ApiFault, ApiResult, StrictQuery, lookup};
+use crate::http::{ApiFault, ApiResult, FilteredQuery, StrictQuery, lookup};
 use crate::store::{Pair, Sample, View};
 use crate::uploads::solutions::StoredSolutions;
 
@@ -30,20 +30,21 @@ const MAX_UPLOADS: u32 = 64;
 /// How many pairs a page shows.
 const DEFAULT_LIMIT: u32 = 50;
 
-/// The best kernels of two hardwares on the same problems: `a` and `b` are slugs.
+/// The best kernels of two hardwares on the same problems, by the first method that both have unless `method` names
+/// one: `a` and `b` are slugs.
 #[utoipa::path(
-    get, path = "/comparisons/hardware", tag = "comparisons", params(RatioQuery),
+    get, path = "/comparisons/hardware", tag = "comparisons", params(RatioQuery, ProblemFilter),
     responses((status = 200, body = Ratios), (status = 404)),
 )]
 pub(crate) async fn hardware(
     State(app): State<App>,
-    StrictQuery(query): StrictQuery<RatioQuery>,
+    FilteredQuery(query, filter): FilteredQuery<RatioQuery>,
 ) -> ApiResult<Json<Ratios>> {
     let a: HardwareSummary = lookup(&app, &query.a).await?;
     let b: HardwareSummary = lookup(&app, &query.b).await?;
     let common: Vec<Method> = a.methods.iter().filter(|method| b.methods.contains(method)).copied().collect();
-    let method = query.method.or(Method::shown_first(&common));
-    let filter = ProblemFilter { method, ..query.filter() };
+    let method = filter.method.or(Method::shown_first(&common));
+    let filter = ProblemFilter { method, ..filter };
     let kernels = query.kernels.unwrap_or(Kernels::Triton);
     let store = &app.backend.store;
     let (a, b) = (&a.hardware.slug, &b.hardware.slug);
@@ -53,25 +54,25 @@ pub(crate) async fn hardware(
         return Ok(Json(Ratios { only_a, only_b, ..Ratios::default() }));
     };
     let on = |hardware: &HardwareSlug| MethodOn { hardware: hardware.clone(), method };
-    Ok(Json(entries(&app, [&on(a), &on(b)], kernels, &query).await?))
+    Ok(Json(entries(&app, [&on(a), &on(b)], kernels, &query, &filter).await?))
 }
 
 /// The best kernels by two ways of timing: `a` and `b` are `HARDWARE@METHOD`, such as
 /// `nvidia-h200@median-cold-event`.
 #[utoipa::path(
-    get, path = "/comparisons/methods", tag = "comparisons", params(RatioQuery),
+    get, path = "/comparisons/methods", tag = "comparisons", params(RatioQuery, ProblemFilter),
     responses((status = 200, body = Ratios), (status = 404)),
 )]
 pub(crate) async fn methods(
     State(app): State<App>,
-    StrictQuery(query): StrictQuery<RatioQuery>,
+    FilteredQuery(query, filter): FilteredQuery<RatioQuery>,
 ) -> ApiResult<Json<Ratios>> {
-    if let Some(method) = query.method {
+    if let Some(method) = filter.method {
         return Err(Invalid::new("method", method, "none: `a` and `b` name theirs").into());
     }
     let (a, b) = (timed_on(&app, &query.a).await?, timed_on(&app, &query.b).await?);
     let kernels = query.kernels.unwrap_or(Kernels::Triton);
-    Ok(Json(entries(&app, [&a, &b], kernels, &query).await?))
+    Ok(Json(entries(&app, [&a, &b], kernels, &query, &filter).await?))
 }
 
 /// A hardware and a method by which something was timed on it.
@@ -94,12 +95,13 @@ async fn entries(
     [a, b]: [&MethodOn; 2],
     kernels: Kernels,
     query: &RatioQuery,
+    filter: &ProblemFilter,
 ) -> ApiResult<Ratios> {
-    let (store, filter) = (&app.backend.store, query.filter());
-    let pairs = store.pairs([a, b], kernels, &filter, MAX_PAIRS).await?;
+    let store = &app.backend.store;
+    let pairs = store.pairs([a, b], kernels, filter, MAX_PAIRS).await?;
     let both = pairs.total;
     let only = async |side: &MethodOn| -> ApiResult<u64> {
-        let filter = ProblemFilter { method: Some(side.method), ..filter };
+        let filter = ProblemFilter { method: Some(side.method), ..filter.clone() };
         let timed = store.timed_problems(&side.hardware, kernels, &filter).await?;
         Ok(timed.saturating_sub(both))
     };
@@ -110,7 +112,7 @@ async fn entries(
 /// The best kernels of two uploads on the same problems: `a` and `b` are their ids. What is quarantined is left
 /// out.
 #[utoipa::path(
-    get, path = "/comparisons/uploads", tag = "comparisons", params(RatioQuery),
+    get, path = "/comparisons/uploads", tag = "comparisons", params(RatioQuery, ProblemFilter),
     responses(
         (status = 200, body = Ratios),
         (status = 404),
@@ -119,23 +121,23 @@ async fn entries(
 )]
 pub(crate) async fn uploads(
     State(app): State<App>,
-    StrictQuery(query): StrictQuery<RatioQuery>,
+    FilteredQuery(query, filter): FilteredQuery<RatioQuery>,
 ) -> ApiResult<Json<Ratios>> {
     let a: Receipt = lookup(&app, &query.a).await?;
     let b: Receipt = lookup(&app, &query.b).await?;
     // The turn is taken before the timings are read, so that memory holds the timings of few requests.
     let _turn = app.picking().await.ok_or_else(too_many)?;
     let kernels = query.kernels.unwrap_or(Kernels::Triton);
-    let a = best_of(&app, &[a.id], kernels, &query).await?;
-    let b = best_of(&app, &[b.id], kernels, &query).await?;
-    compared(a, b, &query).await
+    let a = best_of(&app, &[a.id], kernels, &filter).await?;
+    let b = best_of(&app, &[b.id], kernels, &filter).await?;
+    compared(a, b, &query, filter.method).await
 }
 
 /// The best kernels on one hardware beside two versions of the vendor's library: `a` and `b` are names that
 /// `/libraries` lists. Of each, the newest 64 uploads count; the library's own times are compared unless `kernels`
 /// says otherwise.
 #[utoipa::path(
-    get, path = "/comparisons/libraries", tag = "comparisons", params(RatioQuery),
+    get, path = "/comparisons/libraries", tag = "comparisons", params(RatioQuery, ProblemFilter),
     responses(
         (status = 200, body = Ratios),
         (status = 404),
@@ -144,15 +146,15 @@ pub(crate) async fn uploads(
 )]
 pub(crate) async fn libraries(
     State(app): State<App>,
-    StrictQuery(query): StrictQuery<RatioQuery>,
+    FilteredQuery(query, filter): FilteredQuery<RatioQuery>,
 ) -> ApiResult<Json<Ratios>> {
     let (a, b): (LibraryOn, LibraryOn) = (query.a.parse()?, query.b.parse()?);
     let _turn = app.picking().await.ok_or_else(too_many)?;
     let (a, b) = (uploads_of(&app, &a).await?, uploads_of(&app, &b).await?);
     let kernels = query.kernels.unwrap_or(Kernels::Library);
-    let a = best_of(&app, &a, kernels, &query).await?;
-    let b = best_of(&app, &b, kernels, &query).await?;
-    compared(a, b, &query).await
+    let a = best_of(&app, &a, kernels, &filter).await?;
+    let b = best_of(&app, &b, kernels, &filter).await?;
+    compared(a, b, &query, filter.method).await
 }
 
 fn too_many() -> ApiFault {
@@ -176,12 +178,12 @@ async fn best_of(
     app: &App,
     uploads: &[UploadId],
     kernels: Kernels,
-    query: &RatioQuery,
+    filter: &ProblemFilter,
 ) -> ApiResult<BestTimes> {
     let mut best = BestTimes::new();
     for id in uploads {
         let stored = app.backend.store.upload_solutions(id).await?;
-        let filter = query.filter();
+        let filter = filter.clone();
         best = tokio::task::spawn_blocking(move || {
             add_best_times(&mut best, &stored, kernels, &filter);
             best
@@ -192,9 +194,14 @@ async fn best_of(
 }
 
 /// Compares what both sides measured by one method.
-async fn compared(a: BestTimes, b: BestTimes, query: &RatioQuery) -> ApiResult<Json<Ratios>> {
+async fn compared(
+    a: BestTimes,
+    b: BestTimes,
+    query: &RatioQuery,
+    wanted: Option<Method>,
+) -> ApiResult<Json<Ratios>> {
     let common: Vec<Method> = a.keys().filter(|method| b.contains_key(method)).copied().collect();
-    let Some(method) = query.method.or(Method::shown_first(&common)) else {
+    let Some(method) = wanted.or(Method::shown_first(&common)) else {
         let problems = |side: &BestTimes| side.values().map(|times| times.len() as u64).sum();
         return Ok(Json(Ratios { only_a: problems(&a), only_b: problems(&b), ..Ratios::default() }));
     };
@@ -306,7 +313,7 @@ const MAX_PROBLEMS: u32 = 200;
 /// The times of what two models pick first for problems that were measured; at most 200 of them, an even sample.
 /// `a` and `b` are ids of models of one hardware. The models may have been trained on these problems.
 #[utoipa::path(
-    get, operation_id = "get", path = "/comparisons/models", tag = "comparisons", params(RatioQuery),
+    get, operation_id = "get", path = "/comparisons/models", tag = "comparisons", params(RatioQuery, ProblemFilter),
     responses(
         (status = 200, body = Ratios),
         (status = 404),
@@ -316,15 +323,15 @@ const MAX_PROBLEMS: u32 = 200;
 )]
 pub(crate) async fn models(
     State(app): State<App>,
-    StrictQuery(query): StrictQuery<RatioQuery>,
+    FilteredQuery(query, filter): FilteredQuery<RatioQuery>,
 ) -> ApiResult<Json<Ratios>> {
     if query.kernels.is_some_and(|kernels| kernels != Kernels::Triton) {
         return Err(Invalid::new("kernels", "others", "triton: models pick no others here").into());
     }
     let (a, b): (ModelSummary, ModelSummary) = (lookup(&app, &query.a).await?, lookup(&app, &query.b).await?);
     let hardware = of_both(&app, &a, &b).await?;
-    let Some(method) = query.method.or(hardware.method) else { return Ok(Json(Ratios::default())) };
-    let filter = ProblemFilter { method: Some(method), ..query.filter() };
+    let Some(method) = filter.method.or(hardware.method) else { return Ok(Json(Ratios::default())) };
+    let filter = ProblemFilter { method: Some(method), ..filter };
     let slug = &hardware.hardware.slug;
     let problems = app.backend.store.triton_problems(slug, &filter, MAX_PROBLEMS).await?.items;
     // The turn is taken before the models are read, so that memory holds the models of few requests.

@@ -16,6 +16,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::{FromRequestParts, Path, Query};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
+use diode_api::ProblemFilter;
 use diode_core::Invalid;
 use headers::{ContentLength, HeaderMapExt as _};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
@@ -40,10 +41,40 @@ pub(crate) struct StrictQuery<T>(pub(crate) T);
 #[derive(Deserialize, IntoParams)]
 pub(crate) struct NoParameters {}
 
+/// The query parameters of a route that filters problems: its own, and the filter.
+pub(crate) struct FilteredQuery<T>(pub(crate) T, pub(crate) ProblemFilter);
+
 impl<T: DeserializeOwned + IntoParams, S: Send + Sync> FromRequestParts<S> for StrictQuery<T> {
     type Rejection = ApiFault;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> ApiResult<Self> {
+        let given = Given::read(parts)?;
+        let query = given.parse()?;
+        given.refuse_others(&names::<T>())?;
+        Ok(Self(query))
+    }
+}
+
+impl<T: DeserializeOwned + IntoParams, S: Send + Sync> FromRequestParts<S> for FilteredQuery<T> {
+    type Rejection = ApiFault;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> ApiResult<Self> {
+        let given = Given::read(parts)?;
+        let (own, filter) = (given.parse()?, given.parse()?);
+        given.refuse_others(&[names::<ProblemFilter>(), names::<T>()].concat())?;
+        Ok(Self(own, filter))
+    }
+}
+
+fn names<T: IntoParams>() -> Vec<String> {
+    T::into_params(|| None).into_iter().map(|param| param.name).collect()
+}
+
+/// The parameters of a request, each once.
+struct Given(BTreeMap<String, String>);
+
+impl Given {
+    fn read(parts: &Parts) -> ApiResult<Self> {
         let Query(pairs) = Query::<Vec<(String, String)>>::try_from_uri(&parts.uri)
             .map_err(|error| ApiFault::invalid(error.to_string()))?;
         let mut given = BTreeMap::new();
@@ -59,14 +90,20 @@ impl<T: DeserializeOwned + IntoParams, S: Send + Sync> FromRequestParts<S> for S
             }
             given.insert(name, value);
         }
-        let known: Vec<String> = T::into_params(|| None).into_iter().map(|param| param.name).collect();
-        let surplus = given.keys().find(|name| !known.contains(name)).cloned();
-        let fields = MapDeserializer::<_, ValueError>::new(given.into_iter());
-        let query =
-            serde_path_to_error::deserialize(fields).map_err(|error| ApiFault::invalid(in_words(&error)))?;
-        match surplus {
-            None => Ok(Self(query)),
-            Some(name) => Err(unknown(&name, &known).into()),
+        Ok(Self(given))
+    }
+
+    /// The parameters that a type knows.
+    fn parse<T: DeserializeOwned>(&self) -> ApiResult<T> {
+        let fields = self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        serde_path_to_error::deserialize(MapDeserializer::<_, ValueError>::new(fields))
+            .map_err(|error| ApiFault::invalid(in_words(&error)))
+    }
+
+    fn refuse_others(&self, known: &[String]) -> ApiResult<()> {
+        match self.0.keys().find(|name| !known.contains(name)) {
+            None => Ok(()),
+            Some(name) => Err(unknown(name, known).into()),
         }
     }
 }

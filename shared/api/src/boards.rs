@@ -44,39 +44,12 @@ named_enum! {
     }
 }
 
-/// The filters of a leaderboard. In a URL every field is optional.
+/// The order of a leaderboard and a page of it, beside a [`ProblemFilter`]. In a URL every field is optional.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Deserialize)]
 #[serde(default)]
 #[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
 #[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
 pub struct LeaderboardQuery {
-    #[serde(deserialize_with = "from_text")]
-    pub op: Option<Op>,
-    #[serde(deserialize_with = "from_text")]
-    pub dtype: Option<DType>,
-    /// How operands are scaled.
-    #[serde(deserialize_with = "from_text")]
-    pub scaling: Option<Scaling>,
-    /// Layout of the second operand; `column` is what `nn.Linear` gives.
-    #[serde(deserialize_with = "from_text")]
-    pub b_layout: Option<Layout>,
-    /// Whether N and K are multiples of 8, so that the rows of 16-bit matrices begin at multiples of 16 bytes.
-    #[serde(deserialize_with = "from_text")]
-    pub aligned: Option<bool>,
-    #[serde(deserialize_with = "from_text")]
-    pub method: Option<Method>,
-    #[serde(deserialize_with = "size")]
-    pub min_m: Option<u64>,
-    #[serde(deserialize_with = "size")]
-    pub max_m: Option<u64>,
-    #[serde(deserialize_with = "size")]
-    pub min_n: Option<u64>,
-    #[serde(deserialize_with = "size")]
-    pub max_n: Option<u64>,
-    #[serde(deserialize_with = "size")]
-    pub min_k: Option<u64>,
-    #[serde(deserialize_with = "size")]
-    pub max_k: Option<u64>,
     /// What is sorted by is a figure of these kernels; of everything unless given.
     #[serde(deserialize_with = "from_text")]
     pub kernels: Option<Kernels>,
@@ -91,41 +64,6 @@ pub struct LeaderboardQuery {
     /// Where the page before ended.
     #[serde(deserialize_with = "from_text")]
     pub cursor: Option<String>,
-}
-
-impl LeaderboardQuery {
-    /// The filter of the rows, without their order and page.
-    pub fn filter(&self) -> ProblemFilter {
-        let Self {
-            op,
-            dtype,
-            scaling,
-            b_layout,
-            aligned,
-            method,
-            min_m,
-            max_m,
-            min_n,
-            max_n,
-            min_k,
-            max_k,
-            ..
-        } = *self;
-        ProblemFilter {
-            op,
-            dtype,
-            scaling,
-            b_layout,
-            aligned,
-            method,
-            min_m,
-            max_m,
-            min_n,
-            max_n,
-            min_k,
-            max_k,
-        }
-    }
 }
 
 fn limit<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {

@@ -1,13 +1,13 @@
 use diode_core::ids::{HardwareSlug, ProblemId};
-use diode_core::{Config, DType, Invalid, Layout, Method, Op, Problem, Provenance, Scaling};
+use diode_core::{Config, Invalid, Method, Problem, Provenance};
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::boards::size;
 use crate::query::{from_text, whole_number};
-use crate::{Kernels, ProblemFilter, SortOrder};
+use crate::{Kernels, SortOrder};
 
-/// Two of a kind to compare, on the problems that both measured by one method. In a URL every field but `a`
-/// and `b` is optional.
+/// Two of a kind to compare, on the problems that both measured by one method and that a
+/// [`ProblemFilter`](crate::ProblemFilter) admits; by the first method that both have unless it names one. In a URL every
+/// field but `a` and `b` is optional.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(default)]
 #[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
@@ -31,69 +31,6 @@ pub struct RatioQuery {
     #[serde(deserialize_with = "limit")]
     #[cfg_attr(feature = "openapi", param(minimum = 1, maximum = 500))]
     pub limit: Option<u32>,
-    #[serde(deserialize_with = "from_text")]
-    pub op: Option<Op>,
-    #[serde(deserialize_with = "from_text")]
-    pub dtype: Option<DType>,
-    /// How operands are scaled.
-    #[serde(deserialize_with = "from_text")]
-    pub scaling: Option<Scaling>,
-    /// Layout of the second operand.
-    #[serde(deserialize_with = "from_text")]
-    pub b_layout: Option<Layout>,
-    /// Whether N and K are multiples of 8.
-    #[serde(deserialize_with = "from_text")]
-    pub aligned: Option<bool>,
-    /// The first that both have unless given.
-    #[serde(deserialize_with = "from_text")]
-    pub method: Option<Method>,
-    #[serde(deserialize_with = "size")]
-    pub min_m: Option<u64>,
-    #[serde(deserialize_with = "size")]
-    pub max_m: Option<u64>,
-    #[serde(deserialize_with = "size")]
-    pub min_n: Option<u64>,
-    #[serde(deserialize_with = "size")]
-    pub max_n: Option<u64>,
-    #[serde(deserialize_with = "size")]
-    pub min_k: Option<u64>,
-    #[serde(deserialize_with = "size")]
-    pub max_k: Option<u64>,
-}
-
-impl RatioQuery {
-    /// The filter of the problems.
-    pub fn filter(&self) -> ProblemFilter {
-        let Self {
-            op,
-            dtype,
-            scaling,
-            b_layout,
-            aligned,
-            method,
-            min_m,
-            max_m,
-            min_n,
-            max_n,
-            min_k,
-            max_k,
-            ..
-        } = *self;
-        ProblemFilter {
-            op,
-            dtype,
-            scaling,
-            b_layout,
-            aligned,
-            method,
-            min_m,
-            max_m,
-            min_n,
-            max_n,
-            min_k,
-            max_k,
-        }
-    }
 }
 
 fn limit<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
