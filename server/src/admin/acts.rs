@@ -194,7 +194,33 @@ pub struct OneModel {
     reason: Reason,
 }
 
+/// The acts that cannot be taken back, and what the button says that confirms them.
+const FOR_GOOD: [(&str, &str); 4] = [
+    ("remove", "Delete for good"),
+    ("merge-hardware", "Merge for good"),
+    ("remove-snapshot", "Remove its files for good"),
+    ("withdraw-pack", "Withdraw for good"),
+];
+
+/// The acts that another act takes back.
+const OPPOSITES: [(&str, &str); 4] =
+    [("quarantine", "restore"), ("disable", "enable"), ("pin", "unpin"), ("unpin", "pin")];
+
+fn of(acts: &[(&'static str, &'static str)], name: &str) -> Option<&'static str> {
+    acts.iter().find(|(own, _)| *own == name).map(|(_, word)| *word)
+}
+
 impl Act {
+    /// What the button says that confirms an act. `None` if it can be taken back.
+    pub(crate) fn for_good(name: &str) -> Option<&'static str> {
+        of(&FOR_GOOD, name)
+    }
+
+    /// The act that takes another back.
+    pub(crate) fn undone_by(name: &str) -> Option<&'static str> {
+        of(&OPPOSITES, name)
+    }
+
     /// The act that a form asks for. A field that is left empty counts as absent.
     pub(crate) fn of_form(fields: Vec<(String, String)>) -> ApiResult<Self> {
         let given = fields.into_iter().filter(|(_, value)| !value.trim().is_empty());
@@ -402,4 +428,18 @@ async fn stated(backend: &Backend, slug: &HardwareSlug, upload: &UploadId) -> Ap
         .filter(|hardware| hardware.slug == *slug)
         .find_map(|hardware| hardware.facts)
         .ok_or_else(|| ApiFault::refused(format!("upload `{upload}` does not describe `{slug}`")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_of_acts_name_acts() {
+        let acts = Act::augment_subcommands(clap::Command::new("admin"));
+        let named = FOR_GOOD.iter().map(|(act, _)| *act).chain(OPPOSITES.iter().flat_map(|&(a, b)| [a, b]));
+        for act in named {
+            assert!(acts.find_subcommand(act).is_some(), "{act}");
+        }
+    }
 }

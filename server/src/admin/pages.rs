@@ -22,7 +22,7 @@ use crate::store::{Credentials, UploadFilter};
 /// The most rows of each list, and the most entries of the log.
 const MAX_SHOWN: u32 = 100;
 /// The most uploads that are searched and sorted.
-const MAX_UPLOADS: u32 = 1000;
+pub(crate) const MAX_UPLOADS: u32 = 1000;
 const MAX_JOBS: u32 = 20;
 const MAX_PACKS: u32 = 200;
 
@@ -134,17 +134,6 @@ async fn act(
 /// The field of a form by which an administrator confirms what cannot be taken back.
 const SURE: &str = "sure";
 
-/// The acts that cannot be taken back, in words.
-const FOR_GOOD: [(&str, &str); 3] = [
-    ("remove", "Delete for good"),
-    ("merge-hardware", "Merge for good"),
-    ("withdraw-pack", "Withdraw for good"),
-];
-
-/// The acts that another act takes back.
-const OPPOSITES: [(&str, &str); 4] =
-    [("quarantine", "restore"), ("disable", "enable"), ("pin", "unpin"), ("unpin", "pin")];
-
 fn field<'a>(fields: &'a [(String, String)], name: &str) -> Option<&'a str> {
     fields.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
 }
@@ -152,7 +141,7 @@ fn field<'a>(fields: &'a [(String, String)], name: &str) -> Option<&'a str> {
 /// Asks whether an act is meant that cannot be taken back, unless the form says so.
 fn to_confirm(page: Page, fields: &[(String, String)]) -> Option<Markup> {
     let act = field(fields, "act")?;
-    let (_, words) = FOR_GOOD.iter().find(|(own, _)| *own == act && field(fields, SURE).is_none())?;
+    let words = Act::for_good(act).filter(|_| field(fields, SURE).is_none())?;
     let what = fields.iter().filter(|(name, value)| name != "act" && name != "reason" && !value.is_empty());
     Some(html! {
         form class="card" method="post" action=(page.path()) role="alert" {
@@ -169,7 +158,7 @@ fn to_confirm(page: Page, fields: &[(String, String)]) -> Option<Markup> {
 /// A form that takes an act back, if another act does so.
 fn to_undo(page: Page, fields: &[(String, String)]) -> Markup {
     let act = field(fields, "act").unwrap_or_default();
-    let back = OPPOSITES.iter().find(|(own, _)| *own == act).map(|(_, back)| *back);
+    let back = Act::undone_by(act);
     html! {
         @if let Some(back) = back {
             form method="post" action=(page.path()) {

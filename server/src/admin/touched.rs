@@ -12,7 +12,7 @@ use maud::{Markup, html};
 
 use crate::accounts::SignedIn;
 use crate::accounts::own::{measured, standing};
-use crate::admin::pages::{TRAININGS, UPLOADS, administrator, model_card};
+use crate::admin::pages::{MAX_UPLOADS, TRAININGS, UPLOADS, administrator, model_card};
 use crate::app::App;
 use crate::http::{ApiFault, ApiResult, InPath};
 use crate::pages::{counted, input, minute, page};
@@ -158,7 +158,8 @@ pub(crate) fn uploads_content(
             }
         }
         p class="hint" {
-            (counted(found.len() as u64, "upload")) @if !name.is_empty() { " of " (name) } ". "
+            (counted(found.len() as u64, "upload")) @if !name.is_empty() { " of " (name) }
+            @if all.len() == MAX_UPLOADS as usize { ", among the newest " (MAX_UPLOADS) } ". "
             @if newest { "The newest first." } @else {
                 "The oddest first: reported, refused in part, or far from the times of others."
             }

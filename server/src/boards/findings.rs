@@ -59,7 +59,7 @@ pub(crate) async fn of_hardware(
     app.pages.answer(&key, make).await?.reply(&headers)
 }
 
-/// Some findings about each hardware whose facts are known.
+/// The first findings about each hardware whose facts are known, in turn.
 #[utoipa::path(
     get, operation_id = "list", path = "/findings", tag = "hardware",
     responses(
@@ -74,15 +74,16 @@ pub(crate) async fn overview(State(app): State<App>, headers: HeaderMap) -> ApiR
     let anywhere = "any".parse()?;
     let key = key(&app, &anywhere, &all).await?;
     let make = async {
-        let mut items = Vec::new();
+        let mut of_each = Vec::new();
         for summary in all.iter().take(OVERVIEW) {
             let mut own = found(&app, summary, &all).await?;
             // What two kinds of hardware have in common is said once.
             own.retain(|one| one.kind != FindingKind::Hardware || one.hardware == summary.hardware.slug);
-            items.extend(own.into_iter().take(OF_EACH));
+            of_each.push(own.into_iter());
         }
-        items.truncate(OVERVIEW);
-        Ok(findings(items))
+        let in_turn =
+            (0..OF_EACH).flat_map(|_| of_each.iter_mut().filter_map(Iterator::next).collect::<Vec<_>>());
+        Ok(findings(in_turn.take(OVERVIEW).collect()))
     };
     app.pages.answer(&key, make).await?.reply(&headers)
 }
@@ -120,7 +121,8 @@ async fn found(app: &App, summary: &HardwareSummary, all: &[HardwareSummary]) ->
     Ok(found)
 }
 
-/// The lesser and the greater of two kinds of hardware, if both are known and one has at least as much of everything.
+/// The lesser and the greater of two kinds of hardware, if both are known and one has at least the other's fp16 peak and
+/// bandwidth.
 fn in_order<'a>(
     one: &'a HardwareSummary,
     other: &'a HardwareSummary,
