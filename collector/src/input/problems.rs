@@ -269,12 +269,13 @@ impl Asked {
             // An argument that names a whole problem is not torn apart, and begins another one.
             let is_whole = ProblemWords::read(argument).is_ok_and(|said| said.has_sizes());
             let lacks_size = matches!(asked.last(), Some(Self::Text(text)) if is_open && !has_size(text));
+            let argument = argument.replace('×', "x").replace(" x ", "x");
             if is_whole && !lacks_size {
-                asked.push(Self::Text(argument.replace('×', "x").replace(" x ", "x")));
+                asked.push(Self::Text(argument));
                 is_open = true;
                 continue;
             }
-            for word in argument.replace('×', "x").replace(" x ", "x").split_whitespace() {
+            for word in argument.split_whitespace() {
                 match asked.last_mut() {
                     Some(Self::Text(text)) if is_open && !(begins_problem(word) && has_size(text)) => {
                         *text = format!("{text} {word}");
@@ -389,6 +390,8 @@ mod tests {
         let moe = "moe 128x768x2048 top8 64 tokens fp8 block";
         assert_eq!(asked(&[moe, "1x2x3"]), [moe, "1x2x3"]);
         assert_eq!(asked(&moe.split(' ').chain(["1x2x3"]).collect::<Vec<_>>()), [moe, "1x2x3"]);
+        let grouped = "512x1536x2048 grouped groups 128";
+        assert_eq!(asked(&[grouped, "M=2 N=3 K=4", "1,2,3"]), [grouped, "M=2 N=3 K=4", "1,2,3"]);
         assert_eq!(asked(&["addmm", "1x2x3", "Qwen3-8B", "-"]), ["addmm 1x2x3", "Qwen3-8B", "list -"]);
     }
 

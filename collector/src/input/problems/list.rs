@@ -145,6 +145,7 @@ fn of_text(shown: &str, text: &str, options: &ListOptions<'_>) -> anyhow::Result
     // Spreadsheets begin a file with a byte-order mark.
     let text = text.trim_start_matches('\u{feff}');
     let mut found = Found { options, problems: Vec::new(), wrong: Vec::new(), mistakes: 0 };
+    // A line such as `[512, 4096] @ [4096, 14336]` is a problem.
     let is_operands =
         text.lines().next().is_some_and(|line| line.contains("] @ [") || line.contains("].T @ ["));
     if text.trim_start().starts_with(['[', '{']) && !is_operands {

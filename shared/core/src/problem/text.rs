@@ -5,6 +5,9 @@ mod notations;
 
 use std::str::FromStr;
 
+pub use notations::{Columns, size, whole};
+
+use self::notations::dims;
 use crate::error::{Field, Invalid, Subject};
 use crate::{Bias, DType, Groups, Layout, Op, OutputLayout, Problem, ProblemFields, Rows, Scaling, Stage};
 
@@ -411,65 +414,6 @@ impl ProblemWords {
     }
 }
 
-/// The columns of a list, by its first line.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Columns {
-    separator: char,
-    names: Vec<String>,
-}
-
-impl Columns {
-    /// `None` if the line names no columns: M, N and K must be among them.
-    pub fn read(line: &str) -> Option<Self> {
-        let separator = [',', ';', '\t'].into_iter().find(|separator| line.contains(*separator))?;
-        let names: Vec<String> = cells(line, separator).map(str::to_ascii_lowercase).collect();
-        let has = |name: &str| names.iter().any(|column| column == name);
-        ["m", "n", "k"].into_iter().all(has).then_some(Self { separator, names })
-    }
-
-    /// The columns that say nothing of a problem.
-    pub fn others(&self) -> impl Iterator<Item = &str> {
-        let is_other = |name: &&str| !ProblemWords::is_field(name) && *name != TRANSPOSED;
-        self.names.iter().map(String::as_str).filter(is_other)
-    }
-
-    /// Reads a row. The errors are all that is wrong with it.
-    pub fn said(&self, line: &str) -> Result<ProblemWords, Vec<Invalid>> {
-        let (mut said, mut wrong) = (ProblemWords::default(), Vec::new());
-        for (name, value) in self.names.iter().zip(cells(line, self.separator)) {
-            match name.as_str() {
-                _ if value.is_empty() => {}
-                "bias" if value == "none" => {}
-                TRANSPOSED => {
-                    let transposed = value.eq_ignore_ascii_case("true");
-                    said.b_layout = Some(if transposed { Layout::Column } else { Layout::Row });
-                }
-                name if ProblemWords::is_field(name) => wrong.extend(said.set(name, value).err()),
-                _ => {}
-            }
-        }
-        if wrong.is_empty() { Ok(said) } else { Err(wrong) }
-    }
-}
-
-/// torch-diode's column that says whether B is in columns.
-const TRANSPOSED: &str = "transposed";
-
-/// The cells of a line. A separator between quotes belongs to its cell, as in `"4,096"`.
-fn cells(line: &str, separator: char) -> impl Iterator<Item = &str> {
-    let mut is_quoted = false;
-    let ends = move |c: char| {
-        is_quoted ^= c == '"';
-        c == separator && !is_quoted
-    };
-    line.split(ends).map(cell)
-}
-
-/// A cell without the blanks and quotes around it.
-fn cell(text: &str) -> &str {
-    text.trim().trim_matches('"')
-}
-
 /// A value with a fixed name. The error names the field.
 fn named<T: FromStr<Err = Invalid>>(field: impl Into<Subject>, text: &str) -> Result<Option<T>, Invalid> {
     match text.parse() {
@@ -481,48 +425,6 @@ fn named<T: FromStr<Err = Invalid>>(field: impl Into<Subject>, text: &str) -> Re
 fn small(field: Field, number: u64) -> Result<u32, Invalid> {
     let most = || Invalid::new(field, number, format!("a number from 1 to {}", Groups::MAX));
     u32::try_from(number).map_err(|_| most())
-}
-
-/// Reads a size. A text that is no number is refused in the same words as a number out of range.
-pub fn size(field: Field, text: &str) -> Result<u64, Invalid> {
-    let text = text.trim();
-    let size = whole(text).filter(|size| (1..=Problem::MAX_DIM).contains(size));
-    size.ok_or_else(|| {
-        let given = if text.is_empty() { "nothing" } else { text };
-        Invalid::new(field, format_args!("{given:.40}"), format!("a size from 1 to {}", Problem::MAX_DIM))
-    })
-}
-
-/// Reads a whole number: `4096`, `4,096`, `4_096`, `1e4`, `2.5e3`.
-pub fn whole(text: &str) -> Option<u64> {
-    if let Ok(size) = text.parse() {
-        return Some(size);
-    }
-    if text.contains(['e', 'E']) {
-        /// Below this, every whole number is a distinct f64.
-        const EXACT: f64 = 9_007_199_254_740_992.0;
-        let value: f64 = text.parse().ok()?;
-        let is_whole = (0.0..EXACT).contains(&value) && value == (value as u64) as f64;
-        return is_whole.then_some(value as u64);
-    }
-    let groups: Vec<&str> = text.split([',', '_', '\'', ' ', '\u{a0}', '\u{202f}']).collect();
-    let digits = |group: &str| group.bytes().all(|byte| byte.is_ascii_digit());
-    let (first, rest) = groups.split_first()?;
-    let grouped = (1..=3).contains(&first.len()) && digits(first);
-    (grouped && rest.iter().all(|group| group.len() == 3 && digits(group)))
-        .then(|| groups.concat().parse().ok())
-        .flatten()
-}
-
-/// Reads a batch, M, N and K from one text: `4096x4096x4096`, `8 × 512 × 512 × 64`, `16*4096*4096`. The batch is `None` if
-/// there are three sizes.
-fn dims(text: &str) -> Option<(Option<u64>, [u64; 3])> {
-    let sizes: Option<Vec<u64>> = text.split(['x', 'X', '×', '*']).map(|size| whole(size.trim())).collect();
-    match sizes?[..] {
-        [m, n, k] => Some((None, [m, n, k])),
-        [b, m, n, k] => Some((Some(b), [m, n, k])),
-        _ => None,
-    }
 }
 
 #[cfg(test)]
@@ -647,24 +549,6 @@ mod tests {
         ] {
             let said = refused(text);
             assert!(said.starts_with(words), "{text}: {said}");
-        }
-    }
-
-    #[test]
-    fn numbers_are_read_as_people_write_them() {
-        for (text, value) in [
-            ("4096", 4096),
-            ("4,096", 4096),
-            ("1,000,000", 1_000_000),
-            ("4_096", 4096),
-            ("4 096", 4096),
-            ("1e4", 10_000),
-            ("2.5E3", 2500),
-        ] {
-            assert_eq!(whole(text), Some(value), "{text}");
-        }
-        for text in ["", "x", "4,09", "4096,4096", "1e-3", "1e40", "-1", "4.5", "0x10", ",096", "1,,000"] {
-            assert_eq!(whole(text), None, "{text}");
         }
     }
 }

@@ -1,8 +1,9 @@
-//! Notations of a shape beside `16x4096x14336`: `M=16 N=4096 K=14336`, `(16, 4096, 14336)`, and operands such as
-//! `[16, 14336] @ [14336, 4096]`.
+//! Notations of sizes, of shapes beside `16x4096x14336` (`M=16 N=4096 K=14336`, `(16, 4096, 14336)`, and operands such as
+//! `[16, 14336] @ [14336, 4096]`), and of rows of lists.
 
-use super::whole;
-use crate::error::Invalid;
+use super::ProblemWords;
+use crate::error::{Field, Invalid};
+use crate::{Layout, Problem};
 
 /// A text in lower case with its shape as `BxMxNxK`, which it may name by `m=16 n=4096 k=14336`, by `(16, 4096, 14336)` or
 /// by its operands: `[16, 14336] @ [14336, 4096]`.
@@ -103,10 +104,111 @@ fn bracketed(text: &str) -> Result<(String, [u64; 3], String), Invalid> {
     Ok((text[..start].to_owned(), sizes, text[start + length + 1..].trim().to_owned()))
 }
 
+/// Reads a size. A text that is no number is refused in the same words as a number out of range.
+pub fn size(field: Field, text: &str) -> Result<u64, Invalid> {
+    let text = text.trim();
+    let size = whole(text).filter(|size| (1..=Problem::MAX_DIM).contains(size));
+    size.ok_or_else(|| {
+        let given = if text.is_empty() { "nothing" } else { text };
+        Invalid::new(field, format_args!("{given:.40}"), format!("a size from 1 to {}", Problem::MAX_DIM))
+    })
+}
+
+/// Reads a whole number: `4096`, `4,096`, `4_096`, `1e4`, `2.5e3`.
+pub fn whole(text: &str) -> Option<u64> {
+    if let Ok(size) = text.parse() {
+        return Some(size);
+    }
+    if text.contains(['e', 'E']) {
+        /// Below this, every whole number is a distinct f64.
+        const EXACT: f64 = 9_007_199_254_740_992.0;
+        let value: f64 = text.parse().ok()?;
+        let is_whole = (0.0..EXACT).contains(&value) && value == (value as u64) as f64;
+        return is_whole.then_some(value as u64);
+    }
+    let groups: Vec<&str> = text.split([',', '_', '\'', ' ', '\u{a0}', '\u{202f}']).collect();
+    let digits = |group: &str| group.bytes().all(|byte| byte.is_ascii_digit());
+    let (first, rest) = groups.split_first()?;
+    let grouped = (1..=3).contains(&first.len()) && digits(first);
+    (grouped && rest.iter().all(|group| group.len() == 3 && digits(group)))
+        .then(|| groups.concat().parse().ok())
+        .flatten()
+}
+
+/// Reads a batch, M, N and K from one text: `4096x4096x4096`, `8 × 512 × 512 × 64`, `16*4096*4096`. The batch is `None` if
+/// there are three sizes.
+pub(super) fn dims(text: &str) -> Option<(Option<u64>, [u64; 3])> {
+    let sizes: Option<Vec<u64>> = text.split(['x', 'X', '×', '*']).map(|size| whole(size.trim())).collect();
+    match sizes?[..] {
+        [m, n, k] => Some((None, [m, n, k])),
+        [b, m, n, k] => Some((Some(b), [m, n, k])),
+        _ => None,
+    }
+}
+
+/// The columns of a list, by its first line.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Columns {
+    separator: char,
+    names: Vec<String>,
+}
+
+impl Columns {
+    /// `None` if the line names no columns: M, N and K must be among them.
+    pub fn read(line: &str) -> Option<Self> {
+        let separator = [',', ';', '\t'].into_iter().find(|separator| line.contains(*separator))?;
+        let names: Vec<String> = cells(line, separator).map(str::to_ascii_lowercase).collect();
+        let has = |name: &str| names.iter().any(|column| column == name);
+        ["m", "n", "k"].into_iter().all(has).then_some(Self { separator, names })
+    }
+
+    /// The columns that say nothing of a problem.
+    pub fn others(&self) -> impl Iterator<Item = &str> {
+        let is_other = |name: &&str| !ProblemWords::is_field(name) && *name != TRANSPOSED;
+        self.names.iter().map(String::as_str).filter(is_other)
+    }
+
+    /// Reads a row. The errors are all that is wrong with it.
+    pub fn said(&self, line: &str) -> Result<ProblemWords, Vec<Invalid>> {
+        let (mut said, mut wrong) = (ProblemWords::default(), Vec::new());
+        for (name, value) in self.names.iter().zip(cells(line, self.separator)) {
+            match name.as_str() {
+                _ if value.is_empty() => {}
+                "bias" if value == "none" => {}
+                TRANSPOSED => {
+                    let transposed = value.eq_ignore_ascii_case("true");
+                    said.b_layout = Some(if transposed { Layout::Column } else { Layout::Row });
+                }
+                name if ProblemWords::is_field(name) => wrong.extend(said.set(name, value).err()),
+                _ => {}
+            }
+        }
+        if wrong.is_empty() { Ok(said) } else { Err(wrong) }
+    }
+}
+
+/// torch-diode's column that says whether B is in columns.
+const TRANSPOSED: &str = "transposed";
+
+/// The cells of a line. A separator between quotes belongs to its cell, as in `"4,096"`.
+fn cells(line: &str, separator: char) -> impl Iterator<Item = &str> {
+    let mut is_quoted = false;
+    let ends = move |c: char| {
+        is_quoted ^= c == '"';
+        c == separator && !is_quoted
+    };
+    line.split(ends).map(cell)
+}
+
+/// A cell without the blanks and quotes around it.
+fn cell(text: &str) -> &str {
+    text.trim().trim_matches('"')
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::ProblemWords;
-    use crate::{DType, Layout};
+    use super::*;
+    use crate::DType;
 
     #[test]
     fn a_shape_is_read_in_every_notation() {
@@ -159,6 +261,32 @@ mod tests {
         ] {
             let fault = ProblemWords::read(text).unwrap_err().to_string();
             assert!(fault.contains(words), "{text}: {fault}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_read_as_people_write_them() {
+        for (text, value) in [
+            ("4096", 4096),
+            ("4,096", 4096),
+            ("1,000,000", 1_000_000),
+            ("4_096", 4096),
+            ("4 096", 4096),
+            ("1e4", 10_000),
+            ("2.5E3", 2500),
+        ] {
+            assert_eq!(whole(text), Some(value), "{text}");
+        }
+        for text in ["", "x", "4,09", "4096,4096", "1e-3", "1e40", "-1", "4.5", "0x10", ",096", "1,,000"] {
+            assert_eq!(whole(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_quoted_cell_keeps_its_separator() {
+        for (names, row) in [("m,n,k", "16,\"4,096\",512"), ("m;\"n\";k", "16;\"4,096\";512")] {
+            let said = Columns::read(names).unwrap().said(row).unwrap();
+            assert_eq!((said.m, said.n, said.k), (Some(16), Some(4096), Some(512)), "{row}");
         }
     }
 }
