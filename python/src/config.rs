@@ -6,7 +6,7 @@ use diode_model::Limits;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::error::{refusal, wrong_value};
+use crate::error::{USUAL, Whole, refusal, wrong_value};
 use crate::problem::PyProblem;
 
 /// One way to compute a problem: a tile with its stages and warps, a split of K, or the library.
@@ -30,26 +30,26 @@ impl PyConfig {
     #[expect(clippy::too_many_arguments, reason = "Python passes them by name")]
     fn new(
         template: &str,
-        block_m: Option<i128>,
-        block_n: Option<i128>,
-        block_k: Option<i128>,
-        group_m: Option<i128>,
-        num_stages: Option<i128>,
-        num_warps: Option<i128>,
+        block_m: Option<Whole>,
+        block_n: Option<Whole>,
+        block_k: Option<Whole>,
+        group_m: Option<Whole>,
+        num_stages: Option<Whole>,
+        num_warps: Option<Whole>,
         even_k: Option<bool>,
         allow_tf32: Option<bool>,
         use_fast_accum: Option<bool>,
         acc_type: Option<&str>,
-        matrix_instr_nonkdim: Option<i128>,
-        waves_per_eu: Option<i128>,
-        kpack: Option<i128>,
-        k_split: Option<i128>,
+        matrix_instr_nonkdim: Option<Whole>,
+        waves_per_eu: Option<Whole>,
+        kpack: Option<Whole>,
+        k_split: Option<Whole>,
         swap_ab: Option<bool>,
     ) -> PyResult<Self> {
         let config = || -> Result<Config, Invalid> {
-            let rocm = [matrix_instr_nonkdim, waves_per_eu, kpack].iter().any(Option::is_some);
+            let rocm = [&matrix_instr_nonkdim, &waves_per_eu, &kpack].iter().any(|it| it.is_some());
             let of_rocm =
-                |number: Option<i128>, usual| count(Field::Rocm, number).map(|it| it.unwrap_or(usual));
+                |number: Option<Whole>, usual| count(Field::Rocm, number).map(|it| it.unwrap_or(usual));
             /// Inductor's usual value.
             const GROUP_M: u32 = 8;
             let template: Template = template.parse()?;
@@ -244,12 +244,12 @@ impl PyConfig {
 }
 
 /// A number that fits a field.
-pub(crate) fn count(field: Field, given: Option<i128>) -> Result<Option<u32>, Invalid> {
-    let fits = |number| {
-        u32::try_from(number).map_err(|_| Invalid::new(field, number, "a whole number of usual size"))
-    };
-    given.map(fits).transpose()
+pub(crate) fn count(field: Field, given: Option<Whole>) -> Result<Option<u32>, Invalid> {
+    given.map(|number| number.fit(field, USUAL)).transpose()
 }
+
+/// What is expected of the bytes of shared memory.
+pub(crate) const BYTES: &str = "a number of bytes";
 
 impl PyConfig {
     fn tile(&self, field: impl Fn(&Tile) -> u32) -> Option<u32> {
@@ -270,8 +270,9 @@ impl PyConfig {
 pub(crate) fn obstacle(
     problem: &PyProblem,
     config: &PyConfig,
-    shared_memory: u32,
+    shared_memory: Whole,
     tf32: bool,
-) -> Option<String> {
-    Limits::new(&problem.0, shared_memory, tf32).obstacle(&config.0)
+) -> PyResult<Option<String>> {
+    let bytes = shared_memory.fit("shared_memory", BYTES).map_err(wrong_value)?;
+    Ok(Limits::new(&problem.0, bytes, tf32).obstacle(&config.0))
 }

@@ -10,9 +10,10 @@ use diode_core::{
 };
 use diode_formats::Format;
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 
 use crate::config::PyConfig;
-use crate::error::{computed, wrong_value};
+use crate::error::{computed, decoded, refusal, wrong_value};
 use crate::problem::PyHardware;
 use crate::problem::PyProblem;
 
@@ -50,11 +51,28 @@ impl PyDataset {
     fn load(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
         computed(py, || {
             let decoded = diode_formats::read_file(&path).map_err(|error| error.to_string())?;
-            let [dataset] = <[Dataset; 1]>::try_from(decoded.datasets).map_err(|all| {
-                format!("{}: got timings of {} kinds of hardware, expected one", path.display(), all.len())
-            })?;
-            Ok::<_, String>(Self(Mutex::new(dataset)))
+            Self::one_of(decoded.datasets).map_err(|error| format!("{}: {error}", path.display()))
         })
+    }
+
+    /// Reads the content of a file.
+    #[staticmethod]
+    fn from_bytes(py: Python<'_>, bytes: &[u8]) -> PyResult<Self> {
+        decoded(py, || {
+            let decoded = diode_formats::decode(bytes).map_err(|error| format!("dataset: {error}"))?;
+            Self::one_of(decoded.datasets).map_err(|error| format!("dataset: {error}"))
+        })
+    }
+
+    /// The content of its `.msgpack.zst` file.
+    fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let bytes =
+            self.read(|dataset| diode_formats::encode(Format::Columnar, std::slice::from_ref(dataset)));
+        Ok(PyBytes::new(py, &bytes.map_err(refusal)?))
+    }
+
+    fn __eq__(&self, other: &Self) -> bool {
+        self.read(Dataset::clone) == other.read(Dataset::clone)
     }
 
     /// Adds the timings of one problem. Times are in ms, and `None` if a config failed.
@@ -170,7 +188,13 @@ impl PyDataset {
 }
 
 impl PyDataset {
-    fn read<T>(&self, of: impl FnOnce(&Dataset) -> T) -> T {
+    fn one_of(datasets: Vec<Dataset>) -> Result<Self, String> {
+        let [dataset] = <[Dataset; 1]>::try_from(datasets)
+            .map_err(|all| format!("got timings of {} kinds of hardware, expected one", all.len()))?;
+        Ok(Self(Mutex::new(dataset)))
+    }
+
+    pub(crate) fn read<T>(&self, of: impl FnOnce(&Dataset) -> T) -> T {
         of(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -2,6 +2,9 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use diode_core::Invalid;
+use diode_core::error::Subject;
+use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 
 pyo3::import_exception!(torch_diode.errors, DiodeError);
@@ -24,8 +27,52 @@ pub(crate) fn wrong_type(name: &str, given: &Bound<'_, PyAny>, expected: &str) -
     DiodeTypeError::new_err(format!("{name}: got {shown:.60}, expected {expected}"))
 }
 
-/// A message without words that say something to Rust's users only: names of its types, and the numbers that it adds to
-/// errors of the system: `No such file or directory (os error 2)`.
+/// What is expected of a number that is far too large or negative.
+pub(crate) const USUAL: &str = "a whole number of usual size";
+
+/// A whole number as Python gives it: an `int`, or what can be used as one.
+pub(crate) struct Whole(pub(crate) i128);
+
+impl FromPyObject<'_, '_> for Whole {
+    type Error = PyErr;
+
+    fn extract(given: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
+        whole(&given).map(Self)
+    }
+}
+
+/// The same, for an argument with a default.
+pub(crate) fn whole(given: &Bound<'_, PyAny>) -> PyResult<i128> {
+    given.extract().map_err(|error: PyErr| match error.is_instance_of::<PyOverflowError>(given.py()) {
+        true => wrong_value(format_args!("got a number beyond 10^38, expected {USUAL}")),
+        false => error,
+    })
+}
+
+impl Whole {
+    /// The number, if it fits.
+    pub(crate) fn fit<T: TryFrom<i128>>(
+        self,
+        name: impl Into<Subject>,
+        expected: impl Into<String>,
+    ) -> Result<T, Invalid> {
+        T::try_from(self.0).map_err(|_| Invalid::new(name, self.0, expected))
+    }
+}
+
+/// How messages of libraries are worded here.
+const REWORDED: [(&str, &str); 7] = [
+    ("invalid type: ", "got "),
+    ("invalid value: ", "got "),
+    ("got sequence", "got a list"),
+    ("got map", "got an object"),
+    ("got null", "got None"),
+    ("EOF while parsing", "the text ends within"),
+    ("expected value at", "expected JSON at"),
+];
+
+/// A message in one line, without words that say something to Rust's users only: names of its types, and the numbers that it
+/// adds to errors of the system: `No such file or directory (os error 2)`.
 fn in_pythons_words(message: &str) -> String {
     let mut words: Vec<&str> = Vec::new();
     let mut rest = message.split(' ').peekable();
@@ -50,7 +97,8 @@ fn in_pythons_words(message: &str) -> String {
             other => words.push(other),
         }
     }
-    words.join(" ")
+    let reworded = |text: String, (word, other): &(&str, &str)| text.replace(word, other);
+    REWORDED.iter().fold(words.join(" ").replace('\n', "\\n"), reworded)
 }
 
 /// Computes while other Python threads run. A panic becomes an error, too: a failed choice of a

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use diode_compat::{AnyModel, PredecessorModel};
 use diode_core::hardware::Hardware;
 use diode_core::ids::Digest;
-use diode_core::{Invalid, Problem};
+use diode_core::{Invalid, KernelVariant, Problem};
 use diode_formats::FileKind;
 use diode_formats::limits::MAX_CHECKPOINT;
 use diode_model::epilogue::{Following, NEAR, Weighed};
@@ -17,9 +17,9 @@ use diode_model::{Answer, Forms, MOST_PICKS, Model, ModelError, Predictor as _, 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::config::PyConfig;
+use crate::config::{BYTES, PyConfig};
 use crate::epilogue::PyEpilogue;
-use crate::error::{computed, decoded, refusal, wrong_value};
+use crate::error::{Whole, computed, decoded, refusal, whole, wrong_value};
 use crate::problem::PyHardware;
 use crate::problem::PyProblem;
 
@@ -29,7 +29,7 @@ use crate::problem::PyProblem;
 /// >>> model = Model.load("h200")
 /// >>> model.hardware.name
 /// 'NVIDIA H200'
-/// >>> len(model.choose(Problem.parse("16x4096x4096"), top_k=3).picks)
+/// >>> len(model.choose(Problem.parse("16x4096x4096"), top=3).picks)
 /// 3
 #[pyclass(name = "Model", module = "torch_diode", frozen)]
 pub(crate) struct PyModel {
@@ -92,22 +92,22 @@ impl PyModel {
         Self::new(AnyModel::Ranking(Box::new(model)), self.bytes.clone(), digest).map_err(refusal)
     }
 
-    /// What to run for a problem: `top_k` configs, or as many more as `min_confidence` needs.
+    /// What to run for a problem: the `top` best configs, or as many more as `min_confidence` needs.
     ///
     /// Configs that are predicted to take more than `performance_threshold` times as long as the best are
     /// left out. If the first pick runs `alone`, it must beat the library clearly, with `epilogue` counted.
-    #[pyo3(signature = (problem, top_k=1, *, min_confidence=None, performance_threshold=None, tf32=false, library_tf32=false, shared_memory=None, epilogue=None, alone=false, untried=false, swapped=true, tma=true, cache=true))]
+    #[pyo3(signature = (problem, top=1, *, min_confidence=None, performance_threshold=None, tf32=false, library_tf32=false, shared_memory=None, epilogue=None, alone=false, untried=false, swapped=true, tma=true, cache=true))]
     #[expect(clippy::too_many_arguments, reason = "Python passes them by name")]
     fn choose(
         &self,
         py: Python<'_>,
         problem: &PyProblem,
-        top_k: i128,
+        #[pyo3(from_py_with = whole)] top: i128,
         min_confidence: Option<f64>,
         performance_threshold: Option<f64>,
         tf32: bool,
         library_tf32: bool,
-        shared_memory: Option<u32>,
+        shared_memory: Option<Whole>,
         epilogue: Option<&PyEpilogue>,
         alone: bool,
         untried: bool,
@@ -115,14 +115,23 @@ impl PyModel {
         tma: bool,
         cache: bool,
     ) -> PyResult<Py<PyChoice>> {
+        // What nobody can compute has no time. Models of scaled and grouped products say themselves what they have learnt.
+        let is_plain = problem.0.op.is_plain();
+        if let Some(why) = KernelVariant::obstacle(&problem.0).filter(|_| is_plain) {
+            return Err(wrong_value(why));
+        }
         let forms = Forms { swapped, tma };
-        let top_k = usize::try_from(top_k)
-            .map_err(|_| wrong_value(Invalid::new("top_k", top_k, "a number from 1 on")))?;
+        let (picks, shared_memory) = from_one("top", Whole(top))
+            .and_then(|picks| {
+                let bytes = shared_memory.map(|bytes| bytes.fit("shared_memory", BYTES)).transpose()?;
+                Ok((picks, bytes))
+            })
+            .map_err(wrong_value)?;
         let [min, slowest] = [min_confidence, performance_threshold].map(|setting| setting.map(f64::to_bits));
         let following = epilogue.map(|epilogue| &epilogue.0);
         let asked = Asked {
             problem: problem.0.clone(),
-            top_k,
+            picks,
             tf32: [tf32, library_tf32],
             shared_memory,
             following: following.cloned(),
@@ -135,9 +144,9 @@ impl PyModel {
         if let Some(known) = self.answers.get(py, &asked).filter(|_| cache) {
             return Ok(known);
         }
-        check_settings(top_k, min_confidence, performance_threshold).map_err(wrong_value)?;
+        check_settings(min_confidence, performance_threshold).map_err(wrong_value)?;
         let question = Question {
-            picks: top_k,
+            picks,
             near: NEAR,
             tf32,
             library_tf32,
@@ -264,14 +273,16 @@ impl PyModel {
     }
 }
 
-fn check_settings(
-    top_k: usize,
-    min_confidence: Option<f64>,
-    performance_threshold: Option<f64>,
-) -> Result<(), Invalid> {
-    if top_k == 0 {
-        return Err(Invalid::new("top_k", top_k, "at least 1"));
+/// How many are wanted: one at least.
+pub(crate) fn from_one(name: &str, given: Whole) -> Result<usize, Invalid> {
+    const EXPECTED: &str = "a number from 1 on";
+    match given.fit(name, EXPECTED)? {
+        0 => Err(Invalid::new(name, 0, EXPECTED)),
+        number => Ok(number),
     }
+}
+
+fn check_settings(min_confidence: Option<f64>, performance_threshold: Option<f64>) -> Result<(), Invalid> {
     if let Some(share) = min_confidence.filter(|share| !(0.0..=1.0).contains(share)) {
         return Err(Invalid::new("min_confidence", share, "a probability from 0 to 1, or None"));
     }
@@ -289,11 +300,29 @@ fn check_settings(
 /// >>> choice = torch_diode.predict("4096x4096x4096", hardware="nvidia-h200", top=3)
 /// >>> len(choice.picks), choice.config == choice.picks[0][0], choice.us == choice.picks[0][1]
 /// (3, True, True)
-#[pyclass(name = "Choice", module = "torch_diode", frozen)]
+#[pyclass(name = "Choice", module = "torch_diode", frozen, eq)]
+#[derive(PartialEq)]
 pub(crate) struct PyChoice(pub(crate) Answer);
 
 #[pymethods]
 impl PyChoice {
+    /// The choice that `to_json` has written.
+    #[staticmethod]
+    fn from_json(text: &str) -> PyResult<Self> {
+        serde_json::from_str(text).map(Self).map_err(|error| wrong_value(format_args!("choice: {error}")))
+    }
+
+    /// The problem, the picks and everything that is said of them, in JSON.
+    fn to_json(&self) -> PyResult<String> {
+        serde_json::to_string(&self.0).map_err(refusal)
+    }
+
+    fn __hash__(&self) -> u64 {
+        let mut hasher = std::hash::DefaultHasher::new();
+        self.0.problem.hash(&mut hasher);
+        hasher.finish()
+    }
+
     /// The first pick.
     #[getter]
     fn config(&self) -> PyResult<PyConfig> {
@@ -387,7 +416,7 @@ fn shown(picks: &[Weighed]) -> Vec<(PyConfig, f64)> {
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Asked {
     pub(crate) problem: Problem,
-    pub(crate) top_k: usize,
+    pub(crate) picks: usize,
     /// Of tiles and of the library.
     pub(crate) tf32: [bool; 2],
     pub(crate) shared_memory: Option<u32>,

@@ -11,7 +11,7 @@ use diode_core::{
 use pyo3::prelude::*;
 
 use crate::config::count;
-use crate::error::{refusal, wrong_type, wrong_value};
+use crate::error::{Whole, refusal, whole, wrong_type, wrong_value};
 
 /// One matrix multiplication: operator, sizes, dtypes, layouts.
 ///
@@ -32,19 +32,19 @@ impl PyProblem {
     #[expect(clippy::too_many_arguments, reason = "Python passes them by name")]
     fn new(
         op: &str,
-        m: i128,
-        n: i128,
-        k: i128,
+        m: Whole,
+        n: Whole,
+        k: Whole,
         dtype: &Bound<'_, PyAny>,
-        b: i128,
+        #[pyo3(from_py_with = whole)] b: i128,
         b_dtype: Option<&Bound<'_, PyAny>>,
         out_dtype: Option<&Bound<'_, PyAny>>,
         a_layout: &str,
         b_layout: &str,
         bias: Option<&str>,
         scaling: &str,
-        groups: Option<i128>,
-        top_k: Option<i128>,
+        groups: Option<Whole>,
+        top_k: Option<Whole>,
         rows: Option<&str>,
         stage: Option<&str>,
     ) -> PyResult<Self> {
@@ -63,7 +63,7 @@ impl PyProblem {
             };
             Problem::new(ProblemFields {
                 op,
-                b: size(Field::B, b)?,
+                b: size(Field::B, Whole(b))?,
                 m: size(Field::M, m)?,
                 n: size(Field::N, n)?,
                 k: size(Field::K, k)?,
@@ -96,7 +96,7 @@ impl PyProblem {
         // The bias of `nn.Linear` is a vector.
         let usual = ProblemWords { dtype: Some(dtype), bias: Some(Bias::Vector), ..ProblemWords::default() };
         let read = ProblemWords::read(text).and_then(|said| match said.tf32 {
-            true => Err(Invalid::new("problem", "`tf32`", "float32; give tf32=True to the model")),
+            true => Err(Invalid::new("problem", "`tf32`", "float32, with tf32=True for predict or choose")),
             false => said.problems(&usual),
         });
         let read = read.and_then(|several| {
@@ -111,7 +111,7 @@ impl PyProblem {
     /// The problem that `to_json` has written.
     #[staticmethod]
     fn from_json(text: &str) -> PyResult<Self> {
-        serde_json::from_str(text).map(Self).map_err(wrong_value)
+        serde_json::from_str(text).map(Self).map_err(|error| wrong_value(format_args!("problem: {error}")))
     }
 
     #[getter]
@@ -271,9 +271,8 @@ pub(crate) fn read_dtype(argument: &str, given: &Bound<'_, PyAny>) -> PyResult<D
 }
 
 /// A size as Python gives it.
-fn size(field: Field, given: i128) -> Result<u64, Invalid> {
-    let expected = || format!("a size from 1 to {}", Problem::MAX_DIM);
-    u64::try_from(given).map_err(|_| Invalid::new(field, given, expected()))
+fn size(field: Field, given: Whole) -> Result<u64, Invalid> {
+    given.fit(field, format!("a size from 1 to {}", Problem::MAX_DIM))
 }
 
 /// A kind of hardware.
@@ -285,8 +284,15 @@ fn size(field: Field, given: i128) -> Result<u64, Invalid> {
 /// >>> print(Hardware.find("NVIDIA X9"))
 /// None
 #[pyclass(name = "Hardware", module = "torch_diode", frozen, eq)]
-#[derive(Clone, PartialEq)]
+#[derive(Clone)]
 pub(crate) struct PyHardware(pub(crate) Hardware);
+
+impl PartialEq for PyHardware {
+    /// Whether they are the same kind of hardware, however they were spelled.
+    fn eq(&self, other: &Self) -> bool {
+        (&self.0.slug, self.0.facts) == (&other.0.slug, other.0.facts)
+    }
+}
 
 #[pymethods]
 impl PyHardware {
@@ -307,8 +313,9 @@ impl PyHardware {
     /// The hardware that `to_json` has written.
     #[staticmethod]
     fn from_json(text: &str) -> PyResult<Self> {
-        let hardware: Hardware = serde_json::from_str(text).map_err(wrong_value)?;
-        hardware.validate().map_err(wrong_value)?;
+        let named = |error: &dyn std::fmt::Display| wrong_value(format_args!("hardware: {error}"));
+        let hardware: Hardware = serde_json::from_str(text).map_err(|error| named(&error))?;
+        hardware.validate().map_err(|error| named(&error))?;
         Ok(Self(hardware))
     }
 

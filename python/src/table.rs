@@ -10,7 +10,9 @@ use diode_formats::FileKind;
 use pyo3::prelude::*;
 
 use crate::config::PyConfig;
-use crate::error::{computed, decoded, refusal, wrong_value};
+use crate::dataset::PyDataset;
+use crate::error::{Whole, computed, decoded, refusal, whole, wrong_value};
+use crate::model::from_one;
 use crate::problem::PyHardware;
 use crate::problem::PyProblem;
 
@@ -22,8 +24,7 @@ const MAX_BYTES: u64 = 1 << 30;
 /// >>> from torch_diode import Config, Dataset, Problem, Table
 /// >>> timings = Dataset("NVIDIA H200")
 /// >>> timings.add(Problem.parse("16x4096x4096"), [(Config("aten"), 0.0121)])
-/// >>> timings.save("timings.msgpack.zst")
-/// >>> Table.from_dataset("timings.msgpack.zst").lookup(Problem.parse("16x4096x4096"))
+/// >>> Table.from_dataset(timings).lookup(Problem.parse("16x4096x4096"))
 /// [(Config('aten'), 12.1)]
 #[pyclass(name = "Table", module = "torch_diode", frozen)]
 pub(crate) struct PyTable {
@@ -52,17 +53,23 @@ impl PyTable {
     /// Reads the text of a table.
     #[staticmethod]
     fn from_json(py: Python<'_>, text: &str) -> PyResult<Self> {
-        decoded(py, || Self::decode(text.as_bytes()))
+        decoded(py, || Self::decode(text.as_bytes()).map_err(|error| format!("table: {error}")))
     }
 
-    /// A table of measured timings, with the `top` best configs of every problem.
+    /// A table of measured timings, from a `Dataset` or its file, with the `top` best configs of every problem.
     #[staticmethod]
-    #[pyo3(signature = (path, top=None))]
-    fn from_dataset(py: Python<'_>, path: PathBuf, top: Option<usize>) -> PyResult<Self> {
+    #[pyo3(signature = (dataset, top=None))]
+    fn from_dataset(py: Python<'_>, dataset: &Bound<'_, PyAny>, top: Option<Whole>) -> PyResult<Self> {
+        let top = top.map(|top| from_one("top", top)).transpose().map_err(wrong_value)?;
+        let datasets = match dataset.cast::<PyDataset>() {
+            Ok(dataset) => vec![dataset.get().read(diode_core::Dataset::clone)],
+            Err(_) => {
+                let path: PathBuf = dataset.extract()?;
+                computed(py, || diode_formats::read_file(&path))?.datasets
+            }
+        };
         computed(py, || -> Result<Self, String> {
-            let decoded = diode_formats::read_file(&path).map_err(|error| error.to_string())?;
-            let table =
-                Table::from_datasets(&decoded.datasets, None, top).map_err(|error| error.to_string())?;
+            let table = Table::from_datasets(&datasets, None, top).map_err(|error| error.to_string())?;
             Self::new(table).map_err(|error| error.to_string())
         })
     }
@@ -80,8 +87,9 @@ impl PyTable {
         &self,
         py: Python<'_>,
         problem: &PyProblem,
-        top: usize,
+        #[pyo3(from_py_with = whole)] top: i128,
     ) -> PyResult<Option<Vec<(PyConfig, f64)>>> {
+        let top = from_one("top", Whole(top)).map_err(wrong_value)?;
         computed(py, || -> Result<_, std::convert::Infallible> {
             let nearest = self.table.nearest(&problem.0, top);
             Ok(nearest.map(|nearest| {

@@ -18,7 +18,7 @@ from workspace import program
 def clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """Removes the developer's own settings, empties the hub's cache, and uninstalls the plug-in before and after the test."""
     for name in [name for name in os.environ if name.startswith("DIODE_")]:
-        if name not in ("DIODE_PROGRAM", "DIODE_SERVER_PROGRAM"):
+        if name not in ("DIODE_PROGRAM", "DIODE_SERVER_PROGRAM", "DIODE_COMPAT_DIR"):
             monkeypatch.delenv(name)
     monkeypatch.setenv("DIODE_CACHE_DIR", str(tmp_path / "cache"))
     yield

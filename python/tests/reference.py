@@ -20,7 +20,7 @@ def text() -> str:
     """The page."""
     values = {name: getattr(torch_diode, name) for name in torch_diode.__all__}
     values = {name: value for name, value in values.items() if not isinstance(value, str)}
-    earlier = [name for name, value in values.items() if ".predecessor." in getattr(value, "__module__", "")]
+    earlier = [name for name, value in values.items() if ".compat." in getattr(value, "__module__", "")]
     lines = [_line(name, value) for name, value in values.items() if name not in earlier]
     lines.append(f"- [torch-diode's own](../guides/migrating.md#python): {', '.join(f'`{name}`' for name in earlier)}")
     return HEAD + "\n" + "\n".join(lines) + "\n"

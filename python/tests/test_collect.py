@@ -168,7 +168,7 @@ def test_what_was_collected_makes_a_table_that_decides(collected: MatmulDatasetC
 
 
 def test_wrong_arguments_are_named() -> None:
-    with pytest.raises(DiodeError, match="operations: got `conv`, expected some of mm, addmm, bmm, baddbmm"):
+    with pytest.raises(DiodeError, match="operations: got `conv`, expected a list with some of mm, addmm, bmm, baddbmm"):
         MatmulDatasetCollector(operations=["conv"])
     with pytest.raises(DiodeError, match="search_space: got `ALL`"):
         MatmulDatasetCollector(search_space="ALL")

@@ -182,7 +182,7 @@ def test_other_threads_run_while_it_computes(model: Model) -> None:
 
 def test_settings_of_a_choice_are_checked(model: Model) -> None:
     problem = Problem("mm", 64, 64, 64, "float16")
-    with pytest.raises(DiodeError, match="top_k: got 0, expected at least 1"):
+    with pytest.raises(DiodeError, match="top: got 0, expected a number from 1 on"):
         model.choose(problem, 0)
     with pytest.raises(DiodeError, match="min_confidence: got 2, expected a probability"):
         model.choose(problem, min_confidence=2.0)

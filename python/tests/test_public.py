@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import doctest
 import inspect
+import re
 import subprocess
 import sys
+import textwrap
 import types
 import typing
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,7 @@ import pytest
 import torch
 
 import torch_diode
+from workspace import ROOT
 
 NAMES = [name for name in torch_diode.__all__ if not isinstance(getattr(torch_diode, name), str)]
 CLASSES = [name for name in NAMES if inspect.isclass(getattr(torch_diode, name))]
@@ -63,10 +67,12 @@ def test_its_types_are_stated_and_none_is_any(name: str, function: types.Functio
     assert not [hint for hint in hints.values() if "Any" in str(hint)], name
 
 
-EXAMPLE = """
-import torch
-import torch_diode
+def test_no_type_in_the_stub_of_the_core_is_any() -> None:
+    stub = Path(torch_diode.__file__).with_name("_core.pyi").read_text(encoding="utf-8")
+    assert "class Model:" in stub and "Any" not in stub
 
+
+EXAMPLE = """
 choice = torch_diode.predict("16x4096x4096", hardware="nvidia-h200", dtype=torch.bfloat16)
 config: torch_diode.Config = choice.config
 blocks: int | None = config.block_m
@@ -77,21 +83,49 @@ with torch_diode.record() as recording:
     problems: list[torch_diode.Problem] = recording.problems
 print(torch_diode.explain(), torch_diode.hub.pull("nvidia-h200").model)
 """
+WRONG = {
+    "torch_diode.instal()": 'Module has no attribute "instal"',
+    "torch_diode.install(tabel=3)": 'Unexpected keyword argument "tabel"',
+    "torch_diode.predict(16)": 'Argument 1 to "predict" has incompatible type "int"',
+    "torch_diode.predict('16x16x16').confg": '"Choice" has no attribute "confg"',
+    "torch_diode.get_stats()['calls']": 'TypedDict "Counts" has no key "calls"',
+    "torch_diode.compat.instal": 'Module has no attribute "instal"',
+}
 
 
-def test_a_type_checker_takes_examples_and_refuses_misspelt_names(tmp_path: Path) -> None:
-    def check(text: str) -> str:
-        file = tmp_path / "example.py"
-        file.write_text(text)
-        command = [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "--cache-dir", str(tmp_path), str(file)]
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False).stdout
+def samples() -> Iterator[tuple[str, str]]:
+    """The examples of the docstrings, and those of the documents."""
+    objects = {name: getattr(torch_diode, name) for name in NAMES}
+    for name, value in objects.items():
+        yield name, "".join(one.source for one in doctest.DocTestParser().get_examples(inspect.getdoc(value) or ""))
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), ROOT / "python/README.md"]:
+        text = path.read_text(encoding="utf-8")
+        blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL) or re.findall(
+            r"(?:^    .*\n|^\n)+", text, flags=re.MULTILINE
+        )
+        for number, block in enumerate(block for block in blocks if "torch" in block):
+            model = "model, x = torch.nn.Linear(8, 8), torch.empty(8, 8)\n"
+            yield f"{path.stem}_{path.parent.name}_{number}", model + textwrap.dedent(block)
 
-    assert check(EXAMPLE).startswith("Success")
-    for wrong, said in [
-        ("torch_diode.instal()", 'Module has no attribute "instal"'),
-        ("torch_diode.install(tabel=3)", 'Unexpected keyword argument "tabel"'),
-        ("torch_diode.predict(16)", 'Argument 1 to "predict" has incompatible type "int"'),
-        ("torch_diode.predict('16x16x16').confg", '"Choice" has no attribute "confg"'),
-        ("torch_diode.get_stats()['calls']", 'TypedDict "Counts" has no key "calls"'),
-    ]:
-        assert said in check(f"import torch_diode\n{wrong}\n"), wrong
+
+def errors(*command: str, folder: Path) -> set[tuple[str, int, str]]:
+    """File, line and text of each error that a type checker finds in a folder."""
+    said = subprocess.run([sys.executable, "-m", *command, str(folder)], cwd=folder, capture_output=True, text=True, check=False)
+    assert not said.stderr, said.stderr
+    found = re.findall(r"^\s*(?:\S*/)?(\w+)\.py:(\d+)(?::\d+)?(?: -|:) error: (.*)$", said.stdout, flags=re.MULTILINE)
+    assert found, said.stdout
+    return {(file, int(line), text) for file, line, text in found}
+
+
+def test_type_checkers_take_every_example_and_refuse_misspelt_names(tmp_path: Path) -> None:
+    written = {"example": EXAMPLE, **dict(samples())}
+    assert len(written) > 40
+    for name, text in written.items():
+        (tmp_path / f"{name}.py").write_text("import torch, torch_diode\n" + text)
+    (tmp_path / "wrong.py").write_text("\n".join(["import torch_diode, torch_diode.compat", *WRONG]))
+    by_mypy = errors("mypy", "--strict", "--follow-imports=silent", "--cache-dir", str(tmp_path / "cache"), folder=tmp_path)
+    by_pyright = errors("pyright", "--pythonpath", sys.executable, folder=tmp_path)
+    for found in (by_mypy, by_pyright):
+        assert {(file, line) for file, line, _ in found} == {("wrong", line) for line in range(2, len(WRONG) + 2)}, found
+    for line, said in enumerate(WRONG.values(), 2):
+        assert any(at == line and said in text for _, at, text in by_mypy), by_mypy

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import json
 import subprocess
 from collections.abc import Callable
@@ -172,6 +173,50 @@ def test_a_laptop_lists_a_models_multiplications(device: str) -> None:
         "bmm 2×4×4×16 bfloat16 nt": (("output",), 1),
     }
     assert not recording.skipped and recording.problems[0].bias == "vector"
+
+
+class Llama(torch.nn.Module):
+    """A layer as in Llama: four heads, of which two share their keys and values, and an MLP with a gate."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        sizes = {
+            "q": (64, 64),
+            "k": (64, 32),
+            "v": (64, 32),
+            "o": (64, 64),
+            "gate": (64, 160),
+            "up": (64, 160),
+            "down": (160, 64),
+        }
+        made = lambda ins, outs: torch.nn.Linear(ins, outs, bias=False, device="meta", dtype=torch.bfloat16)
+        self.linear = torch.nn.ModuleDict({name: made(*size) for name, size in sizes.items()})
+        self.norms = torch.nn.ModuleList([torch.nn.RMSNorm(64, device="meta", dtype=torch.bfloat16) for _ in range(2)])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        linear, y, tokens = self.linear, self.norms[0](x), x.shape[0]
+        heads = lambda name, count: linear[name](y).view(tokens, count, 16).transpose(0, 1)
+        q, k, v = heads("q", 4), heads("k", 2).repeat_interleave(2, 0), heads("v", 2).repeat_interleave(2, 0)
+        x = x + linear["o"]((torch.softmax(q @ k.transpose(1, 2), -1) @ v).transpose(0, 1).reshape(tokens, 64))
+        y = self.norms[1](x)
+        return x + linear["down"](torch.nn.functional.silu(linear["gate"](y)) * linear["up"](y))
+
+
+def test_a_laptop_lists_the_multiplications_of_a_transformer() -> None:
+    torch.compiler.reset()
+    with torch.no_grad(), torch_diode.record() as recording:
+        torch.compile(Llama())(torch.empty(8, 64, device="meta", dtype=torch.bfloat16))
+    found: collections.Counter[str] = collections.Counter()
+    for one, count in recording.counts.items():
+        found[one.problem.label] += count
+    assert found == {
+        "mm 8×64×64 bfloat16 nt": 2,
+        "mm 8×32×64 bfloat16 nt": 2,
+        "bmm 4×8×8×16 bfloat16 nt": 1,
+        "bmm 4×8×16×8 bfloat16 nn": 1,
+        "mm 8×160×64 bfloat16 nt": 2,
+        "mm 8×64×160 bfloat16 nt": 1,
+    }
 
 
 class Served(torch.nn.Module):

@@ -68,7 +68,7 @@ def test_a_tile_is_a_config_of_triton() -> None:
             config_of.triton_config()
 
 
-def test_models_and_tables_are_equal_and_pickled(tmp_path: Path) -> None:
+def test_what_models_and_measurements_give_is_equal_and_pickled(tmp_path: Path) -> None:
     model = Model.load(MODEL)
     standing_in = model.standing_in_for(Hardware("nvidia-a100"))
     for one in (model, standing_in):
@@ -76,13 +76,16 @@ def test_models_and_tables_are_equal_and_pickled(tmp_path: Path) -> None:
         assert again == one and hash(again) == hash(one) and again.hardware == one.hardware
     assert model != standing_in and (model.stands_in, standing_in.stands_in) == (False, True)
     assert repr(model) == f"<Model of nvidia-h200 {model.digest[:12]}>"
-    timings = Dataset("NVIDIA H200")
-    timings.add(Problem.parse("16x4096x4096"), [(TILE, 0.01), (Config("aten"), 0.02)])
-    timings.save(tmp_path / "timings.msgpack.zst")
-    table = Table.from_dataset(tmp_path / "timings.msgpack.zst")
-    again = pickle.loads(pickle.dumps(table))
-    assert again == table and hash(again) == hash(table) and repr(table) == "<Table of nvidia-h200: 1 problems>"
-    assert table != Table.from_dataset(tmp_path / "timings.msgpack.zst", top=1)
+    again = pickle.loads(pickle.dumps(TABLE))
+    assert again == TABLE and hash(again) == hash(TABLE) and repr(TABLE) == "<Table of nvidia-h200: 1 problems>"
+    assert Table.from_dataset(TIMINGS, top=1) != TABLE
+    TIMINGS.save(tmp_path / "timings.msgpack.zst")
+    assert Table.from_dataset(tmp_path / "timings.msgpack.zst") == TABLE
+    assert copy.deepcopy(TIMINGS) == TIMINGS == Dataset.load(tmp_path / "timings.msgpack.zst") != Dataset("NVIDIA H200")
+    choice = model.choose(Problem.parse("16x4096x4096"), 3)
+    again = pickle.loads(pickle.dumps(choice))
+    assert again == choice and hash(again) == hash(choice) and again.picks == choice.picks and repr(again) == repr(choice)
+    assert choice != model.choose(Problem.parse("16x4096x4096"), 2)
 
 
 @pytest.mark.parametrize(
@@ -91,6 +94,12 @@ def test_models_and_tables_are_equal_and_pickled(tmp_path: Path) -> None:
 def test_a_model_has_a_name_in_any_usual_spelling(name: str) -> None:
     assert Model.load(name) == Model.load(MODEL)
     torch_diode.install(model=name)
+
+
+def test_hardware_is_the_same_in_any_usual_spelling() -> None:
+    spellings = ["h200", "H200", "nvidia-h200", "NVIDIA H200", "nvidia h200"]
+    assert {Hardware(name) for name in spellings} == {Hardware.find(name) for name in spellings} == {Hardware("NVIDIA H200")}
+    assert Dataset("h200").hardware == Hardware("h200") != Hardware("h100")
 
 
 def test_dtypes_are_named_as_people_and_torch_do() -> None:
@@ -131,6 +140,9 @@ def test_a_prediction_needs_one_line() -> None:
     assert torch_diode.predict("64x64x64 fp32", hardware="h200", tf32=True).picks
 
 
+TIMINGS = Dataset("NVIDIA H200")
+TIMINGS.add(Problem.parse("16x4096x4096"), [(TILE, 0.01), (Config("aten"), 0.02)])
+TABLE = Table.from_dataset(TIMINGS)
 THREE: Any = 3
 TEXT: Any = "64"
 
@@ -166,7 +178,49 @@ def mm(m: Any, n: Any, k: Any, dtype: Any = "bf16", **more: Any) -> Problem:
         (lambda: Model.from_bytes(b"x"), ValueError, "not a safetensors file"),
         (lambda: Dataset.load("/no/dataset"), DiodeError, "/no/dataset: No such file or directory$"),
         (lambda: Dataset(""), ValueError, "hardware name: got ``, expected"),
-        (lambda: Model.load("h200").choose(mm(1, 2, 3), -1), ValueError, "top_k: got -1, expected"),
+        (lambda: Model.load("h200").choose(mm(1, 2, 3), -1), ValueError, "top: got -1, expected a number from 1 on"),
+        (lambda: Model.load("h200").choose(mm(1, 2, 3), 10**60), ValueError, "got a number beyond 10.38, expected a whole"),
+        (lambda: Model.load("h200").choose(mm(1, 2, 3), shared_memory=-1), ValueError, "shared_memory: got -1, expected"),
+        (lambda: Model.load("h200").choose(mm(1, 2, 3, "bool")), ValueError, "mm 1×2×3: kernels exist for .*, not for bool"),
+        (lambda: Model.load("h200").choose(mm(1, 2, 3), min_confidence=2), ValueError, "min_confidence: got 2, expected a"),
+        (lambda: Model.from_bytes(b""), ValueError, "not a safetensors file"),
+        (lambda: torch_diode.obstacle(mm(1, 2, 3), TILE, -1), ValueError, "shared_memory: got -1, expected a number of bytes"),
+        (lambda: TABLE.nearest(mm(1, 2, 3), 0), ValueError, "top: got 0, expected a number from 1 on"),
+        (lambda: TABLE.to_inductor_json(torch="x"), ValueError, "torch version: got `x`, expected one of"),
+        (lambda: Table.from_dataset("/no/dataset", 0), ValueError, "top: got 0, expected a number from 1 on"),
+        (lambda: Table.from_json(""), ValueError, "table: the text ends within a value"),
+        (lambda: Dataset("NVIDIA H200").save("/no/folder/t.msgpack.zst"), DiodeError, "No such file or directory$"),
+        (lambda: Dataset("NVIDIA H200").add(mm(1, 2, 3), [(TILE, -1.0)]), ValueError, "time: got -1 ms, expected more than"),
+        (lambda: Dataset.from_bytes(b""), ValueError, "dataset: .*expected a dataset"),
+        (lambda: torch_diode.Choice.from_json("[]"), ValueError, "choice: "),
+        (lambda: Hardware("\n"), ValueError, r"hardware name: got `\\n`, expected a device name"),
+        (lambda: Hardware.from_json("[]"), ValueError, "hardware: "),
+        (lambda: Problem("\n", 1, 2, 3, "bf16"), ValueError, r"op: got `\\n`, expected one of"),
+        (lambda: Problem.from_json(""), ValueError, "problem: the text ends within a value"),
+        (lambda: Problem.parse("16x16x16\n32x32x32"), ValueError, "sizes: got another size, `32x32x32`, expected one size"),
+        (lambda: Problem.parse("16x16x16 bf16 fp16"), ValueError, "dtype: got another, `fp16`, expected one"),
+        (lambda: mm(10**60, 2, 3), ValueError, "expected a whole number of usual size"),
+        (lambda: Config(block_m=64), ValueError, "block_n: got None, expected a number"),
+        (lambda: torch_diode.predict("16x16x16", hardware="h200", top=0), ValueError, "top: got 0, expected a number from 1"),
+        (lambda: torch_diode.install(hardware=""), ValueError, "hardware: got ``, expected"),
+        (lambda: torch_diode.install(performance_threshold=float("inf")), ValueError, "got inf, expected a factor of at least 1"),
+        (lambda: torch_diode.install(table={"a": THREE}), ValueError, "table: got {'a': 3}, expected Inductor's lookup table"),
+        (lambda: torch_diode.Recording().save_problems("/no/folder/t.json"), DiodeError, "^/no/folder/t.json: No such file"),
+        (lambda: torch_diode.Recording().save_table(THREE), TypeError, "expected str"),
+        (lambda: torch_diode.set_log_level("LOUD"), ValueError, "log level: got `LOUD`, expected DEBUG, INFO, WARNING or ERROR"),
+        (lambda: torch_diode.hub.pull("h200", server=THREE), TypeError, "server: got 3, expected an address such as"),
+        (lambda: torch_diode.hub.pull("h200", server="file:///etc/passwd"), ValueError, "server: got .*, expected an address"),
+        (lambda: torch_diode.hub.pull(""), ValueError, "hardware: got ``, expected"),
+        (lambda: torch_diode.MatmulDatasetCollector(""), ValueError, "hardware name: got ``, expected"),
+        (lambda: torch_diode.MatmulDatasetCollector("x", operations="mm"), ValueError, "operations: got `mm`, expected a list"),
+        (lambda: torch_diode.MatmulDatasetCollector("x", search_space="ALL"), ValueError, "search_space: got `ALL`, expected"),
+        (
+            lambda: torch_diode.MatmulDatasetCollector("x").save_table_to_file("t"),
+            DiodeError,
+            "got no problem, expected at least",
+        ),
+        (lambda: torch_diode.DiodeInductorChoices(enable_fallback=THREE), TypeError, "got 3, expected True or False"),
+        (lambda: torch_diode.DiodeInductorChoices(heuristics=[THREE]), TypeError, "heuristic: got 3, expected a function"),
         (lambda: torch_diode.predict("16x16x16"), DiodeError, "this machine shows no GPU; name one"),
         (lambda: torch_diode.predict("16x16x16", hardware="h300"), ValueError, "hardware: got `h300`, expected"),
         (lambda: torch_diode.predict("16x16x16", hardware=THREE), TypeError, "hardware: got 3, expected"),
@@ -187,4 +241,5 @@ def test_what_is_refused_is_refused_as_python_would(wrong: Callable[[], Any], er
     said = str(caught.value)
     assert "\n" not in said
     # Rust's words, which say nothing here.
-    assert not re.search(r"os error|\bstruct\b|\b[ui](8|16|32|64|size)\b|panick|PyString|Some\(|None\)|serde", said), said
+    rust = r"os error|\bstruct\b|\b[ui](8|16|32|64|size)\b|panick|PyString|Some\(|None\)|serde|entity|invalid type|EOF|null"
+    assert not re.search(rust, said), said

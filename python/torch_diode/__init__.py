@@ -22,18 +22,18 @@ from ._core import (
     __version__,
     obstacle,
 )
+from .compat.integrations import get_diode_status, get_integration_info, get_model_info, install_diode_integrations
 from .errors import DiodeError
 from .messages import set_log_level
-from .predecessor.integrations import get_diode_status, get_integration_info, get_model_info, install_diode_integrations
 from .status import get_import_status, register
 
 if TYPE_CHECKING:
     from . import hub
     from .collect import MatmulDatasetCollector
+    from .compat.handler import DiodeInductorChoices, create_diode_choices, install_diode_choices
     from .explaining import explain, get_stats, history, reset_stats
     from .installation import install, is_installed, uninstall
     from .noting import record
-    from .predecessor.handler import DiodeInductorChoices, create_diode_choices, install_diode_choices
     from .predicting import predict
     from .recording import Recording
 
@@ -74,8 +74,8 @@ __all__ = [
 
 # Names whose modules need torch, or others that take time. They are imported when they are first used.
 _LATER = {
-    "DiodeInductorChoices": "predecessor.handler",
-    "create_diode_choices": "predecessor.handler",
+    "DiodeInductorChoices": "compat.handler",
+    "create_diode_choices": "compat.handler",
     "MatmulDatasetCollector": "collect",
     "Recording": "recording",
     "predict": "predicting",
@@ -85,7 +85,7 @@ _LATER = {
     "get_stats": "explaining",
     "reset_stats": "explaining",
     "install": "installation",
-    "install_diode_choices": "predecessor.handler",
+    "install_diode_choices": "compat.handler",
     "is_installed": "installation",
     "uninstall": "installation",
 }

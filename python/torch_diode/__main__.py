@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from . import hub, program
 from ._core import DiodeError
-from .predecessor.integrations import get_diode_status
+from .compat.integrations import get_diode_status
 
 _PULL = "usage: python -m torch_diode pull HARDWARE [--server URL]"
 

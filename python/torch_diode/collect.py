@@ -16,6 +16,7 @@ from ._core import Config, Dataset, Problem, Table
 from .errors import DiodeValueError
 from .inductor import OPS, kernels, measuring
 from .problems import Unsupported, problem_of
+from .recording import write
 
 _TILES = ("triton::mm", "triton::bmm", "triton::mm_persistent_tma")
 
@@ -40,16 +41,16 @@ class MatmulDatasetCollector:
         operations: Sequence[str] = OPS,
         search_space: str | None = None,
     ) -> None:
-        unknown = sorted(set(operations) - set(OPS))
+        unknown = [operations] if isinstance(operations, str) else [one for one in operations if one not in OPS]
         if unknown:
-            raise DiodeValueError(f"operations: got `{unknown[0]}`, expected some of {', '.join(OPS)}")
+            raise DiodeValueError(f"operations: got `{unknown[0]}`, expected a list with some of {', '.join(OPS)}")
         if search_space not in (None, "DEFAULT", "EXHAUSTIVE"):
             raise DiodeValueError(f"search_space: got `{search_space}`, expected DEFAULT or EXHAUSTIVE")
         self.skipped = 0
         """How many timings were of kernels that no config describes."""
         self._operations = frozenset(operations)
         self._search_space = search_space
-        self._dataset = Dataset(hardware_name or _device_name())
+        self._dataset = Dataset(_device_name() if hardware_name is None else hardware_name)
         self._undo: contextlib.ExitStack | None = None
         self._lock = threading.Lock()
 
@@ -85,12 +86,7 @@ class MatmulDatasetCollector:
 
     def to_table(self, top: int | None = None) -> Table:
         """A table of the best configs that were recorded."""
-        import tempfile
-
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "timings.msgpack.zst")
-            self._dataset.save(path)
-            return Table.from_dataset(path, top)
+        return Table.from_dataset(self._dataset, top)
 
     def save_to_file(self, path: str | os.PathLike[str]) -> None:
         """Writes the format of the extension: ``.msgpack.zst`` holds everything, ``.json`` and ``.msgpack`` are torch-diode's.
@@ -107,8 +103,7 @@ class MatmulDatasetCollector:
 
     def save_table_to_file(self, path: str | os.PathLike[str], top: int | None = None) -> None:
         """Writes the best configs as a table."""
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(self.to_table(top).to_json())
+        write(path, self.to_table(top).to_json())
 
     def _record(self, timings: Mapping[Any, float], name: str, input_nodes: Sequence[Any]) -> None:
         """Inductor calls this after it has benchmarked. No error in here may end the compile."""

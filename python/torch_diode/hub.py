@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from ._core import DiodeError, Hardware, Model, Table
+from .errors import DiodeTypeError, DiodeValueError
 from .messages import logger
 
 _TIMEOUT_S = 30
@@ -70,11 +71,14 @@ def pull(hardware: str, *, server: str | None = None, table: bool = True) -> Pul
     torch_diode.DiodeError: nvidia-h200: http://127.0.0.1:9/... cannot be reached (...), and nothing was pulled before
     """
     known = Hardware.find(hardware)
+    if known is None and not hardware.strip():
+        raise DiodeValueError("hardware: got ``, expected a device's name or a slug such as nvidia-h200")
     slug = known.slug if known is not None else hardware
     folder = cache_folder() / "hub" / urllib.parse.quote(slug, safe="")
-    address = (server or os.environ.get("DIODE_SERVER") or "").rstrip("/")
+    address = server if server is not None else os.environ.get("DIODE_SERVER") or None
+    address = None if address is None else _address(address)
     try:
-        if not address:
+        if address is None:
             raise _Unreachable('no server was named; give server="http://…" or set DIODE_SERVER')
         return _fetch(address, slug, folder, table)
     except _Unreachable as unreachable:
@@ -84,6 +88,20 @@ def pull(hardware: str, *, server: str | None = None, table: bool = True) -> Pul
         level = logging.WARNING if address else logging.INFO
         logger.log(level, "%s: %s; what was pulled before is used", slug, unreachable)
         return before
+
+
+def _address(server: str) -> str:
+    """The address of a server without the slash at its end."""
+    if not isinstance(server, str):
+        raise DiodeTypeError(f"server: got {server!r:.60}, expected an address such as http://127.0.0.1:8080")
+    try:
+        parts = urllib.parse.urlsplit(server)
+        fits = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and server.isprintable()
+    except ValueError:
+        fits = False
+    if not fits:
+        raise DiodeValueError(f"server: got {server!r:.80}, expected an address such as http://127.0.0.1:8080")
+    return server.rstrip("/")
 
 
 class _Unreachable(DiodeError):

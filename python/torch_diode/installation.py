@@ -68,8 +68,8 @@ def install(
     Raises ``DiodeError`` if this torch cannot be served or a file cannot be read. Then nothing has changed.
 
     >>> torch_diode.install(heuristic=lambda problem: "aten" if problem.m <= 16 else None, top_k=3)
-    >>> torch._inductor.config.diode_top_k
-    3
+    >>> torch_diode.is_installed()
+    True
     """
     check_torch()
     values = settings.initial(
@@ -87,9 +87,9 @@ def install(
         raise DiodeTypeError(f"hardware: got {hardware!r:.60}, expected a device's name or a slug such as nvidia-h200")
     if not isinstance(nearest, bool):
         raise DiodeTypeError(f"nearest: got {nearest!r}, expected True or False")
-    name = hardware or os.environ.get("DIODE_HARDWARE")
-    known = Hardware.find(name) if name else None
-    if name and known is None:
+    name = hardware if hardware is not None else os.environ.get("DIODE_HARDWARE") or None
+    known = Hardware.find(name) if name is not None else None
+    if name is not None and known is None:
         raise DiodeValueError(f"hardware: got `{name}`, expected a device's name or a slug such as nvidia-h200")
     chain = _heuristics(model, table, heuristic, nearest, known.slug if known else None)
     with _lock:

@@ -6,6 +6,8 @@ import logging
 import os
 import threading
 
+from .errors import DiodeValueError
+
 logger = logging.getLogger("torch_diode")
 
 _logged: set[str] = set()
@@ -32,7 +34,10 @@ def set_log_level(level: str | int) -> None:
 
     >>> torch_diode.set_log_level("WARNING")
     """
-    logger.setLevel(level.upper() if isinstance(level, str) else level)
+    try:
+        logger.setLevel(level.upper() if isinstance(level, str) else level)
+    except (TypeError, ValueError):
+        raise DiodeValueError(f"log level: got `{level}`, expected DEBUG, INFO, WARNING or ERROR") from None
     if not logger.handlers and not logging.getLogger().handlers:
         handler = logging.StreamHandler()
         handler.setFormatter(logging.Formatter("torch_diode: %(message)s"))
@@ -46,5 +51,5 @@ def set_level_from_environment() -> None:
         return
     try:
         set_log_level(level)
-    except ValueError:
-        logger.warning("DIODE_LOG_LEVEL: got `%s`, expected DEBUG, INFO, WARNING or ERROR", level)
+    except ValueError as error:
+        logger.warning("DIODE_LOG_LEVEL: %s", error)

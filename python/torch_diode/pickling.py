@@ -5,23 +5,11 @@ from __future__ import annotations
 import copyreg
 from typing import Any
 
-from ._core import Config, Hardware, Model, Problem, Table
-
-
-def _problem(text: str) -> Problem:
-    return Problem.from_json(text)
+from ._core import Choice, Config, Dataset, Hardware, Model, Problem, Table
 
 
 def _config(fields: Any) -> Config:
     return Config(**fields)
-
-
-def _hardware(text: str) -> Hardware:
-    return Hardware.from_json(text)
-
-
-def _table(text: str) -> Table:
-    return Table.from_json(text)
 
 
 def _model(content: bytes, stands_in_for: Hardware | None) -> Model:
@@ -31,8 +19,10 @@ def _model(content: bytes, stands_in_for: Hardware | None) -> Model:
 
 def register() -> None:
     """Tells Python's pickle and copy about them."""
-    copyreg.pickle(Problem, lambda one: (_problem, (one.to_json(),)))
+    copyreg.pickle(Problem, lambda one: (Problem.from_json, (one.to_json(),)))
     copyreg.pickle(Config, lambda one: (_config, (one.to_dict(),)))
-    copyreg.pickle(Hardware, lambda one: (_hardware, (one.to_json(),)))
-    copyreg.pickle(Table, lambda one: (_table, (one.to_json(),)))
+    copyreg.pickle(Hardware, lambda one: (Hardware.from_json, (one.to_json(),)))
+    copyreg.pickle(Choice, lambda one: (Choice.from_json, (one.to_json(),)))
+    copyreg.pickle(Table, lambda one: (Table.from_json, (one.to_json(),)))
+    copyreg.pickle(Dataset, lambda one: (Dataset.from_bytes, (one.to_bytes(),)))
     copyreg.pickle(Model, lambda one: (_model, (one.to_bytes(), one.hardware if one.stands_in else None)))

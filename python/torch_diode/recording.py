@@ -10,10 +10,11 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from . import messages
-from ._core import Problem
+from ._core import DiodeError, Problem
 from .inductor import foreseen, kernels, served
 from .problems import Unsupported, problem_of
 
@@ -60,11 +61,11 @@ class Recording:
 
     def save_problems(self, path: str | os.PathLike[str]) -> None:
         """Writes the list that ``diode collect --problems`` measures."""
-        _write(path, [json.loads(problem.to_json()) for problem in self.problems])
+        write(path, json.dumps([json.loads(problem.to_json()) for problem in self.problems], indent=1))
 
     def save_table(self, path: str | os.PathLike[str]) -> None:
         """Writes the table, for ``torch_diode.install(table=…)`` or ``torch._inductor.config.lookup_table.table``."""
-        _write(path, self._table)
+        write(path, json.dumps(self._table, indent=1))
 
     def __str__(self) -> str:
         lines = [
@@ -143,6 +144,9 @@ def _each(add: Callable[[Recording], None]) -> None:
                 messages.log_once(f"recording {error}", logging.WARNING, "a multiplication was not recorded: %s", error)
 
 
-def _write(path: str | os.PathLike[str], content: Any) -> None:
-    with open(path, "w", encoding="utf-8") as file:
-        json.dump(content, file, indent=1)
+def write(path: str | os.PathLike[str], text: str) -> None:
+    """Writes a text file, in the place of an earlier one."""
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise DiodeError(f"{os.fspath(path)}: {error.strerror}") from None

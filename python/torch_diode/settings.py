@@ -7,6 +7,7 @@ the key of Inductor's graph cache, so a graph that was compiled under other sett
 from __future__ import annotations
 
 import dataclasses
+import math
 import numbers
 import os
 from collections.abc import Callable, Mapping
@@ -106,7 +107,7 @@ def _check(settings: Settings, names: Mapping[str, str]) -> None:
         raise DiodeValueError(f"{names['top_k']}: got {top_k!r}, expected a number from 1 to {_MOST_PICKS}")
     if share is not None and not (_is_number(share) and 0 <= share <= 1):
         raise DiodeValueError(f"{names['min_confidence']}: got {share!r}, expected a probability from 0 to 1, or None")
-    if factor is not None and not (_is_number(factor) and factor >= 1):
+    if factor is not None and not (_is_number(factor) and 1 <= factor < math.inf):
         raise DiodeValueError(f"{names['performance_threshold']}: got {factor!r}, expected a factor of at least 1, or None")
     for field, entry in _ENTRIES.items():
         value = getattr(settings, field)

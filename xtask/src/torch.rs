@@ -33,7 +33,8 @@ const INSIDES: [&str; 14] = [
     "python/tests/test_untouched.py",
 ];
 const PYTEST: &str = "pytest==9.2.0";
-const MYPY: &str = "mypy==2.4.1";
+/// The examples are checked with both.
+const TYPE_CHECKERS: [&str; 2] = ["mypy==2.4.1", "pyright[nodejs]==1.1.414"];
 /// Triton's interpreter, in which a test runs kernels, needs it.
 const NUMPY: &str = "numpy==2.4.6";
 
@@ -101,8 +102,8 @@ fn with_torch(version: &str) -> anyhow::Result<PathBuf> {
     let torch = format!("torch=={version}");
     shell::environment(
         &environment_name(version),
-        &[&torch, PYTEST, MYPY, NUMPY, wheel::maturin_requirement()],
-        "torch, pytest, mypy, numpy, maturin",
+        &[&torch, PYTEST, TYPE_CHECKERS[0], TYPE_CHECKERS[1], NUMPY, wheel::maturin_requirement()],
+        "torch, pytest, mypy, pyright, numpy, maturin",
     )
 }
 

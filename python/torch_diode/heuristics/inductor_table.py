@@ -11,6 +11,7 @@ from typing import Any
 
 from .._core import Config, DiodeError
 from ..configs import FIELDS, SPELLINGS, as_config
+from ..errors import DiodeValueError
 from ..inductor import SCALED_TMA, TMA
 from . import Answer, Candidate, Request
 from .watched_file import WatchedFile
@@ -60,7 +61,7 @@ def _read_inductor_table(path: str) -> tuple[Mapping[str, Any], str]:
 
 def _checked_inductor_table(content: Any, name: str) -> tuple[Mapping[str, Any], str]:
     if not is_inductor_table(content):
-        raise DiodeError(f"{name}: got something else, expected Inductor's lookup table: lists of entries by key")
+        raise DiodeValueError(f"{name}: got {content!r:.60}, expected Inductor's lookup table: lists of entries by key")
     for key, entries in content.items():
         for number, entry in enumerate(entries, 1):
             try:

@@ -47,6 +47,7 @@ fn temporary(path: &Path, mode: u32) -> io::Result<tempfile::NamedTempFile> {
     if path.metadata().is_ok_and(|there| !there.is_file()) {
         return Err(io::Error::other("exists and is not a regular file"));
     }
+    folder(path).metadata()?;
     let mut builder = tempfile::Builder::new();
     builder.prefix(".diode-");
     #[cfg(not(unix))]

@@ -185,20 +185,19 @@ impl ProblemWords {
             self.stage = Some(stage);
         } else if let Ok(rows) = word.parse() {
             self.rows = Some(rows);
-        } else if self.take_dtype(word).is_err() {
+        } else if word == "tf32" {
+            // float32 that may be rounded to TF32.
+            self.tf32 = true;
+        } else if let Ok(dtype) = DType::from_short_name(word) {
+            if self.dtype.is_some_and(|said| said != dtype) {
+                return Err(Invalid::new("dtype", format_args!("another, `{word:.40}`"), "one"));
+            }
+            self.dtype = Some(dtype);
+        } else {
             let expected = "a size such as 16x4096x4096 (M×N×K) or 8x16x4096x4096 (B×M×N×K), and words: an operator, a \
                             dtype, nt, linear, vector, a scaling (tensor, row or block), `grouped`, `groups 128`, `moe`, `top8`, \
                             `64 tokens`, gate-up, down or even";
             return Err(Invalid::new("problem", format_args!("`{word:.40}`"), expected));
-        }
-        Ok(())
-    }
-
-    /// Takes a dtype, or `tf32`, which means float32 that may be rounded to TF32.
-    fn take_dtype(&mut self, word: &str) -> Result<(), Invalid> {
-        match word {
-            "tf32" => self.tf32 = true,
-            word => self.dtype = Some(DType::from_short_name(word)?),
         }
         Ok(())
     }

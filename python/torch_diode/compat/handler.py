@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .. import choices, installation, models, settings
-from ..heuristics import Heuristic
+from ..heuristics.function import as_heuristic
 from ..heuristics.model import ModelHeuristic
 from ..inductor import hooks
-from ..installation import ModelLike
+from ..installation import HeuristicLike, ModelLike
 from ..selection import Selector
 from ..statistics import Counts, Statistics
 
@@ -32,16 +32,17 @@ class DiodeInductorChoices(hooks.InductorChoices):
         enable_fallback: bool = True,
         performance_threshold: float | None = None,
         *,
-        heuristics: Sequence[Heuristic] | None = None,
+        heuristics: Sequence[HeuristicLike] | None = None,
     ) -> None:
         super().__init__()
         self._arguments = (model_path, device, top_k_configs, enable_fallback, performance_threshold)
         self._enable_fallback = enable_fallback
         self._chosen = {"top_k": top_k_configs, "performance_threshold": performance_threshold}
-        settings.initial(self._chosen)  # Refuses wrong values now, and not in each compile.
+        # Refuses wrong values now, and not in each compile.
+        settings.initial({**self._chosen, "fallback_to_autotune": enable_fallback})
         self._own: Selector | None = None
         if heuristics is not None:
-            self._own = Selector(heuristics)
+            self._own = Selector([as_heuristic(one) for one in heuristics])
         elif any(argument is not None for argument in (model_path, top_k_configs, performance_threshold)):
             every = [listed.model for listed in models.available()]
             found = [models.load(model_path)] if model_path is not None else every
@@ -107,7 +108,7 @@ def install_diode_choices(
     """Sets a handler with torch-diode's parameters for this thread, installs for all other threads, and returns the handler.
 
     >>> handler = torch_diode.install_diode_choices()
-    >>> torch._inductor.virtualized.V.choices is handler
+    >>> torch_diode.is_installed()
     True
     """
     if not installation.is_installed():
