@@ -128,11 +128,13 @@ impl PyConfig {
 
     /// The tile as a `triton.Config`, for a kernel with `BLOCK_M`, `BLOCK_N`, `BLOCK_K` and `GROUP_M`.
     ///
-    /// Raises a `ValueError` for what is no tile, and for swapped operands.
-    fn triton_config<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    /// With `infix="_SIZE_"`, the names are `BLOCK_SIZE_M` to `GROUP_SIZE_M`, as in Triton's tutorial. Raises a `ValueError` for
+    /// what is no tile, and for swapped operands.
+    #[pyo3(signature = (*, infix="_"))]
+    fn triton_config<'py>(&self, py: Python<'py>, infix: &str) -> PyResult<Bound<'py, PyAny>> {
         let Some(tile) = self.0.tile() else {
             return Err(wrong_value(format_args!(
-                "got {}, which is no kernel of Triton's; a Choice names the best tile as tile",
+                "got {}, which is no kernel of Triton's; the best tile of a choice is choice.tile[0]",
                 self.0.label()
             )));
         };
@@ -143,13 +145,13 @@ impl PyConfig {
             )));
         }
         let constants = PyDict::new(py);
-        for (name, number) in [
-            ("BLOCK_M", tile.block_m),
-            ("BLOCK_N", tile.block_n),
-            ("BLOCK_K", tile.block_k),
-            ("GROUP_M", tile.group_m),
+        for (word, side, number) in [
+            ("BLOCK", 'M', tile.block_m),
+            ("BLOCK", 'N', tile.block_n),
+            ("BLOCK", 'K', tile.block_k),
+            ("GROUP", 'M', tile.group_m),
         ] {
-            constants.set_item(name, number)?;
+            constants.set_item(format!("{word}{infix}{side}"), number)?;
         }
         if let Some(rocm) = tile.rocm {
             constants.set_item("matrix_instr_nonkdim", rocm.matrix_instr_nonkdim)?;

@@ -398,7 +398,9 @@ impl PyChoice {
 
     fn __repr__(&self) -> String {
         let shown = |pick: &Weighed| format!("{} {:.1} µs", pick.config.label(), pick.alone.0);
-        format!("<Choice: {}>", self.0.picks.iter().map(shown).collect::<Vec<_>>().join(", "))
+        let picks = self.0.picks.iter().map(shown).collect::<Vec<_>>().join(", ");
+        let caveat = self.0.caveat.as_ref().map(|caveat| format!("; {caveat}")).unwrap_or_default();
+        format!("<Choice: {picks}{caveat}>")
     }
 }
 

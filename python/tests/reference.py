@@ -11,8 +11,8 @@ from workspace import ROOT
 PAGE = ROOT / "docs/reference/python.md"
 HEAD = """# Python
 
-The names of `torch_diode`, from its docstrings; `help(torch_diode.NAME)` has examples. Every error is a `DiodeError`; wrong \
-values are also `ValueError`s, wrong types `TypeError`s.
+The names of `torch_diode`, from its docstrings; `help(torch_diode.NAME)` has examples. Errors are `DiodeError`s, and \
+wrong values also `ValueError`s; wrong types raise a `TypeError`.
 """
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import json
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -19,8 +20,9 @@ from torch._inductor.virtualized import V
 
 import torch_diode
 from simulated import code_of, compile, tensor
-from torch_diode import Problem, Recording
+from torch_diode import DiodeError, Problem, Recording
 from torch_diode.heuristics.function import as_heuristic
+from workspace import ROOT
 
 pytestmark = pytest.mark.usefixtures("gpu")
 
@@ -104,6 +106,8 @@ def test_the_problems_are_a_list_that_diode_measures(tmp_path: Path, diode: str)
         compile(linear, tensor((32, 16), torch.float32), tensor((24, 16), torch.float32), tensor((24,), torch.float32))
         compile(torch.bmm, tensor((2, 8, 16), torch.float32), tensor((2, 16, 8), torch.float32))
     path = tmp_path / "problems.json"
+    with pytest.raises(DiodeError, match="^/no/folder/problems.json: No such file or directory$"):
+        recording.save_problems("/no/folder/problems.json")
     recording.save_problems(path)
     measured = tmp_path / "measured.msgpack.zst"
     subprocess.run([diode, "collect", "--problems", path, "--output", measured], check=True, capture_output=True)
@@ -147,6 +151,17 @@ def test_the_picks_are_a_table_for_inductor_alone(recorded: Recording, function:
         code = compile(function, *inputs)
     assert code.constants("BLOCK_N") == (["128"] if inputs[0] is x else [])
     assert not [name for name in counters["inductor"] if name.startswith("select_algorithm")], "nothing is benchmarked"
+
+
+def test_the_documents_code_for_inductors_table_compiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    [code] = re.findall(r"```python\n(.*?)```", (ROOT / "docs/guides/tables.md").read_text(encoding="utf-8"), flags=re.DOTALL)
+    (tmp_path / "lookup.json").write_text("{}")
+    monkeypatch.chdir(tmp_path)
+    torch.compiler.reset()
+    names: dict[str, Any] = {"model": torch.nn.Linear(16, 8, bias=False)}
+    exec(code, names)
+    with torch.no_grad():
+        assert names["fast"](torch.ones(4, 16)).shape == (4, 8)
 
 
 class Small(torch.nn.Module):

@@ -6,7 +6,7 @@ from __future__ import annotations
 class DiodeError(Exception):
     """What was given, what was expected and what to do.
 
-    Every error of the package is one. A wrong value is a ``ValueError``, too, and a wrong type a ``TypeError``.
+    A wrong value is a ``ValueError``, too. Calls with other arguments or types than stated raise a ``TypeError``.
 
     >>> import torch_diode
     >>> torch_diode.Model.load("no-such-gpu")

@@ -61,10 +61,17 @@ class Recording:
 
     def save_problems(self, path: str | os.PathLike[str]) -> None:
         """Writes the list that ``diode collect --problems`` measures."""
+        if not self.counts:
+            raise DiodeError(f"problems: {self}")
         write(path, json.dumps([json.loads(problem.to_json()) for problem in self.problems], indent=1))
 
     def save_table(self, path: str | os.PathLike[str]) -> None:
         """Writes the table, for ``torch_diode.install(table=…)`` or ``torch._inductor.config.lookup_table.table``."""
+        if not self._table:
+            raise DiodeError(
+                "table: nothing was picked here, so there is nothing to write; `diode predict` makes a table of what save_problems "
+                "writes, with --hardware and --format inductor"
+            )
         write(path, json.dumps(self._table, indent=1))
 
     def __str__(self) -> str:
@@ -73,7 +80,13 @@ class Recording:
             for one, count in self.counts.most_common()
         ]
         lines += [f"{count} × not recorded: {reason}" for reason, count in self.skipped.items()]
-        return "\n".join(lines) or "no multiplication was compiled; what was compiled before is not compiled again"
+        return "\n".join(lines) or (
+            "no multiplication was compiled; call torch.compile(model)(x) while it records, and torch.compiler.reset() before it "
+            "if the model was compiled already"
+        )
+
+    def __repr__(self) -> str:
+        return f"<Recording of {sum(self.counts.values())} multiplications, {len(self.problems)} problems>"
 
     def _add(self, inputs: Any, op: str, followers: tuple[str, ...]) -> None:
         try:
