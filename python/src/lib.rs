@@ -38,5 +38,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(epilogue::hides_steps, module)?)?;
     module.add_function(wrap_pyfunction!(config::obstacle, module)?)?;
     module.add_function(wrap_pyfunction!(model::shipped_models, module)?)?;
+    module.add_function(wrap_pyfunction!(problem::known_hardware, module)?)?;
     Ok(())
 }

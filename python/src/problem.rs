@@ -3,7 +3,7 @@
 use std::hash::{Hash as _, Hasher as _};
 
 use diode_core::error::Field;
-use diode_core::hardware::{Hardware, find};
+use diode_core::hardware::{Hardware, catalogue, find};
 use diode_core::problem::ProblemWords;
 use diode_core::{
     Bias, DType, Groups, Invalid, KernelVariant, Layout, Op, Problem, ProblemFields, ProblemGroup, Scaling,
@@ -273,6 +273,12 @@ pub(crate) fn read_dtype(argument: &str, given: &Bound<'_, PyAny>) -> PyResult<D
 /// A size as Python gives it.
 fn size(field: Field, given: Whole) -> Result<u64, Invalid> {
     given.fit(field, format!("a size from 1 to {}", Problem::MAX_DIM))
+}
+
+/// The slugs of the hardware in the catalogue.
+#[pyfunction]
+pub(crate) fn known_hardware() -> Vec<String> {
+    catalogue().map(|hardware| hardware.slug.to_string()).collect()
 }
 
 /// A kind of hardware.

@@ -225,7 +225,7 @@ def mm(m: Any, n: Any, k: Any, dtype: Any = "bf16", **more: Any) -> Problem:
         (lambda: torch_diode.DiodeInductorChoices(enable_fallback=THREE), TypeError, "got 3, expected True or False"),
         (lambda: torch_diode.DiodeInductorChoices(heuristics=[THREE]), TypeError, "heuristic: got 3, expected a function"),
         (lambda: torch_diode.predict("16x16x16"), DiodeError, "this machine shows no GPU; name one"),
-        (lambda: torch_diode.predict("16x16x16", hardware="h300"), ValueError, "hardware: got `h300`, expected"),
+        (lambda: torch_diode.predict("16x16x16", hardware="h300"), ValueError, "got `h300`, expected one of .*nvidia-h200"),
         (lambda: torch_diode.predict("16x16x16", hardware=THREE), TypeError, "hardware: got 3, expected"),
         (lambda: torch_diode.predict(THREE, hardware="h200"), TypeError, "problem: got 3, expected a Problem or a text"),
         (lambda: torch_diode.predict("16x16x16 bool", hardware="h200"), ValueError, "mm 16×16×16: .*bool"),

@@ -18,7 +18,7 @@ import torch
 
 from . import messages, models, settings
 from ._core import DiodeError, Hardware, Model, Problem, Table, __version__
-from .errors import DiodeTypeError, DiodeValueError
+from .errors import DiodeTypeError
 from .heuristics import Heuristic
 from .heuristics.attention import AttentionTable
 from .heuristics.function import as_heuristic
@@ -50,7 +50,7 @@ def install(
     table: TableLike | None = None,
     heuristic: HeuristicLike | Sequence[HeuristicLike] | None = None,
     nearest: bool = False,
-    hardware: str | None = None,
+    hardware: Hardware | str | None = None,
     top_k: int | None = None,
     min_confidence: float | None = None,
     performance_threshold: float | None = None,
@@ -83,14 +83,10 @@ def install(
             "pick_unjudged": pick_unjudged,
         }
     )
-    if hardware is not None and not isinstance(hardware, str):
-        raise DiodeTypeError(f"hardware: got {hardware!r:.60}, expected a device's name or a slug such as nvidia-h200")
     if not isinstance(nearest, bool):
         raise DiodeTypeError(f"nearest: got {nearest!r}, expected True or False")
     name = hardware if hardware is not None else os.environ.get("DIODE_HARDWARE") or None
-    known = Hardware.find(name) if name is not None else None
-    if name is not None and known is None:
-        raise DiodeValueError(f"hardware: got `{name}`, expected a device's name or a slug such as nvidia-h200")
+    known = models.hardware_named(name) if name is not None else None
     chain = _heuristics(model, table, heuristic, nearest, known.slug if known else None)
     with _lock:
         uninstall()

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from . import hub, messages
-from ._core import DiodeError, Hardware, Model, shipped_models
-from .errors import DiodeTypeError
+from ._core import DiodeError, Hardware, Model, known_hardware, shipped_models
+from .errors import DiodeTypeError, DiodeValueError
 
 _lock = threading.Lock()
 _loaded: dict[str, Model] = {}
@@ -24,6 +24,18 @@ class Listed(NamedTuple):
     name: str
     model: Model
     origin: str
+
+
+def hardware_named(hardware: Hardware | str) -> Hardware:
+    """The hardware in the catalogue with this name, in any usual spelling."""
+    if isinstance(hardware, Hardware):
+        return hardware
+    if not isinstance(hardware, str):
+        raise DiodeTypeError(f"hardware: got {hardware!r:.60}, expected a device's name or a slug such as nvidia-h200")
+    found = Hardware.find(hardware)
+    if found is None:
+        raise DiodeValueError(f"hardware: got `{hardware:.60}`, expected one of {', '.join(known_hardware())}")
+    return found
 
 
 def load(model: str | os.PathLike[str] | Model) -> Model:

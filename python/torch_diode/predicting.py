@@ -45,15 +45,8 @@ def predict(
 
 
 def _hardware(hardware: Hardware | str | None, model: Model | None) -> Hardware:
-    if isinstance(hardware, Hardware):
-        return hardware
     if hardware is not None:
-        if not isinstance(hardware, str):
-            raise DiodeTypeError(f"hardware: got {hardware!r:.60}, expected a device's name or a slug such as nvidia-h200")
-        found = Hardware.find(hardware)
-        if found is None:
-            raise DiodeValueError(f"hardware: got `{hardware}`, expected a device's name or a slug such as nvidia-h200")
-        return found
+        return models.hardware_named(hardware)
     return model.hardware if model is not None else _this_gpu()
 
 
