@@ -142,7 +142,7 @@ pub(crate) fn command() -> clap::Command {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommands(old.collect::<Vec<_>>());
-    let mut cli = with_example_first(cli.subcommand(compat));
+    let mut cli = with_compact_help(cli.subcommand(compat));
     cli.build();
     let groups = grouped(&cli);
     cli.help_template(format!(
@@ -150,12 +150,20 @@ pub(crate) fn command() -> clap::Command {
     ))
 }
 
-/// Puts the example before the flags in each command's help.
-fn with_example_first(command: clap::Command) -> clap::Command {
-    const TEMPLATE: &str = "{about-with-newline}\n{after-help}\n\n{usage-heading} {usage}\n\n{all-args}\n";
-    let has_example = command.get_after_help().is_some();
-    let command = if has_example { command.help_template(TEMPLATE) } else { command };
-    command.mut_subcommands(with_example_first)
+/// Gives each command a help of few lines: the example before the flags, each flag beside its description, and the same
+/// for `-h` and `--help`.
+fn with_compact_help(command: clap::Command) -> clap::Command {
+    const TEMPLATE: &str = "{about}{before-help}{after-help}\n\n{usage-heading} {usage}\n\n{all-args}\n";
+    let details = command.get_long_about().map(ToString::to_string);
+    let details = details.as_deref().and_then(|text| Some(text.split_once("\n\n")?.1.to_owned()));
+    let command = match details {
+        Some(details) => command.before_help(format!("\n\n{details}")).long_about(None),
+        None => command,
+    };
+    let command = if command.get_after_help().is_some() { command.help_template(TEMPLATE) } else { command };
+    let help = clap::Arg::new("help").short('h').long("help").action(clap::ArgAction::HelpShort);
+    let command = command.disable_help_flag(true).arg(help.help("Print help"));
+    command.mut_subcommands(with_compact_help)
 }
 
 /// Lets clap read the `-5` of `--m -5` as a value, so that the flag's own check refuses it. Otherwise clap would call

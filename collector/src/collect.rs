@@ -329,7 +329,7 @@ impl Runner<'_> {
                     collection.add(problem.clone(), method, measured)?;
                 }
                 Outcome::Refused(reason) => {
-                    progress.say(&format!("skipped {} {}: {reason}", problem.op, problem.dims()));
+                    say!("skipped {} {}: {reason}", problem.op, problem.dims());
                     tally.skipped += 1;
                 }
                 Outcome::Abandoned => {}
@@ -337,7 +337,6 @@ impl Runner<'_> {
             let rate = tally.configs as f64 / began.elapsed().as_secs_f64();
             progress.set(done, &format!("{rate:.0} timings/s · {} {}", problem.op, problem.dims()));
         }
-        progress.finish();
         Ok(())
     }
 }

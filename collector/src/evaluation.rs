@@ -3,6 +3,7 @@
 pub(crate) mod page;
 pub(crate) mod words;
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -12,16 +13,18 @@ use diode_compat::{AnyModel, Comparison, ReferenceConfigs, Speedups, compare};
 use diode_core::hardware::{Hardware, catalogue, find};
 use diode_core::{
     Config, DType, Dataset, Method, Op, OperandAlignment, Problem, ProblemFields, ProblemGroup, Solution,
-    TimeColumn,
+    TimeColumn, mark_of_size,
 };
 use diode_formats::limits::MAX_DOCUMENT;
 use diode_model::Predictor;
-use diode_train::{Baselines, Evaluation, Judged, ProblemRow, TrainError, TrainingSet};
+use diode_train::{Baselines, Evaluation, Judged, ProblemRow, TrainError, TrainingSet, learnt, split_of};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Usage;
 use crate::input::datasets::{Selection, describe};
-use crate::output;
+use crate::input::models;
+use crate::output::count;
+use crate::output::log::Progress;
 
 /// Reads the timings to judge a model by. The library's times may come from a file of their own. If a
 /// file states only the name of its hardware, the model's facts describe it.
@@ -89,14 +92,50 @@ fn of_the_models_methods(
     }
 }
 
-/// Warns if a model is judged by the data that it was trained on.
-pub(crate) fn warn_if_trained_on(model: &dyn Predictor, set: &TrainingSet) {
-    if model.training().is_some_and(|training| training.data_digest == set.digest()) {
-        say!(
-            "warning: the model was trained on this very data, so these numbers say little; use another \
-             dataset, or `diode evaluate --folds 4`"
+/// Warns if a model is judged by problems that it was trained on. Returns how many these are, if that is known.
+pub(crate) fn warn_if_trained_on(model: &AnyModel, set: &TrainingSet) -> anyhow::Result<Option<usize>> {
+    let stands_in = model.as_ranking().is_some_and(|model| model.metadata().stands_in_from.is_some());
+    let Some(training) = model.training().filter(|_| !stands_in) else { return Ok(None) };
+    let seen = learnt(set, training, &models::training_sizes(model)?);
+    match (seen, set.problems()) {
+        (Some(0), _) | (None, _) => {}
+        (Some(seen), all) if seen == all => tell!(
+            Warning,
+            { "problems": all, "trained_on": seen },
+            "warning: the model was trained on these very problems, so these numbers are no test; use another dataset, \
+             or `diode evaluate --folds 4`"
+        ),
+        (Some(seen), all) => tell!(
+            Warning,
+            { "problems": all, "trained_on": seen },
+            "warning: the model was trained on {seen} of these {all} problems, so these numbers are no test; \
+             `diode evaluate --unseen` judges the others only"
+        ),
+    }
+    Ok(seen)
+}
+
+/// The problems of a set of whose sizes no model has seen a timing.
+pub(crate) fn unseen(models: &[(&PathBuf, AnyModel)], set: &TrainingSet) -> anyhow::Result<TrainingSet> {
+    let mut seen = BTreeSet::new();
+    for (path, model) in models {
+        let sizes = models::training_sizes(model)?;
+        Usage::refuse_if(
+            sizes.is_empty(),
+            format!("--unseen: {} does not say what it was trained on; leave out --unseen", path.display()),
+        )?;
+        seen.extend(sizes);
+    }
+    let unseen = set.only(|problem| !seen.contains(&mark_of_size(problem)));
+    if unseen.problems() == 0 {
+        bail!(
+            "--unseen: got {}, all of sizes that the model was trained on",
+            count(set.problems(), "problem")
         );
     }
+    let left_out = set.problems() - unseen.problems();
+    say!("{} left out, of sizes that the model was trained on", count(left_out, "problem"));
+    Ok(unseen)
 }
 
 /// Compares the picks with the reference configs of a file. Prints what readers of the numbers should know.
@@ -110,7 +149,7 @@ pub(crate) fn compare_with(
             "{}: none of its {} is among the timings of any problem; the dataset must hold timings of the \
              reference configs too",
             path.display(),
-            output::count(reference.configs.len(), "config")
+            count(reference.configs.len(), "config")
         );
     };
     for note in &comparison.notes {
@@ -184,7 +223,7 @@ fn add_library_times(path: &Path, datasets: &mut [Dataset]) -> anyhow::Result<()
             name()
         );
     }
-    say!("{}: the library's time of {}", name(), output::count(joined, "problem"));
+    say!("{}: the library's time of {}", name(), count(joined, "problem"));
     Ok(())
 }
 
@@ -209,7 +248,17 @@ impl Contender {
         model: &AnyModel,
         set: &TrainingSet,
     ) -> anyhow::Result<(Self, Vec<Judged>)> {
-        let (evaluation, judged) = Evaluation::new(model, set).with_context(|| path.display().to_string())?;
+        let learnt = warn_if_trained_on(model, set)?;
+        let progress = RefCell::new((0, Progress::new(set.problems() as u64, "problems")));
+        let goes_on = || {
+            let (done, shown) = &mut *progress.borrow_mut();
+            shown.set(*done, &format!("judging {}", path.display()));
+            *done += 1;
+            true
+        };
+        let judged = Evaluation::of_while(model, set, &goes_on);
+        let (mut evaluation, judged) = judged.with_context(|| path.display().to_string())?;
+        evaluation.report.split = split_of(learnt, set);
         let fed = matches!(model, AnyModel::Predecessor(model) if model.as_the_plug_in_fed_it().is_some());
         Ok((Self::new(path, model, fed.then_some("right"), evaluation), judged))
     }

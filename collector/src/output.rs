@@ -74,7 +74,7 @@ fn escaped(text: &str) -> Cow<'_, str> {
 /// Prints text without escaping it. Nothing in it may come from outside.
 pub(crate) fn script_out(text: &str) -> anyhow::Result<()> {
     let mut stdout = io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+    match log::above_bar(|| stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush())) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         other => other.context("cannot write to stdout"),
     }

@@ -23,6 +23,7 @@ pub(crate) use crate::server::download::{Arriving, Download};
 
 /// Which server, and how to reach it.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Server")]
 pub(crate) struct ServerArgs {
     /// Address of the server
     #[arg(long, env = "DIODE_SERVER", default_value = "http://127.0.0.1:8080", value_name = "URL")]
@@ -234,6 +235,7 @@ pub(crate) fn checked_token(token: String, place: &str) -> anyhow::Result<String
 
 /// Agreeing to the terms of a server.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Server")]
 pub(crate) struct TermsArgs {
     /// Agree to this version of the server's terms of contributing, such as 1; once is enough for an account
     #[arg(long, env = "DIODE_AGREE", value_name = "VERSION", value_parser = whole::<u32>)]

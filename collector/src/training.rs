@@ -60,7 +60,6 @@ fn train(
         let stop = interrupt.requested() || unwritten.is_some();
         if stop { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
-    progress.finish();
     if let Some(error) = unwritten {
         return Err(error);
     }
@@ -93,7 +92,6 @@ fn train_predecessors(
         }
         if interrupt.requested() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
-    progress.finish();
     Ok(Trained { model: AnyModel::Predecessor(Box::new(model)), folds: Vec::new(), losses })
 }
 
@@ -112,7 +110,6 @@ pub(crate) fn train_part(
         progress.set((100 * epoch / epochs) as u64, &message);
         if interrupt.requested() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
-    progress.finish();
     let mut part = match ended {
         Err(TrainError::Stopped) => {
             let words = "interrupted: the part for scaled and grouped problems is not learnt";
@@ -178,9 +175,5 @@ impl TrainingProgress {
         let diode_train::Progress::Epoch { phase, epoch, epochs, loss, .. } = step else { return };
         let message = format!("{phase}, epoch {epoch} of {epochs} · loss {loss:.4}");
         self.shown.set((100.0 * share) as u64, &message);
-    }
-
-    pub(crate) fn finish(self) {
-        self.shown.finish();
     }
 }

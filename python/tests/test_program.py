@@ -10,10 +10,18 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 import pytest
+import torch
+import triton
+from torch._inductor import config as inductor
+from torch._inductor.lookup_table import LookupTableChoices
+from torch._inductor.virtualized import V
 
 import torch_diode
+from simulated import compile, tensor
 
 
 def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -53,6 +61,40 @@ def test_files_for_servers_are_tuned_from_the_wheel(carried: str, tmp_path: Path
         line = [*command, "Mixtral-8x7B", "--tp", "2", "--hardware", "nvidia-h200", "--out", str(tmp_path / str(at))]
         assert name in subprocess.check_output(line, text=True)
         assert len(json.loads((tmp_path / str(at) / name).read_text())) == 18
+
+
+def answer(diode: str, *words: str) -> str:
+    return subprocess.check_output([diode, "predict", *words, "--hardware", "nvidia-h200"], text=True)
+
+
+def test_a_shape_becomes_configs_that_are_pasted_into_a_kernel(diode: str) -> None:
+    pasted: dict[str, Any] = {}
+    exec(answer(diode, "16x4096x4096", "--top", "5", "--format", "triton"), pasted)
+    candidates = json.loads(answer(diode, "16x4096x4096", "--top", "13", "--json"))["candidates"]
+    tiles = [one for one in candidates if one["template"].startswith("triton::")][:5]
+    assert len(pasted["configs"]) == 5 and candidates[:5] != tiles, "the library is not counted"
+    for config, tile in zip(pasted["configs"], tiles, strict=True):
+        assert isinstance(config, triton.Config)
+        assert config.kwargs == {name.upper(): tile[name] for name in ("block_m", "block_n", "block_k", "group_m")}
+        assert (config.num_stages, config.num_warps) == (tile["num_stages"], tile["num_warps"])
+
+
+def test_a_model_becomes_a_table_that_inductor_reads(diode: str, gpu: None) -> None:
+    table = json.loads(answer(diode, "Llama-3.1-8B", "--format", "inductor"))
+    (tile,) = table["NVIDIA H200+((torch.bfloat16, [4, 4096], [4096, 1]), (torch.bfloat16, [4096, 6144], [1, 4096]))+mm"]
+    settings = {"max_autotune_gemm": True, "lookup_table.table": table}
+    available = mock.patch("torch.cuda.is_available", lambda: True)
+
+    def project(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return x @ w.t()
+
+    inputs = tensor((4, 4096)), tensor((6144, 4096))
+    assert compile(project, *inputs).constants("BLOCK_M") == [], "without the table, it is cuBLAS"
+    with available, inductor.patch(settings), V.set_choices_handler(LookupTableChoices()):
+        code = compile(project, *inputs)
+    assert tile["template_id"] == "triton::mm"
+    for name in ("BLOCK_M", "BLOCK_N", "BLOCK_K"):
+        assert code.constants(name) == [str(tile[name])]
 
 
 def test_exit_codes_and_signals_are_the_programs(diode: str) -> None:

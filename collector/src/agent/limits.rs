@@ -68,6 +68,7 @@ fn distinct<T: Ord>(values: impl Iterator<Item = T>) -> Vec<T> {
 
 /// What `--ops` and `--dtypes` let an agent measure. An empty list allows all.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "What to measure")]
 pub(crate) struct Allowed {
     /// Operators to measure, separated by commas [default: all that there are kernels for]
     #[arg(long, value_name = "OPS", value_delimiter = ',')]

@@ -32,15 +32,6 @@ use crate::server::{Client, ServerArgs, TermsArgs};
     after_help = "Example:\n  diode agent --server https://diode.example.org\n  diode agent --server https://diode.example.org --idle-only --hours 22:00-06:00\n  diode agent --server http://127.0.0.1:8080 --backend cpu --once"
 )]
 pub(crate) struct Agent {
-    #[command(flatten)]
-    server: ServerArgs,
-
-    #[command(flatten)]
-    terms: TermsArgs,
-
-    #[command(flatten)]
-    devices: DeviceArgs,
-
     /// Folder for results that have not been sent yet [default: diode/agent in XDG_STATE_HOME or ~/.local/state]
     #[arg(long, env = "DIODE_AGENT_HOME", value_name = "FOLDER")]
     home: Option<PathBuf>,
@@ -52,9 +43,6 @@ pub(crate) struct Agent {
     /// Run no kernels of the server: only packs that --kernels names, or that are built on this node
     #[arg(long)]
     no_server_packs: bool,
-
-    #[command(flatten)]
-    allowed: Allowed,
 
     /// How much work to take at a time, by the server's estimate
     #[arg(long, value_name = "TIME", default_value = "2m", value_parser = arguments::duration)]
@@ -79,6 +67,18 @@ pub(crate) struct Agent {
     /// Seed of the inputs that kernels are run on, and of made-up times
     #[arg(long, value_name = "N", default_value_t = 42, value_parser = arguments::whole::<u32>)]
     seed: u32,
+
+    #[command(flatten)]
+    server: ServerArgs,
+
+    #[command(flatten)]
+    terms: TermsArgs,
+
+    #[command(flatten)]
+    devices: DeviceArgs,
+
+    #[command(flatten)]
+    allowed: Allowed,
 
     #[command(flatten)]
     limits: Limits,

@@ -45,15 +45,6 @@ pub(crate) struct Collect {
     )]
     problems: Option<PathBuf>,
 
-    #[command(flatten)]
-    configs: ConfigArgs,
-
-    #[command(flatten)]
-    devices: DeviceArgs,
-
-    #[command(flatten)]
-    packs: PackServerArgs,
-
     /// Write files of so many problems each: name_1, name_2 and so on
     #[arg(long, value_name = "N", value_parser = arguments::at_least_one)]
     chunk_size: Option<usize>,
@@ -65,6 +56,15 @@ pub(crate) struct Collect {
     /// Go on with an existing output: problems that are in it are skipped
     #[arg(long)]
     resume: bool,
+
+    #[command(flatten)]
+    configs: ConfigArgs,
+
+    #[command(flatten)]
+    devices: DeviceArgs,
+
+    #[command(flatten)]
+    packs: PackServerArgs,
 
     #[command(flatten)]
     generator: GeneratorArgs,

@@ -6,6 +6,8 @@ use diode_core::Dataset;
 use diode_formats::{Format, Reduced, left_out, losses, reduce};
 
 use crate::failure::Usage;
+use crate::input::datasets;
+use crate::output::log::Progress;
 use crate::output::{self, files};
 
 /// Convert a dataset between formats, chosen by the extension
@@ -38,7 +40,7 @@ impl Convert {
     pub(crate) fn run(self) -> anyhow::Result<()> {
         let to = Format::from_path(&self.output).map_err(Usage::new)?;
         files::check_may_write(&self.output, self.force)?;
-        let decoded = diode_formats::read_file(&self.input)?;
+        let decoded = datasets::read_files(std::slice::from_ref(&self.input))?.swap_remove(0);
         let losses = losses(to, &decoded.datasets);
         if let Some(losses) = losses.as_ref().filter(|_| !self.lossy) {
             bail!(
@@ -51,7 +53,10 @@ impl Convert {
             Some(_) => reduce(to, &decoded.datasets),
             None => Reduced { datasets: decoded.datasets, left_out: Vec::new() },
         };
+        let mut writing = Progress::new(1, "file");
+        writing.set(0, &format!("writing {}", self.output.display()));
         diode_formats::write_file(&self.output, &datasets)?;
+        drop(writing);
         if let Some(losses) = losses {
             say!("dropped, since {to} cannot hold it: {losses}");
         }

@@ -60,12 +60,12 @@ struct List {
     #[arg(long, value_name = "SLUG")]
     hardware: Option<HardwareSlug>,
 
-    #[command(flatten)]
-    server: ServerArgs,
-
     /// Print one JSON document
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    server: ServerArgs,
 }
 
 impl List {
@@ -114,12 +114,12 @@ struct Pull {
     #[arg(long = "output", alias = "out", value_name = "FOLDER")]
     out: Option<PathBuf>,
 
-    #[command(flatten)]
-    server: ServerArgs,
-
     /// Print one JSON document
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    server: ServerArgs,
 }
 
 fn format(text: &str) -> Result<Format, String> {
@@ -232,12 +232,12 @@ struct Cite {
     #[arg(long)]
     bibtex: bool,
 
-    #[command(flatten)]
-    server: ServerArgs,
-
     /// Print one JSON document
     #[arg(long, conflicts_with = "bibtex")]
     json: bool,
+
+    #[command(flatten)]
+    server: ServerArgs,
 }
 
 impl Cite {

@@ -62,6 +62,10 @@ pub(crate) struct Evaluate {
     #[arg(long, value_name = "N", value_parser = parse_folds)]
     folds: Option<usize>,
 
+    /// Judge only problems of sizes that no model was trained on
+    #[arg(long, conflicts_with = "folds")]
+    unseen: bool,
+
     /// Compare the picks with the configs of a torch-diode solution too
     #[arg(long, value_name = "FILE", conflicts_with = "folds")]
     max_autotune_solution: Option<PathBuf>,
@@ -95,12 +99,11 @@ impl Evaluate {
         if let Some(folds) = self.folds {
             return self.judge_recipe(&first.1, &set, folds);
         }
+        let set = if self.unseen { evaluation::unseen(&models, &set)? } else { set };
         say!("judging the model's own weights");
-        evaluation::warn_if_trained_on(&first.1, &set);
         let (main, judged) = Contender::judge(first.0, &first.1, &set)?;
         let mut compared = Contender::fed_otherwise(first.0, &first.1, &set)?;
         for (path, model) in others {
-            evaluation::warn_if_trained_on(model, &set);
             compared.push(Contender::judge(path, model, &set)?.0);
             compared.extend(Contender::fed_otherwise(path, model, &set)?);
         }
@@ -148,7 +151,6 @@ impl Evaluate {
             progress.tell(step);
             if interrupt.requested() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
-        progress.finish();
         let document = RecipeDocument { report, judged: "recipe" };
         self.publish(&document, || metrics(&document.report))
     }

@@ -377,12 +377,12 @@ struct Publish {
     /// Pack to publish
     pack: PathBuf,
 
-    #[command(flatten)]
-    server: ServerArgs,
-
     /// Print one JSON document
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    server: ServerArgs,
 }
 
 impl Publish {
@@ -397,7 +397,7 @@ impl Publish {
             bytes <= MAX_PACK_BYTES,
             "{shown}: {bytes} bytes, expected at most {MAX_PACK_BYTES}; build packs of fewer operators or types"
         );
-        let sent = client.posting_bytes("/packs", bytes).send(file);
+        let sent = client.post_bytes("/packs", &[], bytes, file);
         let sent =
             sent.with_context(|| format!("cannot reach {}; is the server running?", client.address()))?;
         let pack: PackSummary = judge(sent)?;
@@ -425,12 +425,12 @@ impl Publish {
     after_help = "Example:\n  diode kernels pull --server https://diode.example.org --architecture sm_90"
 )]
 struct Pull {
-    #[command(flatten)]
-    server: ServerArgs,
-
     /// GPUs to pull packs for, such as sm_90 or gfx942 [default: those of this node]
     #[arg(long, alias = "arch", value_name = "ARCH")]
     architecture: Option<String>,
+
+    #[command(flatten)]
+    server: ServerArgs,
 }
 
 impl Pull {

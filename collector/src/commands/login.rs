@@ -16,12 +16,6 @@ use crate::server::{
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  diode login --server https://diode.example.org")]
 pub(crate) struct Login {
-    #[command(flatten)]
-    server: ServerArgs,
-
-    #[command(flatten)]
-    terms: TermsArgs,
-
     /// What the token may be used for: upload, agent, train, admin
     #[arg(long = "scope", value_name = "SCOPE", default_value = "upload", value_delimiter = ',')]
     scopes: Vec<Scope>,
@@ -33,6 +27,12 @@ pub(crate) struct Login {
     /// Read a token from standard input, made on the server's page /account
     #[arg(long, conflicts_with_all = ["scopes", "name"])]
     paste: bool,
+
+    #[command(flatten)]
+    server: ServerArgs,
+
+    #[command(flatten)]
+    terms: TermsArgs,
 }
 
 impl Login {

@@ -73,12 +73,12 @@ struct Contribute {
     #[arg(long)]
     dry_run: bool,
 
-    #[command(flatten)]
-    server: ServerArgs,
-
     /// Print one JSON document
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    server: ServerArgs,
 }
 
 /// What `--dry-run --json` prints.
@@ -123,11 +123,8 @@ impl Contribute {
             ));
         }
         let client = self.server.client()?;
-        let post = || {
-            let request = client.posting_bytes("/models", bytes.len() as u64);
-            let request = request.query("description", self.description.as_str());
-            request.query("licence", self.licence.as_str()).send(bytes.as_slice())
-        };
+        let query = [("description", self.description.as_str()), ("licence", self.licence.as_str())];
+        let post = || client.post_bytes("/models", &query, bytes.len() as u64, &*bytes);
         let model: ModelSummary =
             send(&client.url("/models"), post).context("cannot contribute the model")?;
         if self.json {
@@ -142,12 +139,12 @@ impl Contribute {
 /// List the models that you have contributed, newest first
 #[derive(Debug, Args)]
 struct Contributed {
-    #[command(flatten)]
-    server: ServerArgs,
-
     /// Print one JSON document
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    server: ServerArgs,
 }
 
 impl Contributed {

@@ -208,7 +208,7 @@ impl ValidateModel {
         self.batch_size.mention("all configs of a problem are predicted at once");
         let model = models::read_model(&self.model)?;
         let set = evaluation::read_timings(&model, &self.dataset, None, &self.selection)?;
-        evaluation::warn_if_trained_on(&model, &set);
+        evaluation::warn_if_trained_on(&model, &set)?;
         let (evaluation, judged) = Evaluation::new(&model, &set)?;
         let validation = Validation::of(&judged, evaluation.report, self.top_n_worst);
         if self.json {
@@ -283,7 +283,7 @@ impl ValidateMaxAutotune {
         let configs = diode_compat::read_reference_configs(&self.max_autotune_solution)?;
         let model = models::read_model(&self.model)?;
         let set = evaluation::read_timings(&model, &self.dataset, None, &self.selection)?;
-        evaluation::warn_if_trained_on(&model, &set);
+        evaluation::warn_if_trained_on(&model, &set)?;
         let path = &self.max_autotune_solution;
         let comparison = evaluation::compare_with(path, &configs, &judge(&model, &set)?)?;
         let text = speedups_in_words(&comparison.speedups);

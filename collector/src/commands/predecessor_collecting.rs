@@ -40,12 +40,6 @@ struct CollectingArgs {
     #[arg(long, alias = "space", default_value = "EXHAUSTIVE", value_name = "SPACE", value_parser = arguments::space)]
     search_space: SpaceName,
 
-    #[command(flatten)]
-    devices: DeviceArgs,
-
-    #[command(flatten)]
-    packs: PackServerArgs,
-
     /// Write torch-diode's JSON or MessagePack, whatever the extension of the output
     #[arg(long, value_enum)]
     pub(crate) format: Option<DatasetFormat>,
@@ -53,6 +47,12 @@ struct CollectingArgs {
     /// Go on with existing output: problems that are in it are skipped
     #[arg(long)]
     pub(crate) resume: bool,
+
+    #[command(flatten)]
+    devices: DeviceArgs,
+
+    #[command(flatten)]
+    packs: PackServerArgs,
 }
 
 impl CollectingArgs {

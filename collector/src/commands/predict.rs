@@ -18,19 +18,17 @@ use crate::commands::prediction::{Format, Measured, Prediction};
 use crate::failure::Usage;
 use crate::input::arguments::{at_least_one, probability, space};
 use crate::input::problems::ProblemArgs;
-use crate::input::{datasets, models, published};
+use crate::input::{datasets, models, published, tables};
 use crate::output;
 use crate::output::log::Progress;
+use crate::server::ServerArgs;
 
 /// Predict the fastest configs for problems
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  diode predict 16x4096x4096 --hardware nvidia-h100\n  diode predict 16x4096x4096 --linear --hardware h200 --format triton\n  diode predict Llama-3.1-8B --hardware h200 --format inductor > lookup.json\n  diode shapes --num-shapes 100 --json | diode predict - --model h200.safetensors --top 5"
+    after_help = "Example:\n  diode predict 16x4096x4096 --hardware nvidia-h100\n  diode predict 16x4096x4096 --linear --hardware h200 --format triton\n  diode predict Llama-3.1-8B --hardware h200 --format inductor > lookup.json\n  diode predict 16x4096x4096 --hardware h200 --server https://diode.example.org\n  diode shapes --num-shapes 100 --json | diode predict - --model h200.safetensors --top 5"
 )]
 pub(crate) struct Predict {
-    #[command(flatten)]
-    asked: ProblemArgs,
-
     /// Model: a file, or a name such as h200 [default: the model that comes with diode for the hardware]
     #[arg(long, value_name = "MODEL", conflicts_with = "hardware")]
     model: Option<PathBuf>,
@@ -69,6 +67,14 @@ pub(crate) struct Predict {
     #[arg(long, alias = "dataset", value_name = "FILE")]
     data: Vec<PathBuf>,
 
+    /// Server to ask for what was measured of the nearest problems, instead of --data
+    #[arg(long, value_name = "URL", conflicts_with = "data")]
+    server: Option<String>,
+
+    /// A file of certificates (PEM) to trust instead of the public ones
+    #[arg(long, env = "DIODE_CA", value_name = "FILE")]
+    ca: Option<PathBuf>,
+
     /// What to print: a table, JSON (of several problems a list, with null for one that has no prediction), CSV,
     /// triton.Config in Python, the value of torch._inductor.config.lookup_table.table, or vLLM's files of experts
     #[arg(long, value_enum, default_value_t = Format::Table)]
@@ -77,7 +83,13 @@ pub(crate) struct Predict {
     /// The same as --format json
     #[arg(long, conflicts_with = "format")]
     json: bool,
+
+    #[command(flatten)]
+    asked: ProblemArgs,
 }
+
+/// How many more picks are asked for where only kernels of Triton's are printed.
+const BESIDE_TILES: usize = 8;
 
 impl Predict {
     pub(crate) fn run(self) -> anyhow::Result<()> {
@@ -115,15 +127,13 @@ impl Predict {
         say_caveats(&answers);
         let layers = self.layers(&model, &answers)?;
         let rivals = rivals(&model, &hardware, &answers)?;
-        let measured = match self.data.is_empty() {
-            true => BTreeMap::new(),
-            false => self.measured(&hardware, &answers)?,
-        };
+        let measured = self.measured(&hardware, &answers)?;
         let prediction = Prediction {
             answers,
             layers,
             rivals,
             measured,
+            top: if self.confidence.is_some() { usize::MAX } else { self.top(alone) },
             hardware: &hardware,
             id: models::file_id(self.model.as_deref(), &model)?,
             model: name,
@@ -186,7 +196,7 @@ impl Predict {
         let mut progress = Progress::new(problems.len() as u64, "problems");
         let mut all: Vec<_> = thread::scope(|scope| {
             let others: Vec<_> = (1..cores).map(|_| scope.spawn(work)).collect();
-            if cores == 1 {
+            if problems.len() <= PIECE {
                 return work();
             }
             let first = scope.spawn(work);
@@ -199,7 +209,6 @@ impl Predict {
                 .flat_map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
                 .collect()
         });
-        progress.finish();
         all.sort_by_key(|(at, _)| *at);
         all.into_iter().map(|(_, answer)| answer).collect()
     }
@@ -230,12 +239,21 @@ impl Predict {
         hardware: &Hardware,
         answers: &[Option<Answer>],
     ) -> anyhow::Result<BTreeMap<usize, Vec<Measured>>> {
-        let mut known = datasets::read(&self.data)?;
-        known.retain(|dataset| dataset.hardware.slug == hardware.slug);
-        if known.is_empty() {
-            anyhow::bail!("--data: got no timings of {}, expected some", hardware.slug);
-        }
-        let table = Table::from_datasets(&known, None, None).context("--data")?;
+        let table = match &self.server {
+            Some(server) => {
+                let server = ServerArgs { server: server.clone(), ca: self.ca.clone() };
+                tables::of_server(&server.client()?, &hardware.slug).context("--server")?
+            }
+            None if self.data.is_empty() => return Ok(BTreeMap::new()),
+            None => {
+                let mut known = datasets::read(&self.data)?;
+                known.retain(|dataset| dataset.hardware.slug == hardware.slug);
+                if known.is_empty() {
+                    anyhow::bail!("--data: got no timings of {}, expected some", hardware.slug);
+                }
+                Table::from_datasets(&known, None, None).context("--data")?
+            }
+        };
         let answers =
             answers.iter().enumerate().filter_map(|(place, answer)| Some((place, answer.as_ref()?)));
         Ok(answers.map(|(place, answer)| (place, Measured::near(&table, &answer.problem))).collect())
@@ -274,7 +292,7 @@ impl Predict {
                 )
             }
             Some(probability) => picks_for(model, problem, &question, probability)?,
-            None => self.top.unwrap_or(if alone { 10 } else { 1 }),
+            None => self.top(alone) + if self.format == Format::Triton { BESIDE_TILES } else { 0 },
         };
         let answer = match ranker {
             Some(ranker) => ranker.answer(problem, &question),
@@ -284,6 +302,10 @@ impl Predict {
             Err(ModelError::TooLargeForHardware(error)) => Err(Usage::new(error).into()),
             answer => Ok(answer?),
         }
+    }
+
+    fn top(&self, alone: bool) -> usize {
+        self.top.unwrap_or(if alone { 10 } else { 1 })
     }
 
     /// Refuses types that no kernel exists for, unless the user wants to know what the hardware's peak promises.

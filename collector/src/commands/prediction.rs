@@ -1,6 +1,6 @@
 //! The forms in which `diode predict` prints its answers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write as _;
 
 use clap::ValueEnum;
@@ -15,6 +15,7 @@ use serde::Serialize;
 use diode_workloads::file_body::{Body, Entry};
 use diode_workloads::file_names::{Consumer, FileName};
 
+use crate::failure::Usage;
 use crate::input::published::Rival;
 use crate::output;
 
@@ -38,6 +39,8 @@ pub(crate) struct Prediction<'a> {
     pub(crate) rivals: BTreeMap<usize, Vec<Rival>>,
     /// What was measured of the nearest problems, by the place of an answer.
     pub(crate) measured: BTreeMap<usize, Vec<Measured>>,
+    /// How many configs of a problem to print as code.
+    pub(crate) top: usize,
     pub(crate) hardware: &'a Hardware,
     /// The model's name or file.
     pub(crate) model: String,
@@ -341,26 +344,35 @@ impl Prediction<'_> {
         text
     }
 
-    /// Python that defines `configs`: a list for one problem, or a dictionary by problem.
+    /// Python that defines `configs`: a list for one problem, or a dictionary by problem. Picks that no kernel of Triton's
+    /// computes by itself are comments.
     fn triton(&self) -> String {
-        let mut text =
-            format!("# {}, by {} ({})\nimport triton\n\n", self.hardware.slug, self.model, self.id);
+        let mut text = format!(
+            "# {}, by {} ({})\n# Parameters of the kernel: BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M; rename them where yours are \
+             BLOCK_SIZE_M and so on.\nimport triton\n\n",
+            self.hardware.slug, self.model, self.id
+        );
         let list = |answer: &Answer, indent: &str| {
-            let lines = answer.picks.iter().map(|pick| {
-                let time = output::duration(pick.total().0);
-                match triton_config(&pick.config) {
-                    Some(config) => {
-                        let swapped = pick.config.tile().is_some_and(|tile| tile.swap_ab);
-                        let note = if swapped { ", with operands swapped" } else { "" };
-                        format!("{indent}    {config},  # {time}{note}\n")
-                    }
-                    None => format!(
-                        "{indent}    # {time}: {}\n",
-                        pick.config.label().replace("library", self.library())
-                    ),
+            let (mut lines, mut configs) = (String::new(), 0);
+            for pick in &answer.picks {
+                if configs == self.top {
+                    break;
                 }
-            });
-            format!("[  # {}\n{}{indent}]", named(&answer.problem), lines.collect::<String>())
+                let time = output::duration(pick.total().0);
+                let swaps = pick.config.tile().is_some_and(|tile| tile.swap_ab);
+                lines += &match triton_config(&pick.config).filter(|_| !swaps) {
+                    Some(config) => {
+                        configs += 1;
+                        format!("{indent}    {config},  # {time}\n")
+                    }
+                    None => {
+                        let label = pick.config.label().replace("library", self.library());
+                        let why = if swaps { ", with A and B swapped" } else { "" };
+                        format!("{indent}    # {time}: {label}{why}\n")
+                    }
+                };
+            }
+            format!("[  # {}\n{lines}{indent}]", named(&answer.problem))
         };
         match &self.answers[..] {
             [Some(answer)] => text += &format!("configs = {}\n", list(answer, "")),
@@ -388,7 +400,15 @@ impl Prediction<'_> {
     }
 
     fn inductor(&self) -> anyhow::Result<impl Serialize> {
-        let choices = self.all().map(|answer| {
+        if self.all().all(|answer| !answer.problem.op.is_plain()) {
+            return Err(Usage::new(
+                "--format inductor: torch's lookup_table has no scaled or grouped multiplications; the plug-in picks for them",
+            )
+            .into());
+        }
+        let mut seen = HashSet::new();
+        let distinct: Vec<&Answer> = self.all().filter(|answer| seen.insert(&answer.problem)).collect();
+        let choices = distinct.into_iter().map(|answer| {
             (answer.problem.clone(), answer.picks.iter().map(|pick| pick.config).collect::<Vec<_>>())
         });
         let table = Table::from_choices(self.hardware.clone(), choices)?;
@@ -554,7 +574,7 @@ fn named(problem: &Problem) -> String {
 }
 
 /// The layouts of A and B: `n` for row-major, `t` for column-major.
-fn layouts(problem: &Problem) -> String {
+pub(crate) fn layouts(problem: &Problem) -> String {
     let letter = |layout| if layout == Layout::Row { 'n' } else { 't' };
     [letter(problem.a_layout), letter(problem.b_layout)].iter().collect()
 }

@@ -11,12 +11,12 @@ use crate::output;
 #[command(after_help = "Example:\n  diode shapes --seed 42 --num-shapes 10 --log-normal --json\n  \
                   diode shapes --transformer hidden=4096,intermediate=14336,heads=32,kv_heads=8,vocab=128256")]
 pub(crate) struct Shapes {
-    #[command(flatten)]
-    generator: GeneratorArgs,
-
     /// Print one JSON list of objects {op, b, m, n, k, dtype}, and b_layout where B is in columns
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    generator: GeneratorArgs,
 }
 
 fn cells(row: &ShortProblem) -> Vec<String> {

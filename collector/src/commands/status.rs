@@ -12,12 +12,12 @@ use crate::server::{Client, ServerArgs};
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  diode status --server https://diode.example.org")]
 pub(crate) struct Status {
-    #[command(flatten)]
-    server: ServerArgs,
-
     /// Print one JSON document
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    server: ServerArgs,
 }
 
 /// Each part is in words for people, and says why if there is none.
@@ -78,7 +78,11 @@ fn server_and_account(client: &Client) -> (String, String) {
     let address = client.address();
     let answer = match client.getting("/terms") {
         Ok(answer) => answer,
-        Err(error) => return (format!("{address} cannot be reached: {error}"), "unknown".to_owned()),
+        Err(error) => {
+            let words =
+                format!("{address} cannot be reached ({error}); --server or DIODE_SERVER names another");
+            return (words, "unknown".to_owned());
+        }
     };
     let version = answer.headers().get(SERVER_HEADER).and_then(|version| version.to_str().ok());
     let Some(version) = version else {

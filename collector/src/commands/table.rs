@@ -3,18 +3,20 @@ use std::path::PathBuf;
 
 use anyhow::bail;
 use clap::{Args, Subcommand};
-use diode_core::hardware::Hardware;
+use diode_core::hardware::{Hardware, Vendor};
 use diode_core::ids::HardwareSlug;
 use diode_core::table::inductor::{InductorOptions, PythonNumber, Scalars, TorchVersion};
 use diode_core::table::{Nearest, TableConfig, TableFormat};
 use diode_core::{Config, ConfigFields, Invalid, Method, Micros, Problem, Tflops};
 use serde::Serialize;
 
+use crate::commands::prediction::layouts;
 use crate::failure::Usage;
 use crate::input::arguments::at_least_one;
 use crate::input::datasets;
 use crate::input::problems::ProblemArgs;
 use crate::input::tables::{self, read_tables};
+use crate::output::log::Progress;
 use crate::output::{self, files};
 use diode_workloads::served::Reader;
 
@@ -146,7 +148,12 @@ impl Table {
             output::count(configs, "config"),
         ))?;
         match self.format {
-            TableFormat::Diode => next!("diode table lookup {} 4096x4096x4096 --nearest", path.display()),
+            TableFormat::Diode => {
+                if let Some((p, _)) = table.iter().find(|(problem, _)| problem.op.is_plain()) {
+                    let words = format!("{} {} {} {}", p.op, p.dims(), p.a_dtype, layouts(p));
+                    next!("diode table lookup {} '{words}' --nearest", path.display());
+                }
+            }
             TableFormat::Inductor => {
                 next!(
                     "torch._inductor.config.lookup_table.table takes it, or torch_diode.install(table={:?})",
@@ -222,9 +229,6 @@ struct Lookup {
     #[arg(value_name = "FILE")]
     table: PathBuf,
 
-    #[command(flatten)]
-    asked: ProblemArgs,
-
     /// For a problem that is not in the table, let the nearest ones vote
     #[arg(long)]
     nearest: bool,
@@ -236,6 +240,9 @@ struct Lookup {
     /// Print one JSON document
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    asked: ProblemArgs,
 }
 
 /// What `--json` prints.
@@ -278,7 +285,9 @@ impl Lookup {
             );
         };
         let problems = self.asked.problems(Some(table.hardware()), Reader::Inductor)?;
-        let answers = problems.into_iter().map(|problem| self.answer(&table, problem));
+        let table = without_limits_of_gpus(table)?;
+        let problems = Progress::through(problems.into_iter(), "problems");
+        let answers = problems.map(|problem| self.answer(&table, problem));
         let answers = answers.collect::<anyhow::Result<Vec<_>>>()?;
         match answers.as_slice() {
             [alone] if self.json => output::json(alone),
@@ -311,6 +320,19 @@ impl Lookup {
             neighbours.into_iter().map(|n| Near { problem: n.problem, distance: n.distance }).collect();
         Ok(Found { problem, exact: false, configs, neighbours })
     }
+}
+
+/// The table without a CPU's facts: a CPU has no shared memory that a tile could be too large for.
+fn without_limits_of_gpus(table: diode_core::Table) -> Result<diode_core::Table, Invalid> {
+    if table.hardware().vendor != Vendor::Cpu {
+        return Ok(table);
+    }
+    let hardware = Hardware { facts: None, ..table.hardware().clone() };
+    let mut bare = diode_core::Table::new(hardware, table.method());
+    for (problem, configs) in table.iter() {
+        bare.insert(problem.clone(), configs.to_vec())?;
+    }
+    Ok(bare)
 }
 
 impl Listed {

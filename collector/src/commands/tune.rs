@@ -102,12 +102,12 @@ pub(crate) struct Tune {
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["check", "log"])]
     published: Option<PathBuf>,
 
-    #[command(flatten)]
-    measuring: MeasureArgs,
-
     /// What to print
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
+
+    #[command(flatten)]
+    measuring: MeasureArgs,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -7,9 +7,11 @@ use diode_api::upload_check::UploadCheck;
 use diode_api::{MAX_UPLOAD_BYTES, MAX_UPLOAD_PROBLEMS, MAX_UPLOAD_TIMINGS, Receipt, SetApart};
 use diode_core::ids::HardwareSlug;
 use diode_core::{Dataset, Invalid};
+use diode_formats::Format;
 use serde::Serialize;
 
-use crate::output;
+use crate::input::datasets;
+use crate::output::{self, count};
 use crate::server::{Client, ServerArgs, TermsArgs, send};
 
 /// Send datasets to a Diode server
@@ -30,15 +32,15 @@ pub(crate) struct Upload {
     #[arg(long)]
     dry_run: bool,
 
+    /// Print one JSON list of receipts
+    #[arg(long)]
+    json: bool,
+
     #[command(flatten)]
     server: ServerArgs,
 
     #[command(flatten)]
     terms: TermsArgs,
-
-    /// Print one JSON list of receipts
-    #[arg(long)]
-    json: bool,
 }
 
 impl Upload {
@@ -82,11 +84,12 @@ impl Upload {
     }
 
     fn send(&self, client: &Client, path: &Path) -> anyhow::Result<Receipt> {
-        let bytes = read(path)?;
-        let receipt = send(&client.url("/uploads"), || client.post_file("/uploads", &bytes))
-            .with_context(|| format!("cannot upload {}", path.display()))?;
+        let bytes = content(path)?;
+        let receipt =
+            send(&client.url("/uploads"), || client.post_bytes("/uploads", &[], bytes.len() as u64, &*bytes))
+                .with_context(|| format!("cannot upload {}", path.display()))?;
         if !self.json {
-            output::text_out(&in_words(path, &receipt))?;
+            output::text_out(&in_words(path, &receipt, client))?;
         }
         Ok(receipt)
     }
@@ -122,16 +125,7 @@ fn of_all(faults: &[String], alone: bool, summary: impl FnOnce() -> String) -> a
 
 /// The datasets of a file, if a server may take the file.
 fn checked(path: &Path) -> anyhow::Result<Vec<Dataset>> {
-    let length = fs::metadata(path).with_context(|| unreadable(path))?.len();
-    if length > MAX_UPLOAD_BYTES as u64 {
-        bail!(
-            "{}: {} MiB, expected at most {} MiB; make it smaller with `diode convert` to .msgpack.zst",
-            path.display(),
-            length >> 20,
-            MAX_UPLOAD_BYTES >> 20
-        );
-    }
-    let decoded = diode_formats::decode_within(&read(path)?, MAX_UPLOAD_TIMINGS)
+    let decoded = diode_formats::decode_within(&content(path)?, MAX_UPLOAD_TIMINGS)
         .with_context(|| path.display().to_string())?;
     let problems = decoded.datasets.iter().map(|dataset| dataset.solutions.len()).sum::<usize>();
     if problems > MAX_UPLOAD_PROBLEMS {
@@ -143,7 +137,26 @@ fn checked(path: &Path) -> anyhow::Result<Vec<Dataset>> {
     Ok(decoded.datasets)
 }
 
-fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
+/// What is sent of a file: its bytes, or the same as a columnar file where it is CSV or Parquet, which no server takes.
+fn content(path: &Path) -> anyhow::Result<Vec<u8>> {
+    let too_long = |length: u64| {
+        anyhow::anyhow!(
+            "{}: {} MiB, expected at most {} MiB; make it smaller with `diode convert` to .msgpack.zst",
+            path.display(),
+            length >> 20,
+            MAX_UPLOAD_BYTES >> 20
+        )
+    };
+    let most = MAX_UPLOAD_BYTES as u64;
+    if !diode_formats::may_travel(&diode_formats::read_head(path)?) {
+        let decoded = datasets::read_files(&[path.to_owned()])?.swap_remove(0);
+        let bytes = diode_formats::encode(Format::Columnar, &decoded.datasets)?;
+        return if bytes.len() as u64 > most { Err(too_long(bytes.len() as u64)) } else { Ok(bytes) };
+    }
+    let length = fs::metadata(path).with_context(|| unreadable(path))?.len();
+    if length > most {
+        return Err(too_long(length));
+    }
     fs::read(path).with_context(|| unreadable(path))
 }
 
@@ -163,10 +176,7 @@ fn dry_runs(files: &[DryRun<'_>]) -> String {
     for DryRun { file, hardware } in files {
         text += &format!("{}: not sent (--dry-run)\n", file.display());
         for of in hardware {
-            text += &format!(
-                "  {}: {} problems, {} timings, {} failures\n",
-                of.hardware, of.problems, of.timings, of.failures
-            );
+            text += &format!("  {}: {}\n", of.hardware, counted(of.problems, of.timings, of.failures));
             for part in &of.set_apart {
                 text += &format!(
                     "    {} of them would be set apart, {}: {}\n",
@@ -178,10 +188,17 @@ fn dry_runs(files: &[DryRun<'_>]) -> String {
     text
 }
 
-fn in_words(path: &Path, receipt: &Receipt) -> String {
+fn counted(problems: usize, timings: usize, failures: usize) -> String {
+    [(problems, "problem"), (timings, "timing"), (failures, "failure")]
+        .map(|(number, noun)| count(number, noun))
+        .join(", ")
+}
+
+fn in_words(path: &Path, receipt: &Receipt, client: &Client) -> String {
     let path = path.display();
+    let page = format!("  {}/uploads/{}\n", client.address(), receipt.id);
     if receipt.already_stored {
-        return format!("{path}: already stored as upload {}\n", receipt.id);
+        return format!("{path}: already stored as upload {}\n{page}", receipt.id);
     }
     let mut text = format!(
         "{path}: stored as upload {} ({}): {} new, {} known already\n",
@@ -189,11 +206,12 @@ fn in_words(path: &Path, receipt: &Receipt) -> String {
     );
     for hardware in &receipt.hardware {
         text += &format!(
-            "  {}: {} problems, {} timings, {} failures\n",
-            hardware.slug, hardware.problems, hardware.timings, hardware.failures
+            "  {}: {}\n",
+            hardware.slug,
+            counted(hardware.problems as usize, hardware.timings as usize, hardware.failures as usize)
         );
     }
-    text + &format!("  licence: {}\n", receipt.licence)
+    text + &format!("  licence: {}\n{page}", receipt.licence)
 }
 
 /// What a file holds for one kind of hardware.

@@ -23,12 +23,12 @@ use crate::server::ServerArgs;
                   diode want Qwen3-235B-A22B --tp 4 --quantization fp8-block --hardware nvidia-h100"
 )]
 pub(crate) struct Want {
-    #[command(flatten)]
-    asked: ProblemArgs,
-
     /// Hardware to measure on, such as nvidia-h100 [default: this node's GPU]
     #[arg(long, value_name = "NAME")]
     hardware: Option<String>,
+
+    #[command(flatten)]
+    asked: ProblemArgs,
 
     #[command(flatten)]
     server: ServerArgs,

@@ -11,6 +11,7 @@ use diode_core::{Dataset, Op};
 use diode_formats::{Decoded, FileKind, Format, may_be_timings, read_head, recognise};
 
 use crate::failure::Usage;
+use crate::output::log::Progress;
 
 /// Reads dataset files, also from folders and the folders in them. Each file is read once, in the order
 /// of the paths.
@@ -43,7 +44,23 @@ pub(crate) fn decode(paths: &[PathBuf], extensions: &[String]) -> anyhow::Result
             bail!("{}: got no dataset in this folder, expected {endings}", path.display());
         }
     }
-    search.files.iter().map(|file| Ok(diode_formats::read_file(file)?)).collect()
+    read_files(&search.files)
+}
+
+/// Reads dataset files, none of which may be a folder. Shows how far it is.
+pub(crate) fn read_files(files: &[PathBuf]) -> anyhow::Result<Vec<Decoded>> {
+    let lengths: Vec<u64> =
+        files.iter().map(|file| fs::metadata(file).map_or(0, |metadata| metadata.len())).collect();
+    let mut progress = Progress::of_bytes(lengths.iter().sum());
+    let mut before = 0;
+    let mut read = |(file, length): (&PathBuf, &u64)| {
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        let decoded =
+            diode_formats::read_file_watched(file, &mut |read| progress.set_bytes(before + read, &name))?;
+        before += length;
+        Ok(decoded)
+    };
+    files.iter().zip(&lengths).map(&mut read).collect()
 }
 
 /// The endings of datasets' names.

@@ -68,23 +68,23 @@ pub(crate) struct GeneratorArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Log-normal parameters")]
 struct LogNormalArgs {
-    /// Mean of ln M
-    #[arg(long, value_name = "X", requires = "log_normal", value_parser = real, default_value_t = LogNormalParameters::M_MEAN)]
+    /// Mean of ln M [default: 6.57]
+    #[arg(long, value_name = "X", requires = "log_normal", value_parser = real, default_value_t = LogNormalParameters::M_MEAN, hide_default_value = true)]
     log_normal_m_mean: f64,
-    /// Standard deviation of ln M
-    #[arg(long, value_name = "X", requires = "log_normal", value_parser = real, default_value_t = LogNormalParameters::M_STD)]
+    /// Standard deviation of ln M [default: 2.56]
+    #[arg(long, value_name = "X", requires = "log_normal", value_parser = real, default_value_t = LogNormalParameters::M_STD, hide_default_value = true)]
     log_normal_m_std: f64,
-    /// Mean of ln N
-    #[arg(long, value_name = "X", requires = "log_normal", value_parser = real, default_value_t = LogNormalParameters::N_MEAN)]
+    /// Mean of ln N [default: 5.91]
+    #[arg(long, value_name = "X", requires = "log_normal", value_parser = real, default_value_t = LogNormalParameters::N_MEAN, hide_default_value = true)]
     log_normal_n_mean: f64,
-    /// Standard deviation of ln N
-    #[arg(long, value_name = "X", requires = "log_normal", value_parser = real, default_value_t = LogNormalParameters::N_STD)]
+    /// Standard deviation of ln N [default: 1.67]
+    #[arg(long, value_name = "X", requires = "log_normal", value_parser = real, default_value_t = LogNormalParameters::N_STD, hide_default_value = true)]
     log_normal_n_std: f64,
-    /// Mean of ln K
-    #[arg(long, value_name = "X", requires = "log_normal", value_parser = real, default_value_t = LogNormalParameters::K_MEAN)]
+    /// Mean of ln K [default: 6.20]
+    #[arg(long, value_name = "X", requires = "log_normal", value_parser = real, default_value_t = LogNormalParameters::K_MEAN, hide_default_value = true)]
     log_normal_k_mean: f64,
-    /// Standard deviation of ln K
-    #[arg(long, value_name = "X", requires = "log_normal", value_parser = real, default_value_t = LogNormalParameters::K_STD)]
+    /// Standard deviation of ln K [default: 2.16]
+    #[arg(long, value_name = "X", requires = "log_normal", value_parser = real, default_value_t = LogNormalParameters::K_STD, hide_default_value = true)]
     log_normal_k_std: f64,
 }
 
@@ -181,12 +181,12 @@ pub(crate) struct ModelArgs {
     #[arg(long, value_name = "NAME=SIZE,…")]
     transformer: Vec<Transformer>,
 
-    /// Tokens per prompt that the transformer reads at once, separated by commas
-    #[arg(long, value_name = "N,…", value_delimiter = ',', requires = "transformer", value_parser = size, default_values_t = [512, 2048, 8192])]
+    /// Tokens per prompt that the transformer reads at once, separated by commas [default: 512,2048,8192]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', requires = "transformer", value_parser = size, default_values_t = [512, 2048, 8192], hide_default_value = true)]
     prefill_tokens: Vec<u64>,
 
-    /// Sequences that the transformer continues at once, separated by commas
-    #[arg(long, value_name = "N,…", value_delimiter = ',', requires = "transformer", value_parser = size, default_values_t = [1, 8, 32, 128])]
+    /// Sequences that the transformer continues at once, separated by commas [default: 1,8,32,128]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', requires = "transformer", value_parser = size, default_values_t = [1, 8, 32, 128], hide_default_value = true)]
     decode_batches: Vec<u64>,
 
     /// Devices that share every layer of the transformer
@@ -198,8 +198,8 @@ pub(crate) struct ModelArgs {
     #[arg(long, value_name = "NAME=SIZE,…")]
     convolution: Vec<Convolution>,
 
-    /// Images that the convolution sees at once, separated by commas
-    #[arg(long, value_name = "N,…", value_delimiter = ',', requires = "convolution", value_parser = size, default_values_t = [1, 32])]
+    /// Images that the convolution sees at once, separated by commas [default: 1,32]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', requires = "convolution", value_parser = size, default_values_t = [1, 32], hide_default_value = true)]
     images: Vec<u64>,
 }
 

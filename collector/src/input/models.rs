@@ -8,7 +8,7 @@ use diode_core::hardware::{Hardware, catalogue, find};
 use diode_core::ids::ModelId;
 use diode_formats::FileKind;
 use diode_formats::limits::MAX_CHECKPOINT;
-use diode_model::Model;
+use diode_model::{Model, Predictor as _};
 
 use crate::failure::Usage;
 use crate::node::gpus;
@@ -83,6 +83,8 @@ const SHIPPED_ENDING: &str = "-matmul";
 struct Shipped {
     hardware: &'static str,
     bytes: &'static [u8],
+    /// The sizes of the training problems, which the file does not state.
+    sizes: &'static [u8],
 }
 
 /// The first model stands in for hardware that has no model of its own.
@@ -90,12 +92,28 @@ const SHIPPED: [Shipped; 2] = [
     Shipped {
         hardware: "nvidia-h200",
         bytes: include_bytes!("../../../trained_models/matmul/nvidia-h200/matmul-nvidia-h200.safetensors"),
+        sizes: include_bytes!("../../../trained_models/matmul/nvidia-h200/matmul-nvidia-h200.sizes"),
     },
     Shipped {
         hardware: "nvidia-h100",
         bytes: include_bytes!("../../../trained_models/matmul/nvidia-h100/matmul-nvidia-h100.safetensors"),
+        sizes: include_bytes!("../../../trained_models/matmul/nvidia-h100/matmul-nvidia-h100.sizes"),
     },
 ];
+
+/// The sizes of the problems that a model was trained on, as [`mark_of_size`](diode_core::mark_of_size), in order. Empty
+/// if nobody knows them.
+pub(crate) fn training_sizes(model: &AnyModel) -> anyhow::Result<Vec<u32>> {
+    let Some(training) = model.training().filter(|training| training.sizes.is_empty()) else {
+        return Ok(model.training().map(|training| training.sizes.clone()).unwrap_or_default());
+    };
+    for Shipped { bytes, sizes, .. } in SHIPPED {
+        if Model::from_bytes(bytes)?.metadata().training.data_digest == training.data_digest {
+            return Ok(sizes.as_chunks().0.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect());
+        }
+    }
+    Ok(Vec::new())
+}
 
 /// The hardware in a model's name. `None` if the text is not the name of a model.
 fn named_hardware(name: &str) -> Option<Hardware> {

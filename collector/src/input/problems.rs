@@ -34,6 +34,7 @@ pub(crate) struct ProblemArgs {
     /// Qwen3-8B, or a list as in --problems
     #[arg(
         value_name = "PROBLEM",
+        help_heading = None::<&'static str>,
         required_unless_present_any = ["m", "problems", "transformer", "convolution"],
         conflicts_with_all = ["b", "m", "n", "k", "problems", "transformer", "convolution"]
     )]

@@ -15,6 +15,7 @@ use serde::Serialize;
 
 use crate::failure::Usage;
 use crate::output::files::user_folder;
+use crate::output::log::Progress;
 
 /// The most bytes of a file of releases. Both projects' need a fiftieth of it.
 const MOST: u64 = 64 << 20;
@@ -115,7 +116,7 @@ pub(crate) fn read_package(
     let inside =
         |folder: &str| folder.strip_prefix(name).unwrap_or(folder).trim_start_matches('/').to_owned();
     let mut folders = vec![inside(project.experts_folder()), inside(project.dense_folder())];
-    let (mut read, mut refused) = (Vec::new(), BTreeMap::new());
+    let mut files = Vec::new();
     while let Some(folder) = folders.pop() {
         let path = package.join(&folder);
         let entries = match fs::read_dir(&path) {
@@ -133,15 +134,19 @@ pub(crate) fn read_package(
             if !file.ends_with(".json") || matches!(FileName::parse(&file), Ok(FileName::Other { .. })) {
                 continue;
             }
-            let body = FileName::parse(&file).map_err(anyhow::Error::from).and_then(|_| {
-                let bytes = diode_formats::read_bounded(&entry.path(), MOST)?;
-                Ok(Body::parse(&String::from_utf8(bytes)?)?)
-            });
-            match body {
-                Ok(body) => read.push(PublishedFile { folder: folder.clone(), name: file, body }),
-                Err(error) => {
-                    refused.insert(format!("{folder}/{file}"), format!("{error:#}"));
-                }
+            files.push((folder.clone(), file, entry.path()));
+        }
+    }
+    let (mut read, mut refused) = (Vec::new(), BTreeMap::new());
+    for (folder, name, path) in Progress::through(files.into_iter(), "files") {
+        let body = FileName::parse(&name).map_err(anyhow::Error::from).and_then(|_| {
+            let bytes = diode_formats::read_bounded(&path, MOST)?;
+            Ok(Body::parse(&String::from_utf8(bytes)?)?)
+        });
+        match body {
+            Ok(body) => read.push(PublishedFile { folder, name, body }),
+            Err(error) => {
+                refused.insert(format!("{folder}/{name}"), format!("{error:#}"));
             }
         }
     }

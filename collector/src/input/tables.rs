@@ -6,7 +6,11 @@ use std::path::Path;
 
 use anyhow::{Context as _, bail};
 use diode_core::Table;
+use diode_core::ids::HardwareSlug;
 use diode_formats::FileKind;
+
+use crate::output::log::Progress;
+use crate::server::{Client, successful};
 
 /// The most bytes of a table. A table of 100,000 problems with five configs each takes 220 MB.
 const MAX_TABLE_BYTES: u64 = 1 << 30;
@@ -37,6 +41,17 @@ pub(crate) fn read_tables(path: &Path) -> anyhow::Result<Vec<Table>> {
     }
     let text = diode_formats::open_text(path, MAX_TABLE_BYTES, "a table as JSON")?;
     Ok(vec![serde_json::from_reader(text).with_context(context)?])
+}
+
+/// The best config of every problem that a server has timings of on some hardware.
+pub(crate) fn of_server(client: &Client, hardware: &HardwareSlug) -> anyhow::Result<Table> {
+    let mut answer = successful(client.getting_much(&format!("/tables/{hardware}.json?top=1")))?;
+    let length = answer.headers().get("diode-bytes").and_then(|length| length.to_str().ok()?.parse().ok());
+    let mut progress = Progress::of_bytes(length.unwrap_or(0));
+    let mut text = String::new();
+    let body = answer.body_mut().as_reader().take(MAX_TABLE_BYTES);
+    progress.watch(body, 0).read_to_string(&mut text).context("the table did not arrive")?;
+    serde_json::from_str(&text).context("the answer is not understood; is it a Diode server?")
 }
 
 /// Whether a file is a table and not a dataset. A file that cannot be read is reported elsewhere.

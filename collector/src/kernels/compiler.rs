@@ -158,6 +158,7 @@ impl<'a> Compilers<'a> {
                 scope.spawn(move || self.work(number, &sender));
             }
             drop(sender);
+            progress.go_on_from(already as u64);
             progress.set(already as u64, "starting compilers");
             let mut trouble = None;
             for result in results {
@@ -174,7 +175,6 @@ impl<'a> Compilers<'a> {
                     }
                 }
             }
-            progress.finish();
             trouble.map_or(Ok(()), Err)
         })
     }

@@ -24,6 +24,7 @@ use crate::kernels::plan::Plan;
 use crate::kernels::variant::Variant;
 use crate::kernels::{ABI, ABI_KEY, TRITON, TRITON_KEY};
 use crate::output::count;
+use crate::output::log::Progress;
 use crate::server::{Answered, Arriving, Client, PackServerArgs, Trouble, document, successful};
 
 /// The usual limit of the cache: forty times what one GPU's packs of the usual types and layouts take.
@@ -218,7 +219,9 @@ pub(crate) fn pull(client: &Client, cache: &PackCache, pack: &PackSummary) -> An
     );
     let mut answer = successful(client.getting_much(&format!("/packs/{}", pack.digest)))?;
     let mut body = Arriving::new(answer.body_mut().as_reader());
-    cache.keep(&pack.digest, pack.bytes, &mut body).map_err(|error| {
+    let mut progress = Progress::of_bytes(pack.bytes);
+    let kept = cache.keep(&pack.digest, pack.bytes, progress.watch(&mut body, 0));
+    kept.map_err(|error| {
         if body.broke.is_some() {
             Trouble::Away(anyhow::anyhow!("the pack did not arrive: {}", error.root_cause()), None)
         } else {

@@ -1,8 +1,8 @@
 //! Lines on stderr that say what happens: text for people, or JSON for supervisors.
 
 use std::cell::RefCell;
-use std::io::{self, IsTerminal as _, Write as _};
-use std::sync::OnceLock;
+use std::io::{self, IsTerminal as _, Read, Write as _};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
@@ -10,7 +10,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::output::{escaped, one_line};
+use crate::output::{escaped, one_line, significant};
 
 /// How lines are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -82,7 +82,7 @@ pub(crate) fn event(level: Level, facts: &Value, message: &str) {
         let device = device.as_deref();
         let line =
             if is_json() { as_json(level, device, facts, message) } else { as_text(level, device, message) };
-        _ = writeln!(io::stderr().lock(), "{line}");
+        above_bar(|| _ = writeln!(io::stderr().lock(), "{line}"));
     });
 }
 
@@ -101,15 +101,37 @@ fn as_json(level: Level, device: Option<&str>, facts: &Value, message: &str) -> 
     serde_json::to_string(&line).map_or_else(|error| error.to_string(), |line| escaped(&line).into_owned())
 }
 
-/// The time between plain lines. A log should stay readable.
+/// When the first plain line about a job is due …
+const FIRST_LINE: Duration = Duration::from_secs(1);
+/// … and the time between further ones. A log should stay readable.
 const LINE_EVERY: Duration = Duration::from_secs(10);
+/// How often a bar is drawn while nothing is told to it.
+const REDRAW: Duration = Duration::from_millis(250);
 
-/// The progress of one long job.
+/// The bar that is on the terminal. Lines are written above it.
+static ON_TERMINAL: Mutex<Option<ProgressBar>> = Mutex::new(None);
+
+fn on_terminal() -> MutexGuard<'static, Option<ProgressBar>> {
+    ON_TERMINAL.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Writes while no bar is on the terminal.
+pub(crate) fn above_bar<T>(write: impl FnOnce() -> T) -> T {
+    let bar = on_terminal().clone();
+    match bar {
+        Some(bar) => bar.suspend(write),
+        None => write(),
+    }
+}
+
+/// The progress of one long job, on a terminal as a bar that disappears when the job ends.
 pub(crate) struct Progress {
     bar: ProgressBar,
     unit: &'static str,
     began: Instant,
-    last_line: Instant,
+    next_line: Instant,
+    /// How much had been done before.
+    before: u64,
     done: u64,
     total: u64,
 }
@@ -123,41 +145,106 @@ impl Progress {
             bar.set_style(style);
         }
         bar.set_prefix(unit);
+        if is_terminal {
+            bar.enable_steady_tick(REDRAW);
+            *on_terminal() = Some(bar.clone());
+        }
         let now = Instant::now();
-        Self { bar, unit, began: now, last_line: now, done: 0, total }
+        Self { bar, unit, began: now, next_line: now + FIRST_LINE, before: 0, done: 0, total }
+    }
+
+    /// The progress of reading or sending bytes.
+    pub(crate) fn of_bytes(bytes: u64) -> Self {
+        Self::new(bytes.div_ceil(KB), "kB")
+    }
+
+    /// Items of which each is done when the next one is asked for.
+    pub(crate) fn through<T>(
+        items: impl ExactSizeIterator<Item = T>,
+        unit: &'static str,
+    ) -> impl Iterator<Item = T> {
+        let mut progress = Self::new(items.len() as u64, unit);
+        (0..).zip(items).map(move |(done, item)| {
+            progress.set(done, "");
+            item
+        })
+    }
+
+    /// Sets how much had been done before this job.
+    pub(crate) fn go_on_from(&mut self, before: u64) {
+        self.before = before;
     }
 
     /// Sets how much is done, with a message about it.
     pub(crate) fn set(&mut self, done: u64, message: &str) {
         self.done = done;
+        let rate = self.rate();
+        let said = rate.map(|rate| format!("{}/s", significant(rate)));
+        let message = said.into_iter().chain((!message.is_empty()).then(|| message.to_owned()));
+        let message = message.collect::<Vec<_>>().join(" · ");
         if !self.bar.is_hidden() {
             self.bar.set_position(done);
-            self.bar.set_message(message.to_owned());
-        } else if self.last_line.elapsed() >= LINE_EVERY {
-            self.last_line = Instant::now();
+            self.bar.set_message(message);
+        } else if Instant::now() >= self.next_line {
+            self.next_line = Instant::now() + LINE_EVERY;
             let (total, unit, seconds) = (self.total, self.unit, self.left());
             let left = seconds.map_or(String::new(), |left| format!(" · about {} left", in_words(left)));
-            let message = if message.is_empty() { String::new() } else { format!(" · {message}") };
+            let message = if message.is_empty() { message } else { format!(" · {message}") };
             tell!(
                 Info,
-                { "done": done, "total": total, "unit": unit, "seconds_left": seconds },
+                { "done": done, "total": total, "unit": unit, "per_second": rate, "seconds_left": seconds },
                 "{done}/{total} {unit}{left}{message}"
             );
         }
     }
 
-    /// Prints a line that stays, without damaging the bar.
-    pub(crate) fn say(&self, line: &str) {
-        self.bar.suspend(|| say!("{line}"));
+    /// Sets how many bytes are done.
+    pub(crate) fn set_bytes(&mut self, done: u64, message: &str) {
+        self.set(done / KB, message);
     }
 
-    pub(crate) fn finish(self) {
-        self.bar.finish_and_clear();
+    /// A reader that tells how much was read through it, from `before` on.
+    pub(crate) fn watch<R: Read>(&mut self, inner: R, before: u64) -> impl Read + use<'_, R> {
+        self.go_on_from(before / KB);
+        Watched { inner, progress: self, read: before }
+    }
+
+    fn rate(&self) -> Option<f64> {
+        let done = self.done.saturating_sub(self.before);
+        (done > 0 && self.unit != "%").then(|| done as f64 / self.began.elapsed().as_secs_f64())
     }
 
     fn left(&self) -> Option<u64> {
-        let per_unit = (self.done > 0).then(|| self.began.elapsed().as_secs_f64() / self.done as f64)?;
+        let done = self.done.saturating_sub(self.before);
+        let per_unit = (done > 0).then(|| self.began.elapsed().as_secs_f64() / done as f64)?;
         Some((per_unit * self.total.saturating_sub(self.done) as f64).ceil() as u64)
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if !self.bar.is_hidden() {
+            *on_terminal() = None;
+            self.bar.finish_and_clear();
+        }
+    }
+}
+
+/// The unit in which bytes are shown.
+const KB: u64 = 1000;
+
+struct Watched<'p, R> {
+    inner: R,
+    progress: &'p mut Progress,
+    read: u64,
+}
+
+impl<R: Read> Read for Watched<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(buffer)?;
+        self.read += read as u64;
+        self.progress.set_bytes(self.read, "");
+        Ok(read)
     }
 }
 

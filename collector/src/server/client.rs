@@ -1,5 +1,6 @@
 //! Requests to a server, and what its answers mean.
 
+use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
@@ -17,6 +18,7 @@ use ureq::typestate::{WithBody, WithoutBody};
 use ureq::{Agent, Body, RequestBuilder, SendBody};
 
 use crate::failure::Usage;
+use crate::output::log::Progress;
 use crate::server::Address;
 
 /// How long a request may take: enough to send a large upload over a slow line and to store it.
@@ -123,14 +125,20 @@ impl Client {
         self.posting(path).send_json(body)
     }
 
-    pub(crate) fn post_file(&self, path: &str, bytes: &[u8]) -> Result<Answer, ureq::Error> {
-        self.posting_bytes(path, bytes.len() as u64).send(bytes)
-    }
-
-    /// A request that still lacks its body. The body will have this many bytes.
-    pub(crate) fn posting_bytes(&self, path: &str, bytes: u64) -> RequestBuilder<WithBody> {
+    /// Posts so many bytes, and shows how far it is.
+    pub(crate) fn post_bytes(
+        &self,
+        path: &str,
+        query: &[(&str, &str)],
+        bytes: u64,
+        content: impl Read,
+    ) -> Result<Answer, ureq::Error> {
         let request = self.posting(path).content_type("application/octet-stream");
-        if bytes > ASK_FIRST { request.header("expect", "100-continue") } else { request }
+        let request = request.query_pairs(query.iter().copied());
+        let request = request.header("content-length", bytes.to_string());
+        let request = if bytes > ASK_FIRST { request.header("expect", "100-continue") } else { request };
+        let mut progress = Progress::of_bytes(bytes);
+        request.send(SendBody::from_reader(&mut progress.watch(content, 0)))
     }
 
     /// A request that still lacks its body.

@@ -10,6 +10,7 @@ use anyhow::{Context as _, bail};
 use diode_core::ids::Digest;
 use diode_formats::size_and_digest;
 
+use crate::output::log::Progress;
 use crate::server::client::{Answer, Client, Trouble, successful, wait_for};
 
 /// After this many attempts in a row without a new byte, the download is given up. The bytes that arrived
@@ -119,7 +120,8 @@ impl Download<'_> {
         let mut body = Arriving::new(answer.body_mut().as_reader());
         // One byte more is read than expected, so that a file that is too long is noticed.
         let most = (self.bytes - from).saturating_add(1);
-        let copied = io::copy(&mut (&mut body).take(most), &mut file);
+        let mut progress = Progress::of_bytes(self.bytes);
+        let copied = io::copy(&mut progress.watch((&mut body).take(most), from), &mut file);
         match (copied, body.broke) {
             (_, Some(error)) => Ok(Ended::Broke(error.into(), None)),
             (Err(error), None) => Err(error).with_context(unwritable),

@@ -44,6 +44,13 @@ fn a_small_set_is_measured_and_resuming_adds_only_what_is_new() {
     assert_eq!(grown.solutions[..4], dataset.solutions[..]);
 }
 
+/// An agent that was to measure a GPU does not measure the CPU instead.
+#[test]
+fn an_agent_without_a_gpu_says_so() {
+    let said = Sandbox::new().fails(2, &["agent", "--server", "http://127.0.0.1:9"]);
+    assert_eq!(said, "error: this node has no GPU that can be used; to measure its CPU, add --backend cpu");
+}
+
 #[cfg(unix)]
 #[test]
 fn an_interrupt_keeps_what_was_measured() {

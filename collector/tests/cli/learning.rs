@@ -4,8 +4,8 @@ use std::io::Write as _;
 use std::process::Stdio;
 
 use crate::sandbox::{Sandbox, content, stderr};
-use diode_core::Dataset;
 use diode_core::hardware::find;
+use diode_core::{Dataset, Problem, ProblemFields, Solution};
 use diode_model::{Model, UnseenModels};
 use serde_json::{Value, json};
 
@@ -76,7 +76,8 @@ fn a_model_is_trained_judged_and_asked() {
         let share = report["top_k"][k]["geomean"].as_f64().unwrap();
         assert!(share > 0.0 && share <= 1.0, "{k}: {share}");
     }
-    assert!(stderr(&output).contains("trained on this very data"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("trained on these very problems"), "{}", stderr(&output));
+    assert_eq!(report["split"], "the training data");
 
     sandbox.ok(&[
         "evaluate",
@@ -89,6 +90,66 @@ fn a_model_is_trained_judged_and_asked() {
     ]);
     let written: Value = serde_json::from_slice(&content(&sandbox.path("report.json"))).unwrap();
     assert_eq!(written["problems"], 6);
+    its_own_problems_are_no_test(&sandbox);
+    a_cpus_table_advises(&sandbox);
+}
+
+/// What the command that made a table proposes next works.
+fn a_cpus_table_advises(sandbox: &Sandbox) {
+    let output = sandbox.run(&["table", "a.msgpack.zst", "--output", "t.json"]);
+    let said = stderr(&output);
+    let words = said.split('\'').nth(1).unwrap_or_else(|| panic!("{said}"));
+    assert!(sandbox.ok(&["table", "lookup", "t.json", words, "--nearest"]).contains("rank"), "{words}");
+    let mut words: Vec<&str> = words.split(' ').collect();
+    let other = words[1].rsplit_once('×').unwrap().0.to_owned() + "×77";
+    words[1] = &other;
+    let advised = sandbox.ok(&["table", "lookup", "t.json", &words.join(" "), "--nearest"]);
+    assert!(advised.contains("advised by its nearest problems"), "{advised}");
+}
+
+/// Beside its six problems, the model is judged on others.
+fn its_own_problems_are_no_test(sandbox: &Sandbox) {
+    let evaluate = ["evaluate", "--model", "m.safetensors", "--json", "--dataset"];
+    let mut data = sandbox.dataset("a.msgpack.zst");
+    data.solutions.truncate(4);
+    let other = |at: usize| {
+        let mut solution = data.solutions[at].clone();
+        let fields = ProblemFields { m: solution.problem.m + 128, ..solution.problem.clone().into_fields() };
+        solution.problem = Problem::new(fields).unwrap();
+        solution
+    };
+    let mixed: Vec<Solution> = data.solutions[1..].iter().cloned().chain([other(0), other(1)]).collect();
+    diode_formats::write_file(
+        &sandbox.path("mixed.msgpack.zst"),
+        &[Dataset { solutions: mixed, ..data.clone() }],
+    )
+    .unwrap();
+    let mixed = [&evaluate[..], &["mixed.msgpack.zst"]].concat();
+    let output = sandbox.run(&mixed);
+    let said = stderr(&output);
+    assert!(said.contains("trained on 3 of these 5 problems, so these numbers are no test"), "{said}");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["split"], "given dataset, of which the model was trained on 3");
+    let unseen: Value = serde_json::from_str(&sandbox.ok(&[&mixed[..], &["--unseen"]].concat())).unwrap();
+    assert_eq!((&unseen["problems"], &unseen["split"]), (&2.into(), &"given dataset".into()));
+    let all = [&evaluate[..], &["a.msgpack.zst", "--unseen"]].concat();
+    assert!(sandbox.fails(1, &all).contains("got 6 problems, all of sizes that the model was trained on"));
+}
+
+/// The shipped models are told from their training data, too, a file or some problems of it.
+#[test]
+fn a_shipped_model_knows_its_training_files() {
+    let sandbox = Sandbox::new();
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../trained_models/matmul/nvidia-h200");
+    let file = format!("{folder}/data/h200-addmm-bf16-matrix-more.msgpack.zst");
+    let model = format!("{folder}/matmul-nvidia-h200.safetensors");
+    for model in ["h200", &model] {
+        let said = stderr(&sandbox.run(&["evaluate", "--model", model, "--dataset", &file]));
+        assert!(said.contains("trained on these very problems, so these numbers are no test"), "{said}");
+    }
+    let validation = format!("{folder}/data/validation/h200-mm-bf16-nn.msgpack.zst");
+    let said = stderr(&sandbox.run(&["evaluate", "--model", "h200", "--dataset", &validation]));
+    assert!(!said.contains("no test"), "{said}");
 }
 
 /// Times of a simulated H200 for some problems, with few configs, under the real one's name.
@@ -402,6 +463,27 @@ fn sizes_alone_are_predicted_with_the_model_that_comes_along() {
     assert!(error.contains("bad.txt: line 2: problem: got `by`, expected a size"), "{error}");
 }
 
+/// What `shapes` prints is a list for `predict`, and a note about many problems is printed once.
+#[test]
+fn drawn_shapes_are_predicted_with_one_note_for_all() {
+    let sandbox = Sandbox::new();
+    let drawn = sandbox.ok(&["shapes", "--num-shapes", "20", "--json"]);
+    let mut piped = sandbox.command(&["predict", "-", "--hardware", "nvidia-a100", "--json"]);
+    let mut piped =
+        piped.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    piped.stdin.take().unwrap().write_all(drawn.as_bytes()).unwrap();
+    let output = piped.wait_with_output().unwrap();
+    let said = stderr(&output);
+    let [drawn, told] =
+        [drawn.as_bytes(), &output.stdout].map(|text| serde_json::from_slice::<Value>(text).unwrap());
+    assert_eq!((drawn.as_array().unwrap().len(), told.as_array().unwrap().len()), (20, 20));
+    for (shape, answer) in drawn.as_array().unwrap().iter().zip(told.as_array().unwrap()) {
+        assert_eq!((&shape["op"], &shape["m"]), (&answer["problem"]["op"], &answer["problem"]["m"]));
+    }
+    assert_eq!(said.matches("stands in with the facts of NVIDIA A100").count(), 1, "{said}");
+    assert!(said.contains("note: 20 problems, such as "), "{said}");
+}
+
 /// `moe` stands for two multiplications. vLLM takes one config for both, SGLang also one for each.
 #[test]
 fn a_layer_of_experts_gets_a_config_for_both_launches_beside_one_for_each() {
@@ -504,6 +586,19 @@ fn a_prediction_is_printed_in_the_form_that_is_used_next() {
     let triton = ask(&["--format", "triton"]);
     assert!(triton.contains("import triton\n") && triton.contains("configs = ["), "{triton}");
     assert!(triton.contains(r#"triton.Config({"BLOCK_M": 16, "BLOCK_N": "#), "{triton}");
+    assert_eq!(triton.matches("triton.Config(").count(), 3, "the library is not counted: {triton}");
+    let swapped = ["predict", "16x4096x4096 fp8 row", "--hardware", "h200", "--format", "triton"];
+    let swapped = sandbox.ok(&swapped);
+    let configs = swapped.lines().filter(|line| line.contains("triton.Config("));
+    assert!(
+        swapped.contains(", with A and B swapped") && configs.clone().all(|line| !line.contains("swapped"))
+    );
+    let twice = ["predict", "16x64x64", "16x64x64", "--hardware", "h200", "--format", "inductor"];
+    let twice: Value = serde_json::from_str(&sandbox.ok(&twice)).unwrap();
+    assert_eq!(twice.as_object().unwrap().len(), 1);
+    let error =
+        sandbox.fails(2, &["predict", "16x64x64 fp8 row", "--hardware", "h200", "--format", "inductor"]);
+    assert!(error.contains("no scaled or grouped multiplications"), "{error}");
     let inductor: Value = serde_json::from_str(&ask(&["--format", "inductor"])).unwrap();
     assert_eq!(inductor.as_object().unwrap().len(), 1);
     let error = sandbox.fails(2, &["predict", "1x1x1", "--format", "csv", "--json"]);

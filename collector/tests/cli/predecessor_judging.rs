@@ -59,7 +59,7 @@ fn judge(sandbox: &Sandbox) {
     assert!((number("ratio").ln() - number("log_error")).abs() < 1e-9);
 
     let itself = sandbox.run(&[&validate[..], &["matmul_dataset.json", "--batch-size", "64"]].concat());
-    assert!(stderr(&itself).contains("trained on this very data"), "{}", stderr(&itself));
+    assert!(stderr(&itself).contains("trained on these very problems"), "{}", stderr(&itself));
     assert!(stderr(&itself).contains("--batch-size changes nothing"), "{}", stderr(&itself));
 }
 

@@ -4,6 +4,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 use diode_core::ids::Digest;
 use serde_json::{Value, json};
@@ -21,6 +22,8 @@ struct Served {
     /// How many bytes of the data each answer sends before it breaks off. The last entry is for the
     /// first answer.
     breaks: Arc<Mutex<Vec<usize>>>,
+    /// How long the data pauses in the middle.
+    pause: Duration,
     /// The ranges that requests for the data asked for.
     asked: Arc<Mutex<Vec<String>>>,
 }
@@ -40,7 +43,7 @@ fn served(file: &str) -> Served {
         "absent": [{ "format": "torch-diode-json", "reason": "it cannot hold failures" }],
     });
     let manifest = serde_json::to_vec(&manifest).unwrap();
-    Served { data, manifest, breaks: Arc::default(), asked: Arc::default() }
+    Served { data, manifest, breaks: Arc::default(), pause: Duration::ZERO, asked: Arc::default() }
 }
 
 impl Served {
@@ -95,7 +98,10 @@ impl Served {
         let reply = format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n");
         let stream = reader.get_mut();
         stream.write_all(reply.as_bytes()).unwrap();
-        stream.write_all(&body[..sent]).unwrap();
+        let (first, second) = body[..sent].split_at(sent / 2);
+        stream.write_all(first).unwrap();
+        thread::sleep(if is_data { self.pause } else { Duration::ZERO });
+        stream.write_all(second).unwrap();
     }
 
     fn part(&self, head: &str) -> (String, Vec<u8>) {
@@ -184,4 +190,30 @@ fn a_server_cannot_give_another_snapshot_or_write_elsewhere() {
     assert_eq!(words, "Cited so.\n");
     let words = sandbox.ok(&["datasets", "cite", "nvidia-h200", "--bibtex", "--server", &address]);
     assert_eq!(words, "@misc{x}\n");
+}
+
+#[test]
+fn a_slow_download_shows_how_far_it_is() {
+    let served = Served { pause: Duration::from_millis(1_100), ..served(FILE) };
+    let address = served.start();
+    let pull = |flags: &[&str]| {
+        let sandbox = Sandbox::new();
+        let output = sandbox.run(&[&["datasets", "pull", NAME, "--server", &address], flags].concat());
+        assert!(output.status.success(), "{}", stderr(&output));
+        stderr(&output)
+    };
+    let [text, json, quiet] = thread::scope(|scope| {
+        [&[][..], &["--log-format", "json"], &["--quiet"]]
+            .map(|flags| scope.spawn(|| pull(flags)))
+            .map(|pulling| pulling.join().unwrap())
+    });
+    let line =
+        text.lines().find(|line| line.contains("/300 kB · about ")).unwrap_or_else(|| panic!("{text}"));
+    assert!(line.contains(" left · ") && line.ends_with("/s"), "{line}");
+    assert!(!text.contains(['\r', '\u{1b}']), "{text:?}");
+    let events = json.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let event = events.into_iter().find(|event| event["unit"] == "kB").unwrap_or_else(|| panic!("{json}"));
+    let is_told = |field: &str| event[field].as_f64().is_some_and(|number| number > 0.0);
+    assert!(["done", "total", "per_second", "seconds_left"].into_iter().all(is_told), "{event}");
+    assert_eq!(quiet, "");
 }

@@ -280,28 +280,80 @@ fn a_reader_that_leaves_is_no_error() {
     assert_eq!(stderr(&output), "");
 }
 
+/// Runs commands with a terminal for stdout and stderr. Returns what appears there.
+#[cfg(target_os = "linux")]
+fn on_a_terminal(sandbox: &Sandbox, arguments: &[&str]) -> String {
+    let words = [env!("CARGO_BIN_EXE_diode")].into_iter().chain(arguments.iter().copied());
+    let line = words.map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" ");
+    let mut terminal = std::process::Command::new("script");
+    let output = terminal.args(["-qec", &line, "/dev/null"]).current_dir(sandbox.path(".")).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{line}: {text}");
+    text
+}
+
+/// Long work is a bar on a terminal. Elsewhere, and for whoever wants quiet, nothing is drawn.
+#[cfg(target_os = "linux")]
+#[test]
+fn what_may_take_long_shows_how_far_it_is() {
+    let sandbox = Sandbox::new();
+    sandbox.write("h200.json", &crate::tables::old_dataset("NVIDIA H200"));
+    sandbox.ok(&["table", "h200.json", "--output", "t.json"]);
+    let folder = "vllm/model_executor/layers/fused_moe/configs";
+    std::fs::create_dir_all(sandbox.path(folder)).unwrap();
+    let tuned = json!({
+        "1": {"BLOCK_SIZE_M": 16, "BLOCK_SIZE_N": 32, "BLOCK_SIZE_K": 64, "GROUP_SIZE_M": 1, "num_warps": 4, "num_stages": 3}
+    });
+    sandbox.write(&format!("{folder}/E=8,N=7168,device_name=NVIDIA_H200.json"), &tuned.to_string());
+    let shapes = (1..=40).map(|m| format!("{}x256x256\n", 64 * m)).collect::<String>();
+    sandbox.write("shapes.txt", &shapes);
+    let import = ["import", "vllm", "vllm", "--release", "0.1", "--output", "p.json", "--force"];
+    for (arguments, unit) in [
+        (&["convert", "h200.json", "c.csv", "--lossy", "--force"][..], "kB"),
+        (&["stats", "h200.json"], "kB"),
+        (&["table", "h200.json", "--output", "u.json", "--force"], "kB"),
+        (&["table", "lookup", "t.json", "512x1024x256"], "problems"),
+        (&["evaluate", "--model", "h200", "--dataset", "h200.json"], "problems"),
+        (&["predict", "--problems", "shapes.txt", "--hardware", "h200"], "problems"),
+        (&import, "files"),
+    ] {
+        let shown = on_a_terminal(&sandbox, arguments);
+        assert!(
+            shown.contains(&format!(" {unit} · ")) && shown.contains(" left"),
+            "{arguments:?}: {shown:?}"
+        );
+        let quiet = on_a_terminal(&sandbox, &[arguments, &["--quiet"]].concat());
+        let output = sandbox.run(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", stderr(&output));
+        for text in [quiet.replace("\r\n", "\n"), stderr(&output)] {
+            assert!(!text.contains(['\r', '\u{1b}']), "{arguments:?}: {text:?}");
+        }
+    }
+}
+
 /// Commands with their flags, and the shapes of what they print, are promises to scripts. To change them on purpose, run this
 /// test with UPDATE_SNAPSHOT=1.
 #[test]
 fn commands_flags_and_shapes_of_output_stay() {
     let sandbox = Sandbox::new();
     let mut lines = Vec::new();
-    let script = sandbox.ok(&["completions", "bash"]);
-    let mut command = "";
-    for line in script.lines().map(str::trim) {
-        if let Some(label) = line.strip_prefix("diode__").and_then(|line| line.strip_suffix(')')) {
-            command = label;
-        } else if let Some(words) = line.strip_prefix("opts=\"").and_then(|line| line.strip_suffix('"')) {
-            let mut flags: Vec<&str> = words.split(' ').filter(|word| word.starts_with("--")).collect();
-            flags.sort_unstable();
-            lines.push(format!(
-                "{}: {}",
-                command.replace("subcmd__", "").replace("__", " "),
-                flags.join(" ")
-            ));
+    let mut commands = vec![Vec::<&str>::new()];
+    while !commands.is_empty() {
+        let command: Vec<&str> = commands.remove(0);
+        let help = sandbox.ok(&[&command[..], &["--help"]].concat());
+        lines.push(format!("diode {}", command.join(" ")).trim_end().to_owned());
+        lines.extend(flags_by_heading(&help));
+        let more = help.lines().find_map(|line| line.strip_prefix("More: ")).into_iter();
+        let more = more.flat_map(|names| names.split(", ")).map(|name| ("Commands", name));
+        for (heading, name) in listed(&help).chain(more) {
+            let is_command = ["Choose kernels", "Measure", "Share and look at datasets", "Learn", "Commands"]
+                .contains(&heading);
+            if is_command && name != "help" {
+                commands.push(command.iter().copied().chain([&*name.to_owned().leak()]).collect());
+            }
         }
     }
-    assert!(lines.len() > 20, "{script}");
+    assert!(lines.len() > 20, "{lines:?}");
     let shape = "16x4096x4096";
     let on = ["--hardware", "nvidia-h200"];
     for (arguments, format) in [
@@ -325,6 +377,35 @@ fn commands_flags_and_shapes_of_output_stay() {
     }
     let promised = std::fs::read_to_string(file).unwrap();
     assert!(found == promised, "expected\n{promised}\nfound\n{found}");
+}
+
+/// The headings of a help, each with the flags below it that not every command has.
+fn flags_by_heading(help: &str) -> Vec<String> {
+    const OF_ALL: [&str; 4] = ["--help", "--log-format", "--quiet", "--version"];
+    let mut headings: Vec<(&str, Vec<&str>)> = Vec::new();
+    for (heading, word) in listed(help)
+        .filter(|(heading, word)| *heading != "Example" && word.starts_with('-') && !OF_ALL.contains(word))
+    {
+        match headings.last_mut().filter(|(last, _)| *last == heading) {
+            Some((_, flags)) => flags.push(word),
+            None => headings.push((heading, vec![word])),
+        }
+    }
+    headings.iter().map(|(heading, flags)| format!("  {heading}: {}", flags.join(" "))).collect()
+}
+
+/// The names of flags and commands in a help, each with its heading.
+fn listed(help: &str) -> impl Iterator<Item = (&str, &str)> {
+    let mut heading = "";
+    help.lines().filter_map(move |line| {
+        if let Some(name) = line.strip_suffix(':').filter(|name| !name.starts_with(' ')) {
+            heading = name;
+        }
+        let words = line.strip_prefix("  ").filter(|rest| !rest.starts_with("          "))?;
+        let mut words = words.split_whitespace();
+        let name = words.find(|word| !word.ends_with(','))?;
+        (!name.starts_with('[') && !name.starts_with('<')).then_some((heading, name))
+    })
 }
 
 /// The names and types in a JSON value. The first element of a list stands for all.

@@ -33,7 +33,7 @@ pub use dataset::{
 };
 pub use error::{Field, Invalid};
 pub use ids::Heuristic;
-pub use kept::{hash_of_size, is_kept};
+pub use kept::{hash_of_size, is_kept, mark_of_size};
 pub use kernel_variant::KernelVariant;
 pub use problem::{
     Bias, DType, Epilogue, Groups, Layout, Op, OutputLayout, Problem, ProblemFields, ProblemGroup, Rows,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::BufReader;
+use std::io::{self, BufReader, Read};
 use std::path::Path;
 
 use diode_core::{Dataset, Problem, Provenance};
@@ -94,14 +94,35 @@ pub fn left_out(format: Format, datasets: &[Dataset]) -> Vec<&'static str> {
 /// Reads a dataset file in any format, whatever its name. Only a part of the file is in memory at a
 /// time.
 pub fn read_file(path: &Path) -> Result<Decoded, FormatError> {
+    read_file_watched(path, &mut |_| {})
+}
+
+/// Reads like [`read_file`]. Tells `observe` after each piece how many bytes were read. A Parquet file is one piece.
+pub fn read_file_watched(path: &Path, observe: &mut dyn FnMut(u64)) -> Result<Decoded, FormatError> {
     let Opened { file, length, head } = open(path)?;
     let decode = || {
         if head.starts_with(PARQUET_MAGIC) {
             return decode_parquet(file).map(|datasets| Decoded { format: Format::Parquet, datasets });
         }
-        decode_stream(BufReader::with_capacity(1 << 16, file), length, usize::MAX, |_| Ok(()))
+        let watched = Watched { file, read: 0, observe };
+        decode_stream(BufReader::with_capacity(1 << 16, watched), length, usize::MAX, |_| Ok(()))
     };
     expect(FileKind::Timings, &head, decode).map_err(|error| in_file(path, error))
+}
+
+struct Watched<'o> {
+    file: File,
+    read: u64,
+    observe: &'o mut dyn FnMut(u64),
+}
+
+impl Read for Watched<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read(buffer)?;
+        self.read += read as u64;
+        (self.observe)(self.read);
+        Ok(read)
+    }
 }
 
 /// Writes a dataset file in the format that its extension names.

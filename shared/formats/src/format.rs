@@ -127,6 +127,13 @@ pub fn decode_within(bytes: &[u8], timings: usize) -> Result<Decoded, FormatErro
     })
 }
 
+/// Whether the first bytes of a file are not those of a format that only people and their tools read.
+pub fn may_travel(head: &[u8]) -> bool {
+    let begins = |mut source: Source<_>| format_of(source.peek().ok()?).ok();
+    let format = Source::open(head, head.len() as u64).ok().and_then(begins);
+    format.is_none_or(Format::travels)
+}
+
 /// What a dataset file may be, for error messages.
 pub(crate) const ANY: &str = "JSON, MessagePack, CSV, Parquet or a columnar file, plain or under zstd";
 /// What programs send each other, for error messages.

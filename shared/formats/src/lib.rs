@@ -49,10 +49,10 @@ pub use digest::{SolutionDigests, content_digest, solution_digest};
 #[cfg(not(target_family = "wasm"))]
 pub use encode::{Reduced, encode, held, left_out, losses, reduce};
 #[cfg(not(target_family = "wasm"))]
-pub use encode::{read_file, write_file};
+pub use encode::{read_file, read_file_watched, write_file};
 pub use error::FormatError;
 pub use format::Format;
-pub use format::{Decoded, decode, decode_within};
+pub use format::{Decoded, decode, decode_within, may_travel};
 pub use input::contents::{FileKind, may_be_timings, recognise};
 pub use input::file::{open_text, read_text};
 pub use input::file::{read_bounded, read_head};

@@ -74,6 +74,9 @@ pub struct Training {
     /// The loss of each epoch of the model's network, in order. Older files do not state it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub losses: Vec<f64>,
+    /// The sizes of the problems, as [`mark_of_size`](diode_core::mark_of_size), in order. Older files do not state them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sizes: Vec<u32>,
 }
 
 /// No training that converges has a larger loss.

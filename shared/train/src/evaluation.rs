@@ -8,11 +8,12 @@ mod judged;
 use std::collections::BTreeMap;
 
 use diode_api::{EvaluationReport, KeptReport, TopK};
+use diode_core::mark_of_size;
 use diode_core::stats::{mean, median};
-use diode_model::Predictor;
+use diode_model::{Predictor, Training};
 
 use crate::evaluation::baselines::baselines;
-use crate::{TrainError, TrainingSet};
+use crate::{TrainError, TrainingProblem, TrainingSet};
 
 pub use crate::evaluation::baselines::{Baseline, Baselines};
 pub use crate::evaluation::document::{
@@ -23,7 +24,7 @@ pub use crate::evaluation::judged::{Judge, Judged, JudgedRow, judge};
 
 /// Judges a model on a set. The model picks among the configs that each problem of the set has.
 pub fn evaluate(model: &dyn Predictor, set: &TrainingSet) -> Result<EvaluationReport, TrainError> {
-    Ok(report(&verdicts(model, set)?, split(model, set)))
+    Ok(report(&verdicts(model, set)?, &split(model, set)))
 }
 
 /// The same with the library kernel as a candidate, over the problems with a library time. `None`
@@ -41,9 +42,26 @@ pub(crate) fn verdicts(model: &dyn Predictor, set: &TrainingSet) -> Result<Vec<V
 }
 
 /// Where the judged problems come from, in words.
-fn split(model: &dyn Predictor, set: &TrainingSet) -> &'static str {
-    let trained_on_it = model.training().is_some_and(|training| training.data_digest == set.digest());
-    if trained_on_it { "the training data" } else { "given dataset" }
+fn split(model: &dyn Predictor, set: &TrainingSet) -> String {
+    split_of(model.training().and_then(|training| learnt(set, training, &training.sizes)), set)
+}
+
+/// The same for a set of which so many problems were [learnt], if that is known.
+pub fn split_of(learnt: Option<usize>, set: &TrainingSet) -> String {
+    match learnt {
+        None | Some(0) => "given dataset".to_owned(),
+        Some(all) if all == set.problems() => "the training data".to_owned(),
+        Some(some) => format!("given dataset, of which the model was trained on {some}"),
+    }
+}
+
+/// How many problems of a set have a size among those that a model was trained on. `None` if these are not known.
+pub fn learnt(set: &TrainingSet, training: &Training, sizes: &[u32]) -> Option<usize> {
+    if training.data_digest == set.digest() {
+        return Some(set.problems());
+    }
+    let is_learnt = |one: &&TrainingProblem| sizes.binary_search(&mark_of_size(&one.problem)).is_ok();
+    (!sizes.is_empty()).then(|| set.iter().filter(is_learnt).count())
 }
 
 /// Spearman's rank correlation. It is 1 if all values of `a`, or all of `b`, are equal.

@@ -187,6 +187,9 @@ impl Course<'_> {
         let mut metadata = metadata(set, self.plan);
         if fold.is_none() {
             metadata.training.losses = losses.iter().map(|epoch| rounded(epoch.loss)).collect();
+        } else {
+            // It has not seen all of them, and the file of the folds' models says which.
+            metadata.training.sizes = Vec::new();
         }
         let model = Model::from_network(metadata, network)?;
         let comparisons = if complete { comparisons(&model, set, is_left_out)? } else { Vec::new() };
@@ -288,6 +291,7 @@ pub fn training(set: &TrainingSet, seed: u64, created_at: String) -> Training {
         tool: concat!("diode ", env!("CARGO_PKG_VERSION")).to_owned(),
         without_kept: set.is_without_kept(),
         losses: Vec::new(),
+        sizes: set.sizes(),
     }
 }
 

@@ -20,7 +20,7 @@ mod side_by_side;
 pub use error::TrainError;
 pub use evaluation::{
     Baseline, Baselines, Evaluation, EvaluationGroup, FirstPicks, Judge, Judged, JudgedRow, ProblemRow,
-    Verdict, WithLibrary, evaluate, evaluate_with_library, judge, report, without_a_model,
+    Verdict, WithLibrary, evaluate, evaluate_with_library, judge, learnt, report, split_of, without_a_model,
 };
 pub use fit::{Fitted, fit, train, training};
 pub use judgement::{FoldModel, Folds, cross_validate};

@@ -8,6 +8,7 @@ use diode_core::ids::{Digest, HardwareSlug};
 use diode_core::stats::median;
 use diode_core::{
     Config, ConfigDictionary, ConfigIndex, DType, Dataset, Invalid, Method, Op, Problem, Solution, is_kept,
+    mark_of_size,
 };
 use diode_model::features::{ProblemFeatures, featured_tile};
 use sha2::{Digest as _, Sha256};
@@ -174,6 +175,13 @@ impl TrainingSet {
     pub fn dtypes(&self) -> Vec<DType> {
         let dtypes: BTreeSet<DType> = self.predictable().map(|problem| problem.a_dtype).collect();
         dtypes.into_iter().collect()
+    }
+
+    /// The sizes of all problems by any method, as [`mark_of_size`], in order.
+    pub fn sizes(&self) -> Vec<u32> {
+        let all: BTreeSet<u32> =
+            self.iter().chain(self.others()).map(|one| mark_of_size(&one.problem)).collect();
+        all.into_iter().collect()
     }
 
     /// The digest of hardware, method and every timing. It does not matter how the timings were spread

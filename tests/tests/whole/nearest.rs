@@ -1,8 +1,11 @@
 //! Predict starts with measured shapes. Wherever a page asks about a shape, it shows the nearest measured
 //! problems. Set DIODE_SCREENSHOTS to an absolute path to keep pictures.
 
+use std::path::Path;
+
 use anyhow::{Context as _, ensure};
-use diode_tests::{Browser, Server, Theme, Viewport, seeded};
+use diode_tests::{Browser, Server, Theme, Viewport, diode_command, seeded};
+use serde_json::Value;
 
 const FIRST: &str = "[data-testid=nearest] tbody tr:first-child";
 const IS_MEASURED: &str = "const row = document.querySelector('[data-testid=nearest] tbody tr:first-child');
@@ -70,6 +73,7 @@ async fn a_shape_is_found_on_its_hardware_or_what_is_nearest() -> anyhow::Result
     let row = rows.iter().find(|row| row["problem"]["a_layout"] == "row").context("a row-major problem")?;
     let problem = &row["problem"];
     let shape = format!("{}x{}x{}", problem["m"], problem["n"], problem["k"]);
+    on_the_command_line(&server, folder.path(), problem, &shape)?;
     browser.open(&format!("{}/hardware/nvidia-h100?dtype=bfloat16", server.url()), "#shape-search").await?;
     let search = |text: &str| {
         format!(
@@ -91,6 +95,29 @@ async fn a_shape_is_found_on_its_hardware_or_what_is_nearest() -> anyhow::Result
     browser.script::<()>(&search("4096 by 4096")).await?;
     browser.until("return document.querySelector('#shape-search-fault').innerText.includes('M×N×K')").await?;
     assert_eq!(browser.complaints().await?, Vec::<String>::new());
+    Ok(())
+}
+
+/// `diode predict` shows what the server knows of a shape, or of its neighbours.
+fn on_the_command_line(server: &Server, folder: &Path, problem: &Value, shape: &str) -> anyhow::Result<()> {
+    let ask = |shape: &str, hardware: &str, format: &str| {
+        let asked = ["predict", shape, "--hardware", hardware, "--server", server.url(), "--format", format];
+        diode_command(folder, &asked)?.output().context("cannot start diode")
+    };
+    let told: Value = serde_json::from_slice(&ask(shape, "nvidia-h100", "json")?.stdout)?;
+    let measured = told["measured"].as_array().context("measured problems")?;
+    ensure!(measured[0]["problem"] == *problem && measured[0]["distance"] == 0.0, "{told}");
+    ensure!(measured.iter().all(|one| one["time_us"].as_f64().is_some_and(|us| us > 0.0)), "{told}");
+    let near: Value = serde_json::from_slice(&ask("4099x4097x4093", "nvidia-h100", "json")?.stdout)?;
+    ensure!(near["measured"][0]["distance"].as_f64().is_some_and(|distance| distance > 0.0), "{near}");
+    let text = String::from_utf8(ask(shape, "nvidia-h100", "table")?.stdout)?;
+    ensure!(text.contains("Measured nearby:") && text.contains(" 0.00 "), "{text}");
+    let unknown = ask(shape, "nvidia-a100", "table")?;
+    let said = String::from_utf8(unknown.stderr)?;
+    ensure!(
+        unknown.status.code() == Some(1) && said.contains("error: --server: the server refused it"),
+        "{said}"
+    );
     Ok(())
 }
 
@@ -121,7 +148,7 @@ async fn names_belong_to_their_sizes_and_other_layouts_are_told() -> anyhow::Res
     let board = server
         .get("/api/v1/hardware/nvidia-h200/leaderboard?op=mm&dtype=bfloat16&b_layout=column&limit=200")?;
     let rows = board["items"].as_array().context("items")?;
-    let path = |problem: &serde_json::Value| {
+    let path = |problem: &Value| {
         let size = |key: &str| problem[key].to_string();
         format!(
             "op=mm&m={}&n={}&k={}&dtype=bfloat16&a_layout=row&b_layout=row",
@@ -130,7 +157,7 @@ async fn names_belong_to_their_sizes_and_other_layouts_are_told() -> anyhow::Res
             size("k")
         )
     };
-    let is_only_column = |row: &&serde_json::Value| {
+    let is_only_column = |row: &&Value| {
         let near = server
             .get(&format!("/api/v1/hardware/nvidia-h200/nearest?b=1&{}&limit=5", path(&row["problem"])));
         let near = near.ok().and_then(|near| near.as_array().cloned()).unwrap_or_default();

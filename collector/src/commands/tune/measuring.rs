@@ -30,6 +30,7 @@ use crate::server::{ServerArgs, TermsArgs};
 const STOPPING: &str = "stopping: what was measured is kept; --resume goes on";
 
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Measuring")]
 pub(super) struct MeasureArgs {
     /// Time the default, the published choice and the first picks on this node's GPU, and keep the default unless something
     /// is faster by more than the noise
@@ -291,7 +292,6 @@ impl<'a> Measuring<'a> {
             }),
             Clock::Pack(pack) => pack.run(wanted, until, keep),
         };
-        progress.into_inner().finish();
         self.stopped = end? == End::Stopped;
         Ok(())
     }

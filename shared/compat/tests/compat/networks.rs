@@ -292,6 +292,7 @@ fn a_network_trained_here_has_a_file_of_its_own() {
             tool: "diode 0.1.0".to_owned(),
             without_kept: false,
             losses: Vec::new(),
+            sizes: Vec::new(),
         },
         evaluation: None,
     };

@@ -42,6 +42,7 @@ pub(crate) fn metadata() -> Metadata {
             tool: "diode 0.1.0".to_owned(),
             without_kept: false,
             losses: Vec::new(),
+            sizes: Vec::new(),
         },
         range: None,
         evaluation: None,

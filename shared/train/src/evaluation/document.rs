@@ -8,7 +8,7 @@ use diode_model::Predictor;
 use serde::Serialize;
 
 use super::baselines::{Baselines, OtherProblems, baselines};
-use super::judged::{Judged, judge};
+use super::judged::{Judged, judge_while};
 use crate::evaluation::{PICKS, Verdict, near_error, report, with_library, within_5_percent};
 use crate::{TrainError, TrainingSet};
 
@@ -80,7 +80,17 @@ pub struct ProblemRow {
 impl Evaluation {
     /// Judges a model. Returns its predictions, too.
     pub fn new(model: &dyn Predictor, set: &TrainingSet) -> Result<(Self, Vec<Judged>), TrainError> {
-        let judged = judge(model, set)?;
+        Self::of_while(model, set, &|| true)
+    }
+
+    /// Judges like [`Self::new`]. Asks `goes_on` before each problem and [stops](TrainError::Stopped) if it returns
+    /// false.
+    pub fn of_while(
+        model: &dyn Predictor,
+        set: &TrainingSet,
+        goes_on: &dyn Fn() -> bool,
+    ) -> Result<(Self, Vec<Judged>), TrainError> {
+        let judged = judge_while(model, set, goes_on)?;
         let verdicts: Vec<Verdict> = judged.iter().map(Verdict::new).collect();
         let library = with_library(&verdicts).map(|top_k| WithLibrary {
             problems: judged.iter().filter(|judged| judged.library_us.is_some()).count(),
@@ -88,7 +98,7 @@ impl Evaluation {
             top_k,
         });
         let evaluation = Self {
-            report: report(&verdicts, super::split(model, set)),
+            report: report(&verdicts, &super::split(model, set)),
             with_library: library,
             claimed_within_5_percent: model
                 .evaluation()
@@ -155,7 +165,8 @@ fn groups(judged: &[Judged], verdicts: &[Verdict]) -> Vec<EvaluationGroup> {
 
 impl ProblemRow {
     fn of(judged: &Judged, verdict: &Verdict) -> Self {
-        let (picked, best) = (&judged.rows[0], judged.best());
+        let (first, best) = (judged.first().0, judged.best());
+        let picked = judged.rows.iter().find(|row| row.config == first).unwrap_or(&judged.rows[0]);
         let problem = &judged.problem;
         let rank = judged.rows.iter().position(|row| row.config == best.config);
         let by_picks = |shares: [f64; PICKS.len()]| {

@@ -95,6 +95,11 @@ fn each_model_is_what_its_card_says() {
             shipped.hardware
         );
 
+        // These models' files were made before they stated the sizes.
+        let sizes: Vec<u8> = set.sizes().iter().flat_map(|size| size.to_le_bytes()).collect();
+        let file = shipped.file(&format!("matmul-{}.sizes", shipped.hardware));
+        assert!(std::fs::read(&file).unwrap() == sizes, "{}: not those of the training data", file.display());
+
         let held_out = model.metadata().evaluation.as_ref().expect("a shipped model states its quality");
         assert!(held_out.top_k["1"].geomean >= 0.97 && held_out.top_k["5"].geomean >= 0.994, "{held_out:?}");
     }
