@@ -208,8 +208,8 @@ CREATE TABLE deviations (
     log_ratio REAL NOT NULL
 ) STRICT;
 
--- What leaderboards read: one row per hardware, problem and method, computed from the solutions. What boards are
--- filtered or sorted by is a column, each order has an index, and the whole entry is JSON.
+-- What leaderboards show: one row per hardware, problem and method, computed from the solutions. Boards are filtered
+-- and sorted in memory; what queries look for is a column, and the whole entry is JSON.
 CREATE TABLE entries (
     hardware              TEXT NOT NULL REFERENCES hardware (slug),
     problem               TEXT NOT NULL REFERENCES problems (id),
@@ -224,38 +224,14 @@ CREATE TABLE entries (
     flops                 REAL NOT NULL,
     best_us               REAL NOT NULL,
     tflops                REAL,
-    roofline_share        REAL,
-    gain_over_defaults    REAL,
-    triton_us             REAL,
-    triton_tflops         REAL,
-    triton_roofline_share REAL,
-    triton_gain           REAL,
-    library_us            REAL,
-    library_tflops        REAL,
-    library_roofline_share REAL,
-    library_gain          REAL,
-    triton_over_library   REAL, -- library time / Triton time
-    timings               INTEGER NOT NULL,
-    solutions             INTEGER NOT NULL,
+    changed               INTEGER NOT NULL DEFAULT 0, -- the hardware's revision at which it did; 0 before the commit
     entry                 TEXT NOT NULL, -- JSON
     PRIMARY KEY (hardware, problem, method)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX entries_by_tflops ON entries (hardware, tflops, problem, method);
-CREATE INDEX entries_by_time ON entries (hardware, best_us, problem, method);
-CREATE INDEX entries_by_roofline ON entries (hardware, roofline_share, problem, method);
-CREATE INDEX entries_by_gain ON entries (hardware, gain_over_defaults, problem, method);
-CREATE INDEX entries_by_flops ON entries (hardware, flops, problem, method);
-CREATE INDEX entries_by_triton_tflops ON entries (hardware, triton_tflops, problem, method);
-CREATE INDEX entries_by_triton_time ON entries (hardware, triton_us, problem, method);
-CREATE INDEX entries_by_triton_roofline ON entries (hardware, triton_roofline_share, problem, method);
-CREATE INDEX entries_by_triton_gain ON entries (hardware, triton_gain, problem, method);
-CREATE INDEX entries_by_library_tflops ON entries (hardware, library_tflops, problem, method);
-CREATE INDEX entries_by_library_time ON entries (hardware, library_us, problem, method);
-CREATE INDEX entries_by_library_roofline ON entries (hardware, library_roofline_share, problem, method);
-CREATE INDEX entries_by_library_gain ON entries (hardware, library_gain, problem, method);
-CREATE INDEX entries_by_ratio ON entries (hardware, triton_over_library, problem, method);
--- Counts what a filter leaves, and who wins there.
-CREATE INDEX entries_by_shape ON entries (hardware, op, a_dtype, scaling, b_layout, method, m, n, k, triton_over_library);
+CREATE INDEX entries_by_change ON entries (hardware, changed);
+-- Finds the problems nearest to a shape.
+CREATE INDEX entries_by_shape ON entries (hardware, op, a_dtype, scaling, b_layout, method, m, n, k);
 
 -- Views whose entry does not count all of their solutions yet.
 CREATE TABLE stale_entries (
@@ -272,6 +248,12 @@ CREATE TABLE moderation (
     who      TEXT NOT NULL,
     what     TEXT NOT NULL,
     why      TEXT NOT NULL
+) STRICT;
+
+-- Uploads that an administrator has deleted for good: their bytes are refused.
+CREATE TABLE removed_files (
+    digest TEXT PRIMARY KEY,
+    reason TEXT NOT NULL
 ) STRICT;
 
 CREATE TABLE reports (

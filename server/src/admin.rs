@@ -57,7 +57,13 @@ impl<C: Subcommand> FromArgMatches for WithData<C> {
 impl<C: Subcommand> Subcommand for WithData<C> {
     fn augment_subcommands(command: Command) -> Command {
         let all = C::augment_subcommands(Command::new("admin"));
-        all.get_subcommands().cloned().map(Data::augment_args).fold(command, Command::subcommand)
+        // The flags come with words about them, which are not the command's.
+        let with_data = |own: &Command| {
+            let all = Data::augment_args(own.clone());
+            let all = own.get_about().cloned().into_iter().fold(all, |all, about| all.about(about));
+            own.get_long_about().cloned().into_iter().fold(all, |all, about| all.long_about(about))
+        };
+        all.get_subcommands().map(with_data).fold(command, Command::subcommand)
     }
 
     fn augment_subcommands_for_update(command: Command) -> Command {

@@ -10,6 +10,7 @@ pub(crate) mod export_cache;
 pub(crate) mod export_routes;
 pub(crate) mod findings;
 pub(crate) mod hardware_store;
+pub(crate) mod listed;
 pub(crate) mod pick_routes;
 pub(crate) mod problem_routes;
 pub(crate) mod summary_store;

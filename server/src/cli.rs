@@ -13,7 +13,7 @@ use crate::admin::{AccountCommand, Act, List, WithData};
 use crate::backend::Backend;
 use crate::serve::{serve, signalled};
 use crate::settings::{Data, Explained, Settings, SettingsFile, Training, WrongSetting, address, explain};
-use crate::store::Now;
+use crate::store::{Now, work_on};
 use crate::{admin, metrics};
 
 /// The Diode server: HTTP API, dashboard and training worker.
@@ -239,10 +239,25 @@ impl Cli {
 
 /// What the arguments say, on top of the settings file that they name.
 fn matches() -> Result<(ArgMatches, SettingsFile), WrongSetting> {
-    let command = Cli::command();
+    let command = parser();
     let first = command.clone().get_matches();
     let file = SettingsFile::read(of_subcommand(&first))?;
     Ok((file.under(command).get_matches(), file))
+}
+
+fn parser() -> clap::Command {
+    let mut built = Cli::command();
+    built.build();
+    with_usage(Cli::command(), &mut built)
+}
+
+/// After a wrong argument, shows what a command takes. By itself, clap would add the flags that variables have set.
+fn with_usage(command: clap::Command, built: &mut clap::Command) -> clap::Command {
+    command.mut_subcommands(|subcommand| {
+        let Some(built) = built.find_subcommand_mut(subcommand.get_name()) else { return subcommand };
+        let usage = built.render_usage().to_string();
+        with_usage(subcommand, built).override_usage(usage.trim_start_matches("Usage: ").to_owned())
+    })
 }
 
 /// What was read for the innermost subcommand.
@@ -270,6 +285,7 @@ async fn work(data: &Data, training: Training, metrics_listen: Option<SocketAddr
         None => None,
     };
     let backend = Backend::open(data).await?;
+    let _working = work_on(&data.database_url)?;
     let store = backend.store.clone();
     let (tell, stopping) = watch::channel(false);
     let figures = figures.map(|listener| metrics::tell(listener, &backend, stopping.clone()));
@@ -306,6 +322,22 @@ mod tests {
 
     #[test]
     fn the_commands_are_consistent() {
-        Cli::command().debug_assert();
+        parser().debug_assert();
+    }
+
+    #[test]
+    fn each_command_says_what_it_does_and_takes() {
+        fn look(command: &clap::Command) {
+            let abouts: Vec<String> =
+                command.get_subcommands().map(|one| one.get_about().unwrap().to_string()).collect();
+            let different: std::collections::BTreeSet<&String> = abouts.iter().collect();
+            assert_eq!(different.len(), abouts.len(), "{abouts:?}");
+            command.get_subcommands().for_each(look);
+        }
+        look(&parser());
+        let wrong = ["diode-server", "admin", "remove", "--s3-ca", "ca.pem"];
+        let said = parser().try_get_matches_from(wrong).unwrap_err().to_string();
+        assert!(said.contains("Usage: diode-server admin remove [OPTIONS] --reason <TEXT>"), "{said}");
+        assert!(!said.contains("--s3-ca"), "{said}");
     }
 }

@@ -10,10 +10,9 @@ use diode_core::ids::{HardwareSlug, ProblemId, UploadId};
 use diode_core::stats::geometric_mean;
 use diode_core::{Config, Problem};
 
-use crate::boards::board_store::{problem_of, push_filter};
-use crate::boards::entry_store::read_entry;
+use crate::boards::consensus::BoardEntry;
+use crate::boards::listed::Listed;
 use crate::boards::survey_store::Sample;
-use crate::store::connection::Connection;
 use crate::store::fields::{parse, readable_row, unsigned};
 use crate::store::statement::Statement;
 use crate::store::{Store, StoreResult};
@@ -25,9 +24,6 @@ readable_row!(LibraryUse { library, uploads, problems, newest_at } => LibraryUse
     problems: unsigned("problem count", problems)?,
     newest_at,
 });
-
-/// The problem, and the two entries.
-type PairRow = (String, String, String);
 
 /// A problem that was measured on two sides, with the best config of each.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,15 +42,10 @@ impl Store {
         filter: &ProblemFilter,
         cap: u32,
     ) -> StoreResult<Sample<ProblemId>> {
-        let db = &mut self.read_transaction().await?;
-        let total = db.timed_problems(slug, Kernels::Triton, filter).await?;
-        let select = Statement::new("SELECT e.problem FROM entries e");
-        let select = push_filter(select, slug, filter).push(time_condition(Kernels::Triton));
-        // Ids are digests, so the first ids are an even sample.
-        let select = select.push(" ORDER BY e.problem LIMIT ").push_bind(i64::from(cap));
-        let rows: Vec<(String,)> = db.fetch_all(select).await?;
-        let ids = rows.into_iter().map(|(id,)| parse("problem id", id));
-        Ok(Sample { total, items: ids.collect::<Result<_, _>>()? })
+        let board = self.board(slug).await?;
+        let timed = board.passing(filter).filter(|entry| entry.triton.is_some());
+        let items = timed.take(cap as usize).map(|entry| entry.id.clone()).collect();
+        Ok(Sample { total: board.timed_problems(Kernels::Triton, filter), items })
     }
 
     /// The best times of some kernels on the problems that two sides share. Each side is a hardware and a method. If
@@ -67,24 +58,24 @@ impl Store {
         cap: u32,
     ) -> StoreResult<Sample<Pair>> {
         let [a, b] = of;
-        let db = &mut self.read_transaction().await?;
         let filter = &ProblemFilter { method: Some(a.method), ..*filter };
-        let joined = |select: &'static str| {
-            let select = Statement::new(select).push(" FROM entries e JOIN entries o ON o.hardware = ");
-            let select = select.push_bind(b.hardware.as_str()).push(" AND o.method = ");
-            let select = select.push_bind(b.method.to_string());
-            let select = select.push(" AND o.problem = e.problem JOIN problems p ON p.id = e.problem");
-            push_filter(select, &a.hardware, filter)
-                .push(time_condition(kernels))
-                .push(other_time_condition(kernels))
+        let (board, other) = (self.board(&a.hardware).await?, self.board(&b.hardware).await?);
+        let is_timed = |entry: &&Listed| entry.of(kernels).is_some();
+        let mut shared: Vec<&Listed> = board.passing(filter).filter(is_timed).collect();
+        shared.retain(|entry| other.find(&entry.id, b.method).as_ref().is_some_and(is_timed));
+        let total = shared.len() as u64;
+        shared.truncate(cap as usize);
+        let ids: Vec<&ProblemId> = shared.iter().map(|entry| &entry.id).collect();
+        let db = &mut self.reader().await?;
+        let (_, entries) = db.whole_entries(&a.hardware, &ids).await?;
+        let (_, others) = db.whole_entries(&b.hardware, &ids).await?;
+        // What was removed meanwhile is left out.
+        let pair = |entry: &Listed| {
+            let a = timed(entries.get(&(entry.id.clone(), a.method))?, kernels)?;
+            let b = timed(others.get(&(entry.id.clone(), b.method))?, kernels)?;
+            Some(Pair { problem: entry.problem.clone(), a, b })
         };
-        let (total,): (i64,) = db.fetch_one(joined("SELECT COUNT(*)")).await?;
-        let select = joined("SELECT p.fields, e.entry, o.entry")
-            .push(" ORDER BY e.problem, e.method LIMIT ")
-            .push_bind(i64::from(cap));
-        let rows: Vec<PairRow> = db.fetch_all(select).await?;
-        let items = rows.into_iter().map(|row| pair(row, kernels)).collect::<Result<_, _>>()?;
-        Ok(Sample { total: unsigned("problem count", total)?, items })
+        Ok(Sample { total, items: shared.into_iter().filter_map(pair).collect() })
     }
 
     /// On how many problems of a hardware the kernels were timed.
@@ -94,7 +85,7 @@ impl Store {
         kernels: Kernels,
         filter: &ProblemFilter,
     ) -> StoreResult<u64> {
-        self.reader().await?.timed_problems(slug, kernels, filter).await
+        Ok(self.board(slug).await?.timed_problems(kernels, filter))
     }
 
     /// The libraries of uploads that count, by name. If there are more than `newest`, only the libraries of the
@@ -126,50 +117,15 @@ impl Store {
     }
 }
 
-impl Connection {
-    pub(crate) async fn timed_problems(
-        &mut self,
-        slug: &HardwareSlug,
-        kernels: Kernels,
-        filter: &ProblemFilter,
-    ) -> StoreResult<u64> {
-        let count = Statement::new("SELECT COUNT(DISTINCT e.problem) FROM entries e");
-        let count = push_filter(count, slug, filter).push(time_condition(kernels));
-        let (count,): (i64,) = self.fetch_one(count).await?;
-        Ok(unsigned("problem count", count)?)
-    }
-}
-
-fn pair((fields, a, b): PairRow, kernels: Kernels) -> Result<Pair, Damaged> {
-    let timed = |entry: &str| -> Result<TimedConfig, Damaged> {
-        let entry = read_entry(entry)?;
-        let of = |kernel: Option<KernelResult>| kernel.map(|kernel| (kernel.config, kernel.us));
-        let (config, us) = match kernels {
-            Kernels::Triton => of(entry.triton),
-            Kernels::Library => of(entry.library).map(|(_, us)| (Config::Library, us)),
-            Kernels::Everything => Some((entry.best, entry.best_us)),
-        }
-        .ok_or_else(|| Damaged::new("board entry", "the kernels have no time"))?;
-        Ok(TimedConfig { config, us })
-    };
-    Ok(Pair { problem: problem_of(&fields)?, a: timed(&a)?, b: timed(&b)? })
-}
-
-/// The condition that the kernels have a time. No time is negative.
-fn time_condition(kernels: Kernels) -> &'static str {
-    match kernels {
-        Kernels::Triton => " AND e.triton_us >= 0",
-        Kernels::Library => " AND e.library_us >= 0",
-        Kernels::Everything => " AND e.best_us >= 0",
-    }
-}
-
-fn other_time_condition(kernels: Kernels) -> &'static str {
-    match kernels {
-        Kernels::Triton => " AND o.triton_us >= 0",
-        Kernels::Library => " AND o.library_us >= 0",
-        Kernels::Everything => " AND o.best_us >= 0",
-    }
+/// `None` if the kernels have no time.
+fn timed(entry: &BoardEntry, kernels: Kernels) -> Option<TimedConfig> {
+    let of = |kernel: &Option<KernelResult>| kernel.as_ref().map(|kernel| (kernel.config, kernel.us));
+    let (config, us) = match kernels {
+        Kernels::Triton => of(&entry.triton),
+        Kernels::Library => of(&entry.library).map(|(_, us)| (Config::Library, us)),
+        Kernels::Everything => Some((entry.best, entry.best_us)),
+    }?;
+    Some(TimedConfig { config, us })
 }
 
 /// How many bars the histogram has.

@@ -6,7 +6,7 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::request::Parts;
@@ -65,7 +65,7 @@ pub(crate) async fn admit(app: &App, subject: &str, rate: &Rate) -> ApiResult<Le
     let Tries { count, since } = app.backend.store.count_attempt(subject, now.millis() - window, now).await?;
     let until = since + window;
     if count > rate.quota {
-        app.refused.note(subject, until);
+        app.refused.note(subject, until, now);
         return Err(refuse(rate, until, now));
     }
     Ok(Left { rate: *rate, left: rate.quota - count, reset: seconds(until, now) })
@@ -198,10 +198,10 @@ impl Left {
 /// database is asked again for some of them.
 const REMEMBERED: usize = 10_000;
 
-/// The subjects that were refused, and until when. So a flood of requests that would be refused does not reach
-/// the database.
+/// The subjects that were refused, and until when, by a clock that nobody sets. So a flood of requests that would be
+/// refused does not reach the database.
 #[derive(Clone)]
-pub(crate) struct Refused(Arc<Cache<String, i64>>);
+pub(crate) struct Refused(Arc<Cache<String, Instant>>);
 
 impl Default for Refused {
     fn default() -> Self {
@@ -212,11 +212,13 @@ impl Default for Refused {
 impl Refused {
     /// When the window of a refused subject ends, in milliseconds since 1970; `None` if the subject may try.
     fn until(&self, subject: &str, now: Now) -> Option<i64> {
-        self.0.get(subject).filter(|until| *until > now.millis())
+        let left = self.0.get(subject)?.checked_duration_since(Instant::now())?;
+        Some(now.lease_end(left))
     }
 
-    fn note(&self, subject: &str, until: i64) {
-        self.0.insert(subject.to_owned(), until);
+    fn note(&self, subject: &str, until: i64, now: Now) {
+        let left = Duration::from_millis(u64::try_from(until - now.millis()).unwrap_or(0));
+        self.0.insert(subject.to_owned(), Instant::now() + left);
     }
 }
 
@@ -262,9 +264,17 @@ mod refused_tests {
     #[test]
     fn who_was_refused_may_try_again_when_the_window_ends() {
         let (refused, now) = (Refused::default(), Now::read());
-        refused.note("ada", now.lease_end(Duration::from_secs(1)));
-        assert!(refused.until("ada", now).is_some() && refused.until("bob", now).is_none());
-        assert_eq!(refused.until("ada", Now(now.0 + Duration::from_secs(1))), None);
+        let window = Duration::from_secs(1);
+        refused.note("ada", now.lease_end(window), now);
+        // However the clock is set meanwhile.
+        for days in [-24, 0, 24] {
+            let then = Now(now.0 + jiff::Span::new().hours(days));
+            let left = refused.until("ada", then).unwrap() - then.millis();
+            assert!((0..=1000).contains(&left), "{left}");
+        }
+        assert_eq!(refused.until("bob", now), None);
+        std::thread::sleep(window);
+        assert_eq!(refused.until("ada", now), None);
     }
 }
 

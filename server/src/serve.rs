@@ -13,7 +13,7 @@ use crate::backend::Backend;
 use crate::listen::{Patience, listen};
 use crate::router::router;
 use crate::settings::Settings;
-use crate::store::Store;
+use crate::store::{Store, work_on};
 use crate::tls::Tls;
 use crate::{agents, metrics, workloads};
 
@@ -40,6 +40,7 @@ pub async fn serve(
     let tls = serving.access.tls().map(Tls::open).transpose()?;
     let provider = provider.map(|openid| Provider::new(&openid, &policy.public_url)).transpose()?;
     let backend = Backend::open(data).await?;
+    let _working = work_on(&data.database_url)?;
     let (tell, stopping) = watch::channel(false);
     let working = train.then(|| tokio::spawn(crate::jobs::worker::run(backend.clone(), stopping.clone())));
     let refreshing = tokio::spawn(crate::boards::run(backend.clone(), stopping.clone()));

@@ -15,14 +15,14 @@ use std::time::Duration;
 
 use diode_core::ids::HardwareSlug;
 
-use crate::boards::board_store::{Counted, Totals};
+use crate::boards::listed::Boards;
 use crate::boards::summary_store::SummaryFigures;
 use crate::page_cache::Remembered;
 use crate::path_identity::PathIdentity;
 use connection::{Connection, Pools};
 use statement::Statement;
 
-pub(crate) use databases::file_of as sqlite_file;
+pub(crate) use databases::{file_of as sqlite_file, keep_from_work, work_on};
 pub use error::{StoreError, StoreResult};
 
 pub use crate::accounts::account_store::{
@@ -36,7 +36,7 @@ pub use crate::admin::moderation_store::{Done, LogEntry, Report, UploadFilter};
 pub use crate::agents::agent_store::{KnownAgent, MAX_REFUSED_RESULTS};
 pub use crate::agents::lease_store::{AGENT_LEASE, LeaseOutcome, LeaseWish, LeasedWork};
 pub use crate::agents::work_store::{MeasuredUpTo, NewWork, ProblemsRead, ReadUpTo, WorkFigures};
-pub use crate::boards::board_store::{BoardQuery, Cursor, Ranking};
+pub use crate::boards::board_store::{BoardQuery, Cursor, Ranking, Way};
 pub use crate::boards::entry_store::View;
 pub use crate::boards::hardware_store::{KnownHardware, NotMerged};
 pub use crate::boards::survey_store::{Record, Sample};
@@ -59,7 +59,7 @@ pub struct Store {
     /// The file of the database, if it is one file.
     place: Option<PathIdentity>,
     pub(crate) figures: Remembered<HardwareSlug, SummaryFigures>,
-    pub(crate) totals: Remembered<Counted, Totals>,
+    pub(crate) boards: Boards,
     /// For each snapshot, the number of its uploads that no longer count.
     pub(crate) withdrawn: Remembered<i64, u64>,
 }
@@ -70,7 +70,7 @@ impl Store {
             pools,
             place,
             figures: Remembered::default(),
-            totals: Remembered::default(),
+            boards: Boards::default(),
             withdrawn: Remembered::default(),
         }
     }
@@ -109,6 +109,9 @@ impl Store {
     }
 }
 
+/// How far the clocks of servers may be apart.
+const MAX_APART: Duration = Duration::from_secs(60);
+
 /// A moment by the caller's clock.
 #[derive(Debug, Clone, Copy)]
 pub struct Now(pub jiff::Timestamp);
@@ -134,6 +137,12 @@ impl Now {
 
     pub(crate) fn lease_end(self, lease: Duration) -> i64 {
         self.millis() + lease.as_millis() as i64
+    }
+
+    /// No lease that was just taken ends later than this, however far the clocks of servers are apart. One that does was
+    /// taken before a clock was set back, and has ended.
+    pub(crate) fn latest_end(self, lease: Duration) -> i64 {
+        self.lease_end(lease + MAX_APART)
     }
 }
 

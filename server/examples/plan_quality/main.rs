@@ -10,9 +10,12 @@ mod arm;
 mod judge;
 mod measuring;
 mod shapes;
-mod side_by_side;
 mod table;
 mod training;
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 
 use anyhow::Context as _;
 use clap::Parser;
@@ -21,7 +24,6 @@ use diode_core::hardware::find;
 use arm::Arm;
 use judge::Judge;
 use measuring::Device;
-use side_by_side::side_by_side;
 use training::Training;
 
 #[derive(Parser)]
@@ -79,4 +81,28 @@ fn main() -> anyhow::Result<()> {
     })?;
     table::print(&arms, &hours, &results);
     Ok(())
+}
+
+/// Does the same work for each input, on `threads` threads. The results have the order of the inputs.
+fn side_by_side<I: Send, O: Send>(
+    threads: usize,
+    inputs: Vec<I>,
+    work: impl Fn(I) -> anyhow::Result<O> + Sync,
+) -> anyhow::Result<Vec<O>> {
+    let queue: Mutex<VecDeque<(usize, I)>> = Mutex::new(inputs.into_iter().enumerate().collect());
+    let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+    let done = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some((place, input)) = next() {
+                    let output = work(input);
+                    done.lock().unwrap_or_else(PoisonError::into_inner).push((place, output));
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    done.sort_by_key(|(place, _)| *place);
+    done.into_iter().map(|(_, output)| output).collect()
 }

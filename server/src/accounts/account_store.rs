@@ -322,19 +322,20 @@ impl Store {
     }
 
     /// Counts one more try of a subject. If the first counted try lies before `since`, the count begins anew with
-    /// this try. `since` lies within [`LONGEST_WINDOW`].
+    /// this try; also if it lies in the future, because a clock was set back. `since` lies within [`LONGEST_WINDOW`].
     pub async fn count_attempt(&self, subject: &str, since: i64, now: Now) -> StoreResult<Tries> {
         in_transaction!(self, async |db| {
             // A single statement, so that tries at the same moment are all counted.
             let upsert = Statement::new(
         "INSERT INTO attempts (subject, tries, since) VALUES ($1, 1, $2) ON CONFLICT (subject) DO UPDATE \
          SET \
-         tries = CASE WHEN attempts.since < $3 THEN 1 ELSE attempts.tries + 1 END, \
-         since = CASE WHEN attempts.since < $3 THEN $2 ELSE attempts.since END RETURNING tries, since",
+         tries = CASE WHEN attempts.since BETWEEN $3 AND $4 THEN attempts.tries + 1 ELSE 1 END, \
+         since = CASE WHEN attempts.since BETWEEN $3 AND $4 THEN attempts.since ELSE $2 END RETURNING tries, since",
     )
     .bind(subject)
     .bind(now.millis())
-    .bind(since);
+    .bind(since)
+    .bind(now.latest_end(Duration::ZERO));
             let (tries, since): (i64, i64) = db.fetch_one(upsert).await?;
             if tries == 1 {
                 // Removes rows of subjects that have stopped trying. The longest window decides, because other

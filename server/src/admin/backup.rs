@@ -23,7 +23,7 @@ use crate::admin::verify::{Verified, verify};
 use crate::backend::Backend;
 use crate::blobs::Blobs;
 use crate::settings::Data;
-use crate::store::{NamedBlob, sqlite_file};
+use crate::store::{NamedBlob, keep_from_work, sqlite_file};
 
 pub use crate::admin::backup::make::{Made, make};
 
@@ -222,6 +222,12 @@ pub async fn move_to_postgres(data: &Data, to: &str) -> anyhow::Result<Moved> {
     if DatabaseKind::of(to) != DatabaseKind::Postgres {
         bail!("got a database that is not Postgres, expected postgres://USER@HOST/DATABASE");
     }
+    let Some(_kept) = keep_from_work(&file)? else {
+        bail!(
+            "a server or a worker works on {}; stop it first, because what it takes later would be lost",
+            file.display()
+        );
+    };
     // Says in words what is wrong with the file, and brings its tables up to date.
     Backend::open_existing(data).await?.store.close().await;
     database::refuse_used(to).await?;

@@ -1,7 +1,11 @@
 //! Commands that list what an administrator looks at.
 
+use std::collections::BTreeSet;
+
 use clap::Subcommand;
-use diode_api::{ContributionState, ModelSummary, Publication, Receipt, SnapshotSummary, Standing};
+use diode_api::{
+    ContributionState, HardwareReceipt, ModelSummary, Publication, Receipt, SnapshotSummary, Standing,
+};
 use diode_core::ids::{AccountName, HardwareSlug};
 
 use crate::backend::Backend;
@@ -84,7 +88,19 @@ impl List {
 fn upload_line(receipt: &Receipt) -> String {
     let who = receipt.contributor.as_ref().map_or("without an account", AccountName::as_str);
     let reason = receipt.reason.as_ref().map_or(String::new(), |reason| format!(": {reason}"));
-    format!("{} {} {who}, {}{reason}", receipt.id, receipt.received_at, receipt.standing)
+    let of = |count: fn(&HardwareReceipt) -> u64| receipt.hardware.iter().map(count).sum::<u64>();
+    let (problems, timings) = (of(|own| own.problems), of(|own| own.timings));
+    let apart = of(|own| own.set_apart.iter().map(|part| part.timings).sum());
+    let hardware: BTreeSet<&str> = receipt.hardware.iter().map(|own| own.slug.as_str()).collect();
+    let hardware = hardware.into_iter().collect::<Vec<_>>().join(" ");
+    let mut found = format!("{hardware}, {problems} problems, {timings} timings");
+    if apart > 0 {
+        found += &format!(", {apart} impossible");
+    }
+    if let Some(log_ratio) = receipt.log_ratio {
+        found += &format!(", {:.2} of others' times on {}", log_ratio.exp(), receipt.compared_problems);
+    }
+    format!("{} {} {who}, {}{reason}; {found}", receipt.id, receipt.received_at, receipt.standing)
 }
 
 fn log_line(entry: &LogEntry) -> String {

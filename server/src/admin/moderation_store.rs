@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use diode_api::{Moderation, ModerationAction, ModerationSubject, NewReport, Reason, Standing};
 use diode_core::hardware::{Facts, Hardware};
-use diode_core::ids::{AccountId, AccountName, AgentId, HardwareSlug, UploadId};
+use diode_core::ids::{AccountId, AccountName, AgentId, Digest, HardwareSlug, UploadId};
 
 use crate::blobs::{BlobKey, BlobKind};
 use crate::boards::entry_store::View;
@@ -131,6 +131,22 @@ impl Store {
         db.read_all(select.bind(i64::from(limit))).await
     }
 
+    /// Why an administrator has deleted an upload with these bytes for good; `None` if nobody has.
+    pub async fn removed_file(&self, digest: &Digest) -> StoreResult<Option<String>> {
+        let select =
+            Statement::new("SELECT reason FROM removed_files WHERE digest = $1").bind(digest.as_str());
+        let row: Option<(String,)> = self.reader().await?.fetch_optional(select).await?;
+        Ok(row.map(|(reason,)| reason))
+    }
+
+    /// The operator imports these bytes, whoever has deleted them before.
+    pub async fn welcome_file(&self, digest: &Digest) -> StoreResult<()> {
+        in_transaction!(self, async |db| {
+            let delete = Statement::new("DELETE FROM removed_files WHERE digest = $1").bind(digest.as_str());
+            db.execute(delete).await.map(drop)
+        })
+    }
+
     /// Adds a report; `false` if there is no such upload.
     pub async fn add_report(
         &self,
@@ -213,7 +229,10 @@ impl Connection {
                     self.set_standing(&upload, Standing::Counts).await?;
                 }
                 ModerationAction::Vouch => drop(self.vouch_for(&upload).await?),
-                ModerationAction::Delete => done.files.extend(self.delete_upload(&upload).await?),
+                ModerationAction::Delete => {
+                    self.remember_removed(&upload, &moderation.reason).await?;
+                    done.files.extend(self.delete_upload(&upload).await?);
+                }
             }
             done.uploads.push(upload);
         }
@@ -304,6 +323,16 @@ impl Connection {
         Ok(row.map(|(id,)| id))
     }
 
+    /// The same bytes are refused from now on.
+    async fn remember_removed(&mut self, upload: &UploadId, reason: &Reason) -> StoreResult<()> {
+        let insert = Statement::new(
+            "INSERT INTO removed_files (digest, reason) SELECT digest, $1 FROM uploads WHERE id = $2 \
+             ON CONFLICT (digest) DO UPDATE SET reason = excluded.reason",
+        );
+        self.execute(insert.bind(reason.as_str()).bind(upload.as_str())).await?;
+        Ok(())
+    }
+
     async fn set_upload_reason(&mut self, upload: &UploadId, reason: Option<&str>) -> StoreResult<()> {
         let update = Statement::new("UPDATE uploads SET reason = $1 WHERE id = $2");
         self.execute(update.bind(reason).bind(upload.as_str())).await?;
@@ -351,9 +380,11 @@ impl Connection {
         let mut known: Vec<Hardware> = Vec::with_capacity(slugs.len());
         for slug in slugs {
             known.extend(self.lock_hardware(slug).await?);
-            self.bump_revision(slug).await?;
         }
         let left = self.refresh_entries(&known, views, REFRESHED_TIMINGS, &Unpacked::new()).await?;
+        for hardware in &known {
+            self.bump_revision(&hardware.slug).await?;
+        }
         for view in views.iter().filter(|view| !left.contains(view)) {
             self.unmark_stale(view).await?;
         }

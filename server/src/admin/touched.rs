@@ -1,13 +1,14 @@
 //! Pages for decisions: the uploads, the oddest first; what an upload has touched, before and after it is removed; and
 //! which first picks a model would change, with what everybody has measured.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use axum::extract::State;
 use axum::response::Response;
 use diode_api::{HardwareReceipt, ModelState, ModelSummary, Receipt, SnapshotName, Standing};
 use diode_core::Config;
 use diode_core::ids::{AccountId, AccountName, ModelId, UploadId};
+use diode_core::stats::median;
 use maud::{Markup, html};
 
 use crate::accounts::SignedIn;
@@ -20,7 +21,7 @@ use crate::store::connection::Connection;
 use crate::store::fields::{parse, unsigned};
 use crate::store::statement::Statement;
 use crate::store::{LogEntry, PickChange, Report, Store, StoreResult, UploadFilter, View};
-use crate::uploads::solutions::Damaged;
+use crate::uploads::solutions::{Damaged, StoredSolution};
 
 /// The most rows of a list, and the most changes of which the times are read.
 const SHOWN: usize = 100;
@@ -29,7 +30,7 @@ const SHOWN: usize = 100;
 #[derive(Debug, Clone)]
 pub struct Touched {
     pub receipt: Option<Receipt>,
-    /// How many rows of boards count its solutions, and of how many nobody else has sent any.
+    /// How many rows of boards count its solutions, and of how many no other upload has any.
     pub rows: u64,
     pub alone: u64,
     pub models: Vec<ModelSummary>,
@@ -43,7 +44,7 @@ impl Store {
     pub async fn touched_by(&self, upload: &UploadId) -> StoreResult<Touched> {
         let db = &mut self.read_transaction().await?;
         let rows = db.rows_of_upload(upload, "").await?;
-        let alone = db.rows_of_upload(upload, NOBODY_ELSE).await?;
+        let alone = db.rows_of_upload(upload, NO_OTHER).await?;
         let select = Statement::new("SELECT model FROM model_uploads WHERE upload = $1 ORDER BY model");
         let ids: Vec<(String,)> = db.fetch_all(select.bind(upload.as_str())).await?;
         let mut models = Vec::new();
@@ -69,6 +70,34 @@ impl Store {
         Ok(Touched { receipt: db.receipt(upload).await?, rows, alone, models, snapshots, log })
     }
 
+    /// The times of an upload beside those that all other uploads have of the same configs, whoever sent them: the median
+    /// over configs and problems, and how many problems that are. `None` if there are none.
+    async fn beside_others(&self, upload: &UploadId) -> StoreResult<Option<(f64, usize)>> {
+        let own = self.upload_solutions(upload).await?.solutions;
+        let numbers: BTreeSet<i64> = own.iter().map(|solution| solution.number).collect();
+        let views: BTreeSet<View> = own.iter().map(StoredSolution::view).collect();
+        let mut ratios = Vec::new();
+        for view in views.into_iter().take(SHOWN) {
+            let (stored, numbers) = (self.view_solutions(&view).await?, numbers.clone());
+            let ratio = tokio::task::spawn_blocking(move || {
+                let (mut own, mut others) = (Vec::new(), BTreeMap::<Config, Vec<f64>>::new());
+                for solution in stored.decode().solutions {
+                    for (config, time) in solution.timed() {
+                        match numbers.contains(&solution.number) {
+                            true => own.push((config, time.0)),
+                            false => others.entry(config).or_default().push(time.0),
+                        }
+                    }
+                }
+                let mut ratio =
+                    |(config, time): &(Config, f64)| Some(time / median(others.get_mut(config)?)?);
+                median(&mut own.iter().filter_map(&mut ratio).collect::<Vec<_>>())
+            });
+            ratios.extend(ratio.await?);
+        }
+        Ok(median(&mut ratios).map(|ratio| (ratio, ratios.len())))
+    }
+
     /// The uploads that a model has learnt from, if they are still there.
     async fn uploads_of_model(&self, model: &ModelId) -> StoreResult<Vec<Receipt>> {
         let db = &mut self.read_transaction().await?;
@@ -88,10 +117,10 @@ impl Store {
     }
 }
 
-/// Nobody else has a solution `s` of the view.
-const NOBODY_ELSE: &str = " AND NOT EXISTS (SELECT 1 FROM solutions o WHERE o.hardware = s.hardware AND o.problem = \
-                           s.problem AND o.method = s.method AND o.standing = 0 AND o.contributor IS DISTINCT FROM \
-                           s.contributor)";
+/// No other upload has a solution of the view of `s`. Uploads without an account are told apart, too.
+const NO_OTHER: &str = " AND NOT EXISTS (SELECT 1 FROM solutions o WHERE o.hardware = s.hardware AND o.problem = s.problem \
+                        AND o.method = s.method AND o.standing = 0 AND o.id NOT IN (SELECT x.solution FROM sent x WHERE \
+                        x.upload = n.upload))";
 
 impl Connection {
     /// How many rows of boards count a solution `s` of an upload, if a condition holds.
@@ -258,10 +287,11 @@ pub(crate) async fn upload_page(
     if touched.receipt.is_none() && touched.models.is_empty() && touched.log.is_empty() {
         return Err(unknown());
     }
-    Ok(page("What an upload touched", &upload_content(&id, &touched)))
+    let beside = app.backend.store.beside_others(&id).await?;
+    Ok(page("What an upload touched", &upload_content(&id, &touched, beside)))
 }
 
-fn upload_content(id: &UploadId, touched: &Touched) -> Markup {
+fn upload_content(id: &UploadId, touched: &Touched, beside: Option<(f64, usize)>) -> Markup {
     let Touched { receipt, rows, alone, models, snapshots, log } = touched;
     html! {
         p { a href="/admin/uploads" { "Uploads and reports" } }
@@ -280,8 +310,12 @@ fn upload_content(id: &UploadId, touched: &Touched) -> Markup {
         }
         h2 { "Boards and tables" }
         p {
-            (counted(*rows, "row")) " of boards count what it has sent. Of " (counted(*alone, "row"))
-            ", nobody else has sent anything."
+            (counted(*rows, "row")) " of boards count what it has sent; " (counted(*alone, "row"))
+            " of them, no other upload has measured."
+            @if let Some((ratio, problems)) = beside {
+                " Where others timed the same configs, its times are "
+                strong { (format!("{ratio:.2}")) } " of theirs (median over " (counted(problems as u64, "problem")) ")."
+            }
         }
         h2 { "Models" }
         @if models.is_empty() { p { "No model has learnt from it." } }

@@ -292,9 +292,11 @@ impl Connection {
     pub(crate) async fn expire_leases(&mut self, now: Now) -> StoreResult<()> {
         let update = Statement::new("UPDATE leases SET state = 'expired', ended = ")
             .push_bind(now.millis())
-            .push(" WHERE id IN (SELECT id FROM leases WHERE state = 'active' AND until < ")
+            .push(" WHERE id IN (SELECT id FROM leases WHERE state = 'active' AND (until < ")
             .push_bind(now.millis())
-            .push(" ORDER BY until LIMIT ")
+            .push(" OR until > ")
+            .push_bind(now.latest_end(AGENT_LEASE))
+            .push(") ORDER BY until LIMIT ")
             .push_bind(EXPIRED_AT_ONCE)
             .push(self.skip_locked())
             .push(") RETURNING id");

@@ -1,20 +1,21 @@
 //! Pages of a leaderboard, and the problems that are most like a given one.
 //!
-//! Boards are read by keyset pages along an index, with the same order of ties everywhere.
+//! A page follows a cursor, with the same order of ties everywhere.
 
 use std::collections::BTreeSet;
 
 use diode_api::{
-    Kernels, Leaderboard, LeaderboardRow, LeaderboardSort, NearestProblem, ProblemFilter, ProblemPoint,
-    ProblemView, SortOrder,
+    Kernels, Leaderboard, LeaderboardSort, NearestProblem, ProblemFilter, ProblemPoint, ProblemView,
+    SortOrder,
 };
+use diode_core::hardware::Hardware;
 use diode_core::ids::{HardwareSlug, ProblemId};
 use diode_core::table::distance;
 use diode_core::{Comparison, Invalid, Layout, Method, Op, Problem};
 
 use crate::boards::consensus::BoardEntry;
-use crate::boards::entry_store::{View, read_entry};
-use crate::page_cache::Remembered;
+use crate::boards::entry_store::View;
+use crate::boards::listed::{self, Board, Listed};
 use crate::store::Store;
 use crate::store::StoreResult;
 use crate::store::connection::Connection;
@@ -22,56 +23,34 @@ use crate::store::fields::{from_json, parse, readable_row};
 use crate::store::statement::{ROWS_PER_STATEMENT, Statement};
 use crate::uploads::solutions::Damaged;
 
-/// What [`Totals`] are computed of: the entries of a hardware that pass a filter.
-pub(crate) type Counted = (HardwareSlug, ProblemFilter);
-
-/// The totals over all rows of a board.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Totals {
-    rows: u64,
-    comparison: Comparison,
-}
-
-/// The rows with the sort value, or the rows without it.
-#[derive(Clone, Copy, PartialEq)]
-enum Part {
-    WithValue,
-    WithoutValue,
-}
-
 /// How many problems of one op and layout are read in one direction. Two ops, two layouts and two directions
 /// make at most 2,048 problems.
 const WALK: i64 = 256;
 
-// `entry` is the whole entry of a problem in float32, whose config may round.
-readable_row!(ProblemPoint {
-    fields: String, method, tflops, roofline_share, best_us, triton_us, triton_roofline_share, library_us,
-    library_roofline_share, triton_over_library, entry: Option<String>
-} => {
-    let problem = problem_of(&fields)?;
-    let entry = entry.as_deref().map(read_entry).transpose()?;
-    let triton = entry.and_then(|entry| entry.triton);
-    ProblemPoint {
-        problem_id: problem.id(),
-        method: parse("method", method)?,
-        dims: problem.dims(),
-        intensity: problem.flops() / problem.bytes(),
-        triton_rounds: triton.is_some_and(|triton| triton.config.rounds(&problem)),
-        problem,
-        tflops,
-        roofline_share,
-        best_us,
-        triton_us,
-        triton_roofline_share,
-        library_us,
-        library_roofline_share,
-        triton_over_library,
-    }
-});
-
 /// The most problems that are read: enough, because problems of the same size and type differ only in op, bias
 /// and layouts.
 const MOST: i64 = 64;
+
+/// A way in which a problem was measured.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Way {
+    pub hardware: Hardware,
+    pub method: Method,
+    /// The revision of the hardware's entries.
+    pub revision: i64,
+}
+
+readable_row!(Way { ..hardware: Hardware, method, revision } => Way {
+    hardware,
+    method: parse("method", method)?,
+    revision,
+});
+
+impl Way {
+    pub(crate) fn view(&self) -> ProblemView {
+        ProblemView { hardware: self.hardware.slug.clone(), method: self.method }
+    }
+}
 
 /// The order of a leaderboard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -199,17 +178,16 @@ impl Store {
     /// One page of the entries of a hardware. Unknown hardware has an empty board. As long as nothing is uploaded,
     /// the pages have no gaps or repeats. Entries without the sort value come last in either order.
     pub async fn leaderboard(&self, slug: &HardwareSlug, query: &BoardQuery) -> StoreResult<Leaderboard> {
-        let totals = &self.totals;
-        let db = &mut self.read_transaction().await?;
-        let Totals { rows: total, comparison } = db.board_totals(totals, slug, &query.filter).await?;
-        let rows = db.board_rows(slug, query, total).await?;
-
-        let limit = query.limit as usize;
-        let more = rows.len() > limit;
-        let (items, cursors): (Vec<_>, Vec<Cursor>) = rows.into_iter().take(limit).unzip();
-        let last = cursors.last().filter(|_| more);
-        let next_cursor = last.map(|cursor| cursor.encode(query.ranking));
-        Ok(Leaderboard { items, total, next_cursor, comparison })
+        if let Some(board) = self.boards.kept(slug)
+            && let Some(page) = self.reader().await?.board_page(slug, &board, query).await?
+        {
+            return Ok(page);
+        }
+        let (mut db, board) = self.board_now(slug).await?;
+        let nothing =
+            Leaderboard { items: vec![], total: 0, next_cursor: None, comparison: Comparison::default() };
+        // Unknown hardware has no revision.
+        Ok(db.board_page(slug, &board, query).await?.unwrap_or(nothing))
     }
 
     /// One point for each problem that passes a filter and has a rate, by the method with the most timings. If more
@@ -220,23 +198,13 @@ impl Store {
         filter: &ProblemFilter,
         cap: u32,
     ) -> StoreResult<Vec<ProblemPoint>> {
-        let db = &mut self.reader().await?;
-        // Problem ids are digests, so the first ids are an even sample. They are read by the primary key: the plus
-        // keeps SQLite from reading the whole index of rates instead.
-        let select = Statement::new(
-            "SELECT p.fields, e.* FROM (SELECT problem, method, tflops, roofline_share, best_us, triton_us, \
-             triton_roofline_share, library_us, library_roofline_share, triton_over_library, \
-             CASE WHEN a_dtype = 'float32' THEN entry END AS entry, ROW_NUMBER() OVER (PARTITION BY problem ORDER BY timings DESC, method) AS place FROM entries e",
-        );
-        let select = push_filter(select, slug, filter).push(
-            " AND +e.tflops >= 0 AND e.problem <= (SELECT MAX(problem) FROM (SELECT DISTINCT problem FROM \
-             entries e",
-        );
-        let select = push_filter(select, slug, filter)
-            .push(" AND +e.tflops >= 0 ORDER BY problem LIMIT ")
-            .push_bind(i64::from(cap))
-            .push(") AS first)) e JOIN problems p ON p.id = e.problem WHERE e.place = 1 ORDER BY e.problem");
-        db.read_all(select).await
+        let board = self.board(slug).await?;
+        let with_rate: Vec<&Listed> =
+            board.passing(filter).filter(|entry| entry.best.tflops.is_some()).collect();
+        let of_one = with_rate.chunk_by(|a, b| a.id == b.id).take(cap as usize);
+        // Of equals, the first.
+        let found = of_one.filter_map(|ways| ways.iter().rev().max_by_key(|entry| entry.timings));
+        Ok(found.map(|entry| point(entry)).collect())
     }
 
     /// The measured problems of a hardware that are most like `problem`, by one method, the nearest first. Includes
@@ -283,69 +251,52 @@ impl Store {
         Ok(row.map(|(fields,)| problem_of(&fields)).transpose()?)
     }
 
-    /// The hardware and methods by which a problem was measured, sorted. Empty for an unknown problem.
-    pub async fn problem_views(&self, id: &ProblemId) -> StoreResult<Vec<ProblemView>> {
-        let db = &mut self.reader().await?;
+    /// The ways in which a problem was measured, sorted. Empty for an unknown problem.
+    pub async fn problem_ways(&self, id: &ProblemId) -> StoreResult<Vec<Way>> {
         let select = Statement::new(
-            "SELECT DISTINCT hardware, method FROM solutions WHERE problem = $1 AND standing = 0 \
-             ORDER BY hardware, method",
+            "SELECT h.slug, h.name, h.vendor, h.facts, h.revision, s.method FROM \
+             (SELECT DISTINCT hardware, method FROM solutions WHERE problem = $1 AND standing = 0) s \
+             JOIN hardware h ON h.slug = s.hardware ORDER BY h.slug, s.method",
         );
-        let rows: Vec<(String, String)> = db.fetch_all(select.bind(id.as_str())).await?;
-        let view = |(hardware, method): (String, String)| {
-            Ok(ProblemView { hardware: parse("hardware slug", hardware)?, method: parse("method", method)? })
-        };
-        rows.into_iter().map(view).collect()
+        self.reader().await?.read_all(select.bind(id.as_str())).await
     }
 }
 
 impl Connection {
-    async fn board_totals(
-        &mut self,
-        totals: &Remembered<Counted, Totals>,
-        slug: &HardwareSlug,
-        filter: &ProblemFilter,
-    ) -> StoreResult<Totals> {
-        let Some(revision) = self.hardware_revision(slug).await? else { return Ok(Totals::default()) };
-        let counted = (slug.clone(), filter.clone());
-        if let Some(totals) = totals.get(&counted, revision) {
-            return Ok(totals);
-        }
-        // One walk along `entries_by_shape`, which has the ratio and all that filters look at.
-        let select = Statement::new("SELECT e.triton_over_library FROM entries e");
-        let rows: Vec<(Option<f64>,)> = self.fetch_all(push_filter(select, slug, filter)).await?;
-        let ratios: Vec<f64> = rows.iter().filter_map(|(ratio,)| *ratio).collect();
-        let found = Totals { rows: rows.len() as u64, comparison: Comparison::from_ratios(&ratios) };
-        totals.put(counted, revision, found);
-        Ok(found)
-    }
-
-    /// One page and the row after it, which shows whether there is another page; each row with the cursor of a page that
-    /// ends with it. Rows with the sort value come first, from a query of their own. Both queries follow an index and
-    /// stop at their limits. `total` is the number of rows of all pages.
-    async fn board_rows(
+    /// One page of a board; `None` if the hardware has another revision by now.
+    async fn board_page(
         &mut self,
         slug: &HardwareSlug,
+        board: &Board,
         query: &BoardQuery,
-        total: u64,
-    ) -> StoreResult<Vec<(LeaderboardRow, Cursor)>> {
-        let wanted = i64::from(query.limit) + 1;
-        let mut rows: Vec<(String, String, String, Option<f64>)> = match &query.after {
-            Some(Cursor { value: None, .. }) => Vec::new(),
-            _ => self.fetch_all(page(slug, query, Part::WithValue, wanted)).await?,
-        };
-        let missing = wanted - rows.len() as i64;
-        // If the first page has all rows, none is without the value.
-        let has_all = query.after.is_none() && rows.len() as u64 >= total;
-        if missing > 0 && !has_all {
-            rows.extend(self.fetch_all(page(slug, query, Part::WithoutValue, missing)).await?);
+    ) -> StoreResult<Option<Leaderboard>> {
+        if let Some(damaged) = &board.damaged {
+            return Err(Damaged::new("board entry", damaged).into());
         }
-        let read = |(fields, method, entry, value): (String, String, String, Option<f64>)| {
-            let method = parse("method", method)?;
-            let row = read_entry(&entry)?.row(problem_of(&fields)?, method);
-            let cursor = Cursor { value, problem: row.problem_id.clone(), method };
-            Ok((row, cursor))
+        let passing: Vec<&Listed> = board.passing(&query.filter).collect();
+        let total = passing.len() as u64;
+        let ratios: Vec<f64> = passing.iter().filter_map(|entry| entry.triton_over_library).collect();
+        let limit = query.limit as usize;
+        // The row after the page shows whether there is another page.
+        let mut rows = listed::page(passing, query.ranking, query.after.as_ref(), limit + 1);
+        let more = rows.len() > limit;
+        rows.truncate(limit);
+        let ids: Vec<&ProblemId> = rows.iter().map(|entry| &entry.id).collect();
+        let (mut revision, mut entries) = self.whole_entries(slug, &ids).await?;
+        if ids.is_empty() {
+            revision = self.hardware_revision(slug).await?;
+        }
+        if revision != Some(board.revision) {
+            return Ok(None);
+        }
+        let last = rows.last().filter(|_| more);
+        let next_cursor = last.map(|entry| entry.place(query.ranking).encode(query.ranking));
+        let row = |listed: &Listed| {
+            let entry = entries.remove(&(listed.id.clone(), listed.method))?;
+            Some(entry.row(listed.problem.clone(), listed.method))
         };
-        rows.into_iter().map(read).collect()
+        let items = rows.into_iter().filter_map(row).collect();
+        Ok(Some(Leaderboard { items, total, next_cursor, comparison: Comparison::from_ratios(&ratios) }))
     }
 
     /// Locks some problems: until this transaction ends, no other can change what is computed from them.
@@ -365,94 +316,24 @@ impl Connection {
     }
 }
 
-fn page(slug: &HardwareSlug, query: &BoardQuery, part: Part, limit: i64) -> Statement {
-    let value = value(query.ranking.sort, query.ranking.kernels);
-    let select = Statement::new("SELECT p.fields, e.method, e.entry, ").push(value);
-    let select = select.push(" AS value FROM entries e JOIN problems p ON p.id = e.problem");
-    let mut select = push_filter(select, slug, &query.filter).push(" AND ").push(value);
-    // A bound instead of IS NOT NULL, because both databases look up a bound in the index. No value is
-    // negative.
-    select = select.push(match part {
-        Part::WithValue => " >= 0",
-        Part::WithoutValue => " IS NULL",
-    });
-    let (beyond, direction) = match query.ranking.order {
-        SortOrder::Descending => (" < (", " DESC"),
-        SortOrder::Ascending => (" > (", " ASC"),
-    };
-    match (&query.after, part) {
-        (Some(Cursor { value: Some(last), problem, method }), Part::WithValue) => {
-            select = select.push(" AND (").push(value).push(", e.problem, e.method)").push(beyond);
-            select = select.push_bind(*last).push(", ").push_bind(problem.as_str());
-            select = select.push(", ").push_bind(method.to_string()).push(")");
-        }
-        (Some(Cursor { value: None, problem, method }), Part::WithoutValue) => {
-            select = select.push(" AND (e.problem, e.method)").push(beyond).push_bind(problem.as_str());
-            select = select.push(", ").push_bind(method.to_string()).push(")");
-        }
-        _ => {}
+fn point(entry: &Listed) -> ProblemPoint {
+    let Listed { problem, best, triton, library, .. } = entry;
+    ProblemPoint {
+        problem_id: entry.id.clone(),
+        method: entry.method,
+        dims: problem.dims(),
+        intensity: problem.flops() / problem.bytes(),
+        problem: problem.clone(),
+        tflops: best.tflops.unwrap_or_default(),
+        roofline_share: best.roofline_share,
+        best_us: best.us,
+        triton_us: triton.map(|triton| triton.us),
+        triton_roofline_share: triton.and_then(|triton| triton.roofline_share),
+        triton_rounds: entry.triton_rounds,
+        library_us: library.map(|library| library.us),
+        library_roofline_share: library.and_then(|library| library.roofline_share),
+        triton_over_library: entry.triton_over_library,
     }
-    // The columns that break ties have the same direction, so that one index gives the whole order.
-    select = select.push(" ORDER BY ").push(value).push(direction);
-    select = select.push(", e.problem").push(direction).push(", e.method").push(direction);
-    select.push(" LIMIT ").push_bind(limit)
-}
-
-/// Each of these columns has an index.
-pub(crate) fn value(sort: LeaderboardSort, kernels: Kernels) -> &'static str {
-    use {Kernels as K, LeaderboardSort as S};
-    match (sort, kernels) {
-        (S::Tflops, K::Everything) => "e.tflops",
-        (S::Tflops, K::Triton) => "e.triton_tflops",
-        (S::Tflops, K::Library) => "e.library_tflops",
-        (S::Time, K::Everything) => "e.best_us",
-        (S::Time, K::Triton) => "e.triton_us",
-        (S::Time, K::Library) => "e.library_us",
-        (S::Roofline, K::Everything) => "e.roofline_share",
-        (S::Roofline, K::Triton) => "e.triton_roofline_share",
-        (S::Roofline, K::Library) => "e.library_roofline_share",
-        (S::Gain, K::Everything) => "e.gain_over_defaults",
-        (S::Gain, K::Triton) => "e.triton_gain",
-        (S::Gain, K::Library) => "e.library_gain",
-        (S::Ratio, _) => "e.triton_over_library",
-        (S::Flops, _) => "e.flops",
-    }
-}
-
-/// Adds the conditions to a statement that calls the entries `e`.
-pub(crate) fn push_filter(select: Statement, slug: &HardwareSlug, filter: &ProblemFilter) -> Statement {
-    let mut select = select.push(" WHERE e.hardware = ").push_bind(slug.as_str());
-    let texts = [
-        (" AND e.op = ", filter.op.map(|v| v.to_string())),
-        (" AND e.a_dtype = ", filter.dtype.map(|v| v.to_string())),
-        (" AND e.scaling = ", filter.scaling.map(|v| v.to_string())),
-        (" AND e.b_layout = ", filter.b_layout.map(|v| v.to_string())),
-        (" AND e.method = ", filter.method.map(|v| v.to_string())),
-    ];
-    for (condition, text) in texts {
-        if let Some(text) = text {
-            select = select.push(condition).push_bind(text);
-        }
-    }
-    if let Some(aligned) = filter.aligned {
-        let both =
-            if aligned { " AND e.n % 8 = 0 AND e.k % 8 = 0" } else { " AND (e.n % 8 <> 0 OR e.k % 8 <> 0)" };
-        select = select.push(both);
-    }
-    let bounds = [
-        (" AND e.m >= ", filter.min_m),
-        (" AND e.m <= ", filter.max_m),
-        (" AND e.n >= ", filter.min_n),
-        (" AND e.n <= ", filter.max_n),
-        (" AND e.k >= ", filter.min_k),
-        (" AND e.k <= ", filter.max_k),
-    ];
-    for (condition, bound) in bounds {
-        if let Some(bound) = bound {
-            select = select.push(condition).push_bind(bound);
-        }
-    }
-    select
 }
 
 /// A problem at a distance, with its entry.

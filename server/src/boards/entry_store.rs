@@ -1,9 +1,8 @@
 //! The entries of boards: one for each view, computed from its solutions, in the transaction that changes them or later.
-//! What boards are filtered or sorted by, and what queries add up, is a column; the whole entry is one JSON value.
+//! What queries look for is a column; the whole entry is one JSON value.
 
 use std::collections::BTreeSet;
 
-use diode_api::KernelResult;
 use diode_core::hardware::Hardware;
 use diode_core::ids::{HardwareSlug, ProblemId, UploadId};
 use diode_core::{Method, Problem};
@@ -36,26 +35,6 @@ struct Budgeted<'v> {
     /// The views beyond the budget.
     left: BTreeSet<&'v View>,
 }
-
-/// A column that boards are sorted by, and its value.
-type SortedColumn = (&'static str, fn(&BoardEntry) -> Option<f64>);
-
-/// The columns that boards are sorted by. Each order has an index.
-const SORTED: [SortedColumn; 13] = [
-    ("best_us", |entry| Some(entry.best_us)),
-    ("tflops", |entry| entry.tflops),
-    ("roofline_share", |entry| entry.roofline_share),
-    ("gain_over_defaults", |entry| entry.gain_over_defaults),
-    ("triton_us", |entry| of_kernel(&entry.triton, |kernel| Some(kernel.us))),
-    ("triton_tflops", |entry| of_kernel(&entry.triton, |kernel| kernel.tflops)),
-    ("triton_roofline_share", |entry| of_kernel(&entry.triton, |kernel| kernel.roofline_share)),
-    ("triton_gain", |entry| of_kernel(&entry.triton, |kernel| kernel.gain_over_defaults)),
-    ("library_us", |entry| of_kernel(&entry.library, |kernel| Some(kernel.us))),
-    ("library_tflops", |entry| of_kernel(&entry.library, |kernel| kernel.tflops)),
-    ("library_roofline_share", |entry| of_kernel(&entry.library, |kernel| kernel.roofline_share)),
-    ("library_gain", |entry| of_kernel(&entry.library, |kernel| kernel.gain_over_defaults)),
-    ("triton_over_library", |entry| entry.triton_over_library),
-];
 
 /// How many views one transaction recomputes at most. Uploads for the same hardware wait until it commits.
 const VIEWS_PER_ROUND: u64 = 32;
@@ -371,10 +350,6 @@ fn compute_each(work: Vec<Work>, learnt: &mut ConfigCache) -> Vec<(Problem, Comp
     work.into_iter().map(computed).collect()
 }
 
-fn of_kernel(kernel: &Option<KernelResult>, value: fn(&KernelResult) -> Option<f64>) -> Option<f64> {
-    kernel.as_ref().and_then(value)
-}
-
 /// Reads the column `entry`.
 pub(crate) fn read_entry(entry: &str) -> Result<BoardEntry, Damaged> {
     from_json("board entry", entry)
@@ -383,7 +358,7 @@ pub(crate) fn read_entry(entry: &str) -> Result<BoardEntry, Damaged> {
 /// Adds entries, or replaces those of the same views.
 pub(crate) fn insert_entries(entries: &[(&View, Problem, BoardEntry)]) -> Result<Statement, Damaged> {
     let row = |(view, problem, entry): &(&View, Problem, BoardEntry)| -> Result<Vec<Value>, Damaged> {
-        let mut row = vec![
+        Ok(vec![
             view.hardware.as_str().into(),
             view.problem.as_str().into(),
             view.method.to_string().into(),
@@ -395,47 +370,34 @@ pub(crate) fn insert_entries(entries: &[(&View, Problem, BoardEntry)]) -> Result
             problem.n.into(),
             problem.k.into(),
             problem.flops().into(),
-            entry.timings.into(),
-            entry.solutions.into(),
+            entry.best_us.into(),
+            entry.tflops.into(),
             json("board entry", entry)?.into(),
-        ];
-        row.extend(SORTED.iter().map(|(_, value)| value(entry).into()));
-        Ok(row)
+        ])
     };
     let rows = entries.iter().map(row).collect::<Result<Vec<_>, _>>()?;
-    let mut insert = Statement::new(
+    let insert = Statement::new(
         "INSERT INTO entries \
-         (hardware, problem, method, op, a_dtype, scaling, b_layout, m, n, k, flops, timings, solutions, entry",
+         (hardware, problem, method, op, a_dtype, scaling, b_layout, m, n, k, flops, best_us, tflops, entry)",
     );
-    for (column, _) in SORTED {
-        insert = insert.push(", ").push(column);
-    }
-    insert = insert.push(")").push_rows(rows).push(
-        " ON CONFLICT (hardware, problem, method) DO UPDATE SET timings = excluded.timings, \
-         solutions = excluded.solutions, entry = excluded.entry",
-    );
-    for (column, _) in SORTED {
-        insert = insert.push(", ").push(column).push(" = excluded.").push(column);
-    }
-    Ok(insert)
+    Ok(insert.push_rows(rows).push(
+        " ON CONFLICT (hardware, problem, method) DO UPDATE SET best_us = excluded.best_us, \
+         tflops = excluded.tflops, entry = excluded.entry, changed = 0",
+    ))
 }
 
 /// Counts the entries of a view whose columns are those of `entry`: one, or none if they were tampered with.
 pub(crate) fn count_equal(view: &View, entry: &BoardEntry) -> Statement {
-    let mut count = Statement::new("SELECT COUNT(*) FROM entries WHERE hardware = ")
+    Statement::new("SELECT COUNT(*) FROM entries WHERE hardware = ")
         .push_bind(view.hardware.as_str())
         .push(" AND problem = ")
         .push_bind(view.problem.as_str())
         .push(" AND method = ")
         .push_bind(view.method.to_string())
-        .push(" AND timings = ")
-        .push_bind(entry.timings)
-        .push(" AND solutions = ")
-        .push_bind(entry.solutions);
-    for (column, value) in SORTED {
-        count = count.push(" AND ").push(column).push(" IS NOT DISTINCT FROM ").push_bind(value(entry));
-    }
-    count
+        .push(" AND best_us = ")
+        .push_bind(entry.best_us)
+        .push(" AND tflops IS NOT DISTINCT FROM ")
+        .push_bind(entry.tflops)
 }
 
 pub(crate) fn insert_stale_entries(views: &[&View]) -> Statement {

@@ -16,14 +16,11 @@ use diode_core::stats::geometric_mean;
 use diode_core::{Comparison, DType, Method, Op, Problem, Scaling};
 
 use crate::app::App;
-use crate::boards::board_store::{problem_of, push_filter};
-use crate::boards::entry_store::read_entry;
+use crate::boards::listed::Listed;
 use crate::boards::survey_store::class;
 use crate::compare::ratios;
 use crate::http::{ApiResult, FromPath};
 use crate::page_cache::PageKey;
-use crate::store::fields::readable_row;
-use crate::store::statement::Statement;
 use crate::store::{Store, StoreResult};
 
 /// A finding about fewer problems might be chance.
@@ -31,7 +28,7 @@ const MIN_PROBLEMS: u64 = 20;
 /// A smaller difference is as large as the noise of one device.
 const MIN_GAIN: f64 = 0.02;
 /// The most problems that are read of a hardware: an even sample of more.
-const MOST: u32 = 100_000;
+const MOST: usize = 100_000;
 /// The most problems on which two kinds of hardware are compared, as on the page Compare.
 const MOST_PAIRS: u32 = 5_000;
 /// How many findings the overview has of each hardware, and in all.
@@ -170,24 +167,16 @@ pub(crate) struct Seen {
     gain: Option<f64>,
 }
 
-readable_row!(Seen { fields: String, entry: String } => {
-    let entry = read_entry(&entry)?;
-    Seen {
-        problem: problem_of(&fields)?,
-        triton_over_library: entry.triton_over_library,
-        gain: entry.triton.and_then(|triton| triton.gain_over_defaults),
-    }
-});
-
 impl Store {
-    async fn seen(&self, slug: &HardwareSlug, method: Method, cap: u32) -> StoreResult<Vec<Seen>> {
-        let db = &mut self.reader().await?;
+    /// An even sample of what was seen by a method.
+    async fn seen(&self, slug: &HardwareSlug, method: Method, cap: usize) -> StoreResult<Vec<Seen>> {
         let filter = ProblemFilter { method: Some(method), ..ProblemFilter::default() };
-        let select =
-            Statement::new("SELECT p.fields, e.entry FROM entries e JOIN problems p ON p.id = e.problem");
-        let select = push_filter(select, slug, &filter);
-        // Ids are digests, so the first ids are an even sample.
-        db.read_all(select.push(" ORDER BY e.problem LIMIT ").push_bind(i64::from(cap))).await
+        let seen = |entry: &Listed| Seen {
+            problem: entry.problem.clone(),
+            triton_over_library: entry.triton_over_library,
+            gain: entry.triton.and_then(|triton| triton.gain),
+        };
+        Ok(self.board(slug).await?.passing(&filter).take(cap).map(seen).collect())
     }
 }
 

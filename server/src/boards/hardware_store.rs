@@ -238,9 +238,20 @@ impl Connection {
         Ok(())
     }
 
-    /// Raises the hardware's revision, which grows with each change of its entries.
+    /// Raises the hardware's revision, which grows with each change of its entries. Comes after these changes.
     pub(crate) async fn bump_revision(&mut self, slug: &HardwareSlug) -> StoreResult<()> {
         let update = Statement::new("UPDATE hardware SET revision = revision + 1 WHERE slug = $1");
+        self.execute(update.bind(slug.as_str())).await?;
+        self.date_entries(slug).await
+    }
+
+    /// Notes at which revision the entries that this transaction has written changed: only now no other transaction can
+    /// commit an earlier one.
+    pub(crate) async fn date_entries(&mut self, slug: &HardwareSlug) -> StoreResult<()> {
+        let update = Statement::new(
+            "UPDATE entries SET changed = (SELECT revision FROM hardware WHERE slug = $1) \
+             WHERE hardware = $1 AND changed = 0",
+        );
         self.execute(update.bind(slug.as_str())).await?;
         Ok(())
     }

@@ -28,7 +28,7 @@ use crate::boards::pick_routes::Cover;
 use crate::http::{ApiFault, ApiResult, FromPath, Lookup, StrictQuery};
 use crate::limits::Client;
 use crate::page_cache::{Page, PageKey};
-use crate::store::{Store, StoreResult, View};
+use crate::store::{Store, StoreResult, View, Way};
 use crate::uploads::solutions::cut;
 use crate::workloads::timed_tiles;
 
@@ -79,17 +79,15 @@ pub(crate) async fn problem(
 ) -> ApiResult<Response> {
     let store = &app.backend.store;
     let id = problem.id();
-    let views = store.problem_views(&id).await?;
-    let view = choose(&id, &views, &query)?;
+    let mut ways = store.problem_ways(&id).await?;
+    let views: Vec<ProblemView> = ways.iter().map(Way::view).collect();
+    let Way { hardware, method, revision } = ways.swap_remove(choose(&id, &views, &query)?);
     // Every upload, removal and confirmation raises the revision. Other hardware may have a view more.
-    let revision = store.hardware_revision(&view.hardware).await?;
     let releases: Vec<String> = app.published.iter().map(ToString::to_string).collect();
     let question =
-        PageKey::new(view.hardware.clone(), &("problem", revision, &id, view.method, &views, &releases));
+        PageKey::new(hardware.slug.clone(), &("problem", revision, &id, method, &views, &releases));
     let make = async {
-        let hardware = store.hardware(&view.hardware).await?;
-        let hardware =
-            hardware.ok_or_else(|| ApiFault::not_found(format!("no hardware `{}`", view.hardware)))?;
+        let view = View { hardware: hardware.slug.clone(), problem: id.clone(), method };
         let stored = store.view_solutions(&view).await?;
         let (config_caches, releases) = (app.config_caches.clone(), Arc::clone(&app.published));
         let page = tokio::task::spawn_blocking(move || {
@@ -119,7 +117,9 @@ pub(crate) async fn solution_sources(
 ) -> ApiResult<Json<ProblemSources>> {
     let store = &app.backend.store;
     let id = problem.id();
-    let view = choose(&id, &store.problem_views(&id).await?, &query)?;
+    let ways = store.problem_ways(&id).await?;
+    let way = &ways[choose(&id, &ways.iter().map(Way::view).collect::<Vec<_>>(), &query)?];
+    let view = View { hardware: way.hardware.slug.clone(), problem: id, method: way.method };
     let found = store.solution_sources(&view, MAX_SOURCES).await?;
     let more = found.total.saturating_sub(found.items.len() as u64);
     Ok(Json(ProblemSources { sources: found.items, more }))
@@ -133,12 +133,13 @@ fn json_of(detail: &ProblemDetail) -> serde_json::Result<Vec<u8>> {
     Ok(json)
 }
 
-fn choose(id: &ProblemId, views: &[ProblemView], query: &ViewQuery) -> ApiResult<View> {
-    let wanted = |view: &&ProblemView| {
+/// The place of the view that is asked for.
+fn choose(id: &ProblemId, views: &[ProblemView], query: &ViewQuery) -> ApiResult<usize> {
+    let wanted = |view: &ProblemView| {
         query.hardware.as_ref().is_none_or(|hardware| *hardware == view.hardware)
             && query.method.is_none_or(|method| method == view.method)
     };
-    let view = views.iter().find(wanted).ok_or_else(|| {
+    views.iter().position(wanted).ok_or_else(|| {
         if views.is_empty() {
             return ApiFault::not_found(format!(
                 "nobody has timed problem `{id}`, or no timing of it counts"
@@ -149,8 +150,7 @@ fn choose(id: &ProblemId, views: &[ProblemView], query: &ViewQuery) -> ApiResult
             "problem `{id}` was not measured that way; there is {}",
             there.join(", ")
         ))
-    })?;
-    Ok(View { hardware: view.hardware.clone(), problem: id.clone(), method: view.method })
+    })
 }
 
 fn detail(

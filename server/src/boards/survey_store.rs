@@ -10,8 +10,8 @@ use diode_core::ids::{AccountId, HardwareSlug};
 use diode_core::stats::geometric_mean;
 use diode_core::{Method, Micros, Problem};
 
-use crate::boards::board_store::push_filter;
 use crate::boards::entry_store::{View, read_entry};
+use crate::boards::listed::Listed;
 use crate::store::fields::{from_json, optional, parse, readable_row, unsigned};
 use crate::store::statement::Statement;
 use crate::store::{Store, StoreResult};
@@ -54,18 +54,6 @@ readable_row!(Record { hardware, fields: String, best_us, entry: String } => Rec
     problem: from_json("problem", &fields)?,
     time: Micros(best_us),
     contributors: read_entry(&entry)?.best_contributors,
-});
-
-readable_row!(SizedProblem { m, n, k, entry: String } => {
-    let entry = read_entry(&entry)?;
-    let tile = entry.triton.as_ref().and_then(|triton| triton.config.tile());
-    SizedProblem {
-        m: unsigned("M", m)?,
-        n: unsigned("N", n)?,
-        k: unsigned("K", k)?,
-        tile: tile.map(|tile| [tile.block_m, tile.block_n, tile.block_k]),
-        triton_over_library: entry.triton_over_library,
-    }
 });
 
 struct SourceRow {
@@ -134,13 +122,16 @@ impl Store {
         filter: &ProblemFilter,
         cap: u32,
     ) -> StoreResult<Vec<SizedProblem>> {
-        // Ids are digests, so the first ids are an even sample.
-        let db = &mut self.reader().await?;
         let filter = ProblemFilter { min_k: None, max_k: None, ..filter.clone() };
-        let select = Statement::new("SELECT e.m, e.n, e.k, e.entry FROM entries e");
-        let select =
-            push_filter(select, slug, &filter).push(" ORDER BY e.problem LIMIT ").push_bind(i64::from(cap));
-        db.read_all(select).await
+        let board = self.board(slug).await?;
+        let sized = |entry: &Listed| SizedProblem {
+            m: entry.problem.m,
+            n: entry.problem.n,
+            k: entry.problem.k,
+            tile: entry.tile,
+            triton_over_library: entry.triton_over_library,
+        };
+        Ok(board.passing(&filter).take(cap as usize).map(sized).collect())
     }
 
     /// The contributors of a hardware. Those with the most problems come first.

@@ -45,7 +45,8 @@ pub(crate) fn around(router: Router, is_strict: bool) -> Router {
         router = router.layer(SetResponseHeaderLayer::overriding(name, value));
     }
     router
-        .layer(TraceLayer::new_for_http().make_span_with(span))
+        // `log_cause` tells of failures, with their cause.
+        .layer(TraceLayer::new_for_http().make_span_with(span).on_failure(()))
         .layer(PropagateRequestIdLayer::x_request_id())
         .layer(SetRequestIdLayer::x_request_id(MakeRequestUuid))
 }

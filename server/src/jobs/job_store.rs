@@ -154,10 +154,12 @@ impl Store {
         in_transaction!(self, async |db| {
             let update = Statement::new(
         "UPDATE jobs SET state = 'running', attempt = attempt + 1, lease_until = $1 WHERE position = ( \
-         SELECT position FROM jobs WHERE state = 'queued' AND not_before <= $2 ORDER BY position LIMIT 1",
+         SELECT position FROM jobs WHERE state = 'queued' AND (not_before <= $2 OR not_before > $3) \
+         ORDER BY position LIMIT 1",
     )
     .bind(now.lease_end(LEASE))
     .bind(now.millis())
+    .bind(now.latest_end(BACK_OFF * 2_u32.pow(MAX_ATTEMPTS as u32)))
     .push(db.skip_locked())
     .push(
         ") RETURNING id, request, state, created_at, automatic, finished_at, error, model, snapshot, attempt",
@@ -248,18 +250,20 @@ impl Store {
             let hopeless = format!("gave up: {MAX_ATTEMPTS} workers died while running it");
             let fail = Statement::new(
                 "UPDATE jobs SET state = 'failed', finished_at = $1, error = $2, lease_until = NULL \
-                 WHERE state = 'running' AND lease_until < $3 AND attempt >= $4 RETURNING id",
+                 WHERE state = 'running' AND (lease_until < $3 OR lease_until > $4) AND attempt >= $5 RETURNING id",
             )
             .bind(now.rfc3339())
             .bind(hopeless.as_str())
             .bind(now.millis())
+            .bind(now.latest_end(LEASE))
             .bind(MAX_ATTEMPTS);
             let failed: Vec<(String,)> = db.fetch_all(fail).await?;
             let queue = Statement::new(
                 "UPDATE jobs SET state = 'queued', lease_until = NULL \
-                 WHERE state = 'running' AND lease_until < $1 RETURNING id",
+                 WHERE state = 'running' AND (lease_until < $1 OR lease_until > $2) RETURNING id",
             )
-            .bind(now.millis());
+            .bind(now.millis())
+            .bind(now.latest_end(LEASE));
             let queued: Vec<(String,)> = db.fetch_all(queue).await?;
             for (job,) in &failed {
                 db.add_job_event(job, JobState::Failed, None, &hopeless).await?;

@@ -1,5 +1,7 @@
 //! The server's models, the models of their cross-validation, and when a training is due.
 
+use std::time::Duration;
+
 use diode_api::{Contribution, Job, JobRequest, ModelSource, ModelSummary, ModelType};
 use diode_core::Heuristic;
 use diode_core::hardware::Hardware;
@@ -32,7 +34,10 @@ impl Due {
         let new = there.saturating_sub(before);
         new >= self.problems.max(1)
             && new as f64 >= self.share * before as f64
-            && asked.is_none_or(|asked| now.millis() - asked >= self.pause)
+            // What lies in the future was noted before a clock was set back.
+            && asked.is_none_or(|asked| {
+                now.millis() - asked >= self.pause || asked > now.latest_end(Duration::ZERO)
+            })
     }
 }
 

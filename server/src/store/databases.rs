@@ -148,11 +148,31 @@ pub(crate) fn file_of(url: &str) -> Option<PathBuf> {
     Some(options?.get_filename().to_owned())
 }
 
+/// Tells others, until the returned file is dropped, that a server or a worker works on the database; only that of a SQLite
+/// file, which can be taken from under it.
+pub(crate) fn work_on(url: &str) -> std::io::Result<Option<File>> {
+    let Some(file) = file_of(url) else { return Ok(None) };
+    let file = lock_file(&file, "working")?;
+    file.try_lock_shared().map_err(|_| std::io::Error::other("the database is being moved to Postgres"))?;
+    Ok(Some(file))
+}
+
+/// Keeps servers and workers from starting on a SQLite file until the result is dropped; `None` if one works on it.
+pub(crate) fn keep_from_work(database: &Path) -> std::io::Result<Option<File>> {
+    let file = lock_file(database, "working")?;
+    Ok(file.try_lock().is_ok().then_some(file))
+}
+
+fn lock_file(database: &Path, extension: &str) -> std::io::Result<File> {
+    let path = database.with_added_extension(extension);
+    File::options().create(true).truncate(false).write(true).open(path)
+}
+
 /// Waits until no other process opens the same file. Other processes wait until the returned file is dropped.
 async fn opening(database: &Path) -> std::io::Result<File> {
-    let path = database.with_added_extension("opening");
+    let database = database.to_owned();
     let lock = move || {
-        let file = File::options().create(true).truncate(false).write(true).open(path)?;
+        let file = lock_file(&database, "opening")?;
         file.lock()?;
         Ok(file)
     };

@@ -102,6 +102,9 @@ pub async fn ingest(
     bytes: Bytes,
     account: Option<AccountId>,
 ) -> Result<Receipt, IngestError> {
+    if account.is_none() && backend.store.removed_file(&Digest::of(&bytes)).await?.is_some() {
+        backend.store.welcome_file(&Digest::of(&bytes)).await?;
+    }
     let sender = Sender { vouched: account.is_none(), account, licence: UploadLicence::stated() };
     let mut turn = backend.storing.turn().await;
     loop {
@@ -155,6 +158,10 @@ pub async fn ingest_for(
         {
             return Ok(Some(receipt));
         }
+    }
+    if let Some(reason) = backend.store.removed_file(&digest).await? {
+        let given = format_args!("a file that an administrator has removed: {reason}");
+        return Err(IngestError::Refused(Invalid::new("upload", given, "another file")));
     }
     backend.room_for(bytes.len()).await??;
     let Some(decoded) = decode(turn, &bytes).await? else { return Ok(None) };

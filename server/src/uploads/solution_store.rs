@@ -3,15 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
-use diode_core::Method;
 use diode_core::ids::{Digest, HardwareSlug, ProblemId, UploadId};
+use diode_core::{Method, Problem};
 
 use crate::boards::board_store::problem_of;
 use crate::boards::entry_store::View;
 use crate::store::Store;
 use crate::store::StoreResult;
 use crate::store::connection::Connection;
-use crate::store::fields::{Readable, parse, unsigned};
+use crate::store::fields::{Readable, parse, readable_row, unsigned};
 use crate::store::statement::{ROWS_PER_STATEMENT, Statement};
 use crate::uploads::solutions::{Damaged, StoredSolution, StoredSolutions};
 
@@ -24,7 +24,6 @@ const NOT_QUARANTINED: &str = " AND standing < 2";
 #[derive(Clone, Copy)]
 pub(crate) enum Selection<'a> {
     Hardware(&'a HardwareSlug),
-    View(&'a View),
     Numbered(&'a HardwareSlug, &'a RangeInclusive<i64>),
     Problems(&'a HardwareSlug, Method, &'a RangeInclusive<ProblemId>),
     Upload(&'a UploadId),
@@ -51,13 +50,6 @@ impl Selection<'_> {
                 .push(" AND method = ")
                 .push_bind(method.to_string())
                 .push(COUNTS),
-            // Includes fenced solutions, because they are compared with the others.
-            Self::View(View { hardware, problem, method }) => of(hardware, statement)
-                .push(" AND problem = ")
-                .push_bind(problem.as_str())
-                .push(" AND method = ")
-                .push_bind(method.to_string())
-                .push(NOT_QUARANTINED),
             Self::Upload(upload) => statement
                 .push(" FROM solutions s WHERE id IN (SELECT solution FROM sent WHERE upload = ")
                 .push_bind(upload.as_str())
@@ -72,6 +64,13 @@ const COLUMNS: &str = "s.id AS number, s.digest, s.hardware, s.problem, s.method
                        (SELECT a.created_at FROM accounts a WHERE a.id = s.contributor) AS since, s.standing, \
                        s.config_list, s.columns, s.timings, s.failures, s.best_us";
 
+/// A solution with its problem and its packed list of configs.
+type WholeSolution = (StoredSolution, Problem, Vec<u8>);
+
+readable_row!(WholeSolution { ..solution: StoredSolution, fields: String, packed } => {
+    (solution, problem_of(&fields)?, packed)
+});
+
 /// Joins the views in `wanted` with their solutions `s`.
 pub(crate) const SOLUTIONS: &str = " FROM wanted w JOIN solutions s \
                                     ON s.hardware = w.hardware AND s.problem = w.problem AND s.method = \
@@ -83,9 +82,35 @@ impl Store {
         self.read_transaction().await?.load_solutions(Selection::Upload(upload)).await
     }
 
-    /// The solutions of one view. Empty if there are none.
-    pub async fn view_solutions(&self, view: &View) -> StoreResult<StoredSolutions> {
-        self.read_transaction().await?.load_solutions(Selection::View(view)).await
+    /// The solutions of one view: those that count, and fenced ones, which are compared with them. Empty if there are
+    /// none. One statement, because a page asks for it.
+    pub async fn view_solutions(
+        &self,
+        View { hardware, problem, method }: &View,
+    ) -> StoreResult<StoredSolutions> {
+        let select = Statement::new("SELECT ")
+            .push(COLUMNS)
+            .push(", p.fields, c.packed FROM solutions s JOIN problems p ON p.id = s.problem JOIN config_lists c ")
+            .push("ON c.digest = s.config_list WHERE s.hardware = ")
+            .push_bind(hardware.as_str())
+            .push(" AND s.problem = ")
+            .push_bind(problem.as_str())
+            .push(" AND s.method = ")
+            .push_bind(method.to_string())
+            .push(" AND s.standing < 2 ORDER BY s.id");
+        let rows: Vec<Readable<WholeSolution>> = self.reader().await?.fetch_all(select).await?;
+        let mut stored = StoredSolutions::default();
+        for Readable(row) in rows {
+            match row {
+                Ok((solution, problem, list)) => {
+                    stored.problems.insert(solution.problem.clone(), problem);
+                    stored.config_lists.insert(solution.config_list.clone(), list);
+                    stored.solutions.push(solution);
+                }
+                Err(damaged) => stored.damaged.push(damaged),
+            }
+        }
+        Ok(stored)
     }
 
     /// Every solution of a hardware that counts. Empty if there are none.

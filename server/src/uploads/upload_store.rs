@@ -412,6 +412,7 @@ impl Connection {
         .bind(i64::from(is_other))
         .bind(given.slug.as_str());
         self.execute(update).await?;
+        self.date_entries(&given.slug).await?;
         if before.is_none() && given.facts.is_some() {
             self.mark_all_stale(&given.slug).await?;
         }

@@ -239,10 +239,7 @@ async fn entries_of_an_earlier_version_are_computed_again() {
         let json = serde_json::to_string(&whole).unwrap();
         let without = json.replacen("\"roofline_share\":", "\"older\":", 1);
         assert_ne!(without, json);
-        let update = format!(
-            "UPDATE entries SET entry = '{without}', roofline_share = NULL WHERE problem = '{}'",
-            view.problem
-        );
+        let update = format!("UPDATE entries SET entry = '{without}' WHERE problem = '{}'", view.problem);
         app.execute(&update).await;
         assert_eq!(store.board_entry(&view).await.unwrap().unwrap().roofline_share, None);
         assert_eq!(store.stale_entries().await.unwrap(), []);

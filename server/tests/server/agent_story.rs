@@ -13,8 +13,9 @@ use diode_server::store::{
     ReadUpTo, Store,
 };
 
-use crate::samples::{dataset, h200, mm, problem};
-use crate::story::upload;
+use crate::samples::{columnar, dataset, h200, mm, problem};
+use crate::story::{job, upload};
+use crate::test_app::TestApp;
 
 /// Hardware that only this story uses.
 pub(crate) fn hardware() -> Hardware {
@@ -241,4 +242,50 @@ async fn agents_without_an_account_confirm_nothing_of_each_other(
     assert!(!to_confirm_by(two).await);
     let of_an_account = KnownAgent { account: Some(AccountId::of(b"ada")), ..two.clone() };
     assert!(to_confirm_by(&of_an_account).await);
+}
+
+/// A clock that is set a day ahead or back strands nothing: neither work nor jobs nor clients that were refused.
+#[tokio::test]
+async fn a_clock_that_jumps_by_a_day_strands_nothing() {
+    for app in TestApp::on_both("clocks").await {
+        let store = app.backend.store.as_ref();
+        app.receipt(columnar(&dataset(h200(), &[mm(64, 64, 64)], 1.0))).await;
+        let now = Now::read();
+        let ahead = Now(now.0 + Duration::from_secs(24 * 3600));
+        let planned: Vec<NewWork> = (1..=2).map(|n| work(mm(64 * n, 64, 64), Purpose::More)).collect();
+        store.register_agent(&AgentId::of(b"one"), None, &registration("one"), now).await.unwrap();
+        store.add_work(&hardware().slug, &planned).await.unwrap();
+        for (number, (before, after)) in [(now, ahead), (ahead, now)].into_iter().enumerate() {
+            let [one, two] = [agent(store, "one", before).await, agent(store, "two", before).await];
+            let first = leased(take(store, &one, 60.0, before).await);
+            assert_eq!((first.work.len(), take(store, &two, 60.0, before).await), (2, LeaseOutcome::Nothing));
+            let again = leased(take(store, &two, 60.0, after).await);
+            assert_eq!(again.work.len(), 2, "the lease of an agent that is gone has ended");
+            assert_eq!(
+                store.end_lease(&two.id, &again.id, &[], after).await.unwrap(),
+                Some(LeaseState::Returned)
+            );
+
+            let job = job(number as u64);
+            store.enqueue(&job, None, before).await.unwrap();
+            assert!(store.claim_job(before).await.unwrap().is_some());
+            assert_eq!(
+                (store.recover_jobs(before).await.unwrap(), store.recover_jobs(after).await.unwrap()),
+                (0, 1)
+            );
+            let claim = store.claim_job(before).await.unwrap().unwrap();
+            assert!(store.postpone_job(&claim, before, "the disk is full").await.unwrap());
+            assert!(store.claim_job(before).await.unwrap().is_none());
+            let claim = store.claim_job(after).await.unwrap().unwrap();
+            assert!(store.finish_job(&claim, after, Err("a test")).await.unwrap());
+
+            let subject = format!("somebody {number}");
+            let tries = async |at: Now| {
+                let since = at.0 - Duration::from_secs(60);
+                store.count_attempt(&subject, since.as_millisecond(), at).await.unwrap().count
+            };
+            assert_eq!((tries(before).await, tries(before).await, tries(after).await), (1, 2, 1));
+        }
+        app.end().await;
+    }
 }

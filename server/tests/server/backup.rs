@@ -18,6 +18,7 @@ use crate::models::summary;
 use crate::moderation::administrator;
 use crate::picks::MODEL;
 use crate::postgres;
+use crate::process::Server;
 use crate::samples::{columnar, dataset, h200, mm};
 use crate::test_app::TestApp;
 use crate::tokens::issue;
@@ -155,6 +156,15 @@ async fn a_server_moves_from_sqlite_to_postgres() {
     assert!(code == Some(1) && said.contains("tables already"), "{said}");
     let (code, _, said) = app.admin(&["to-postgres", "sqlite:other.db"]);
     assert!(code == Some(1) && said.contains("expected postgres://"), "{said}");
+    let server = Server::started(
+        Server::command_on(app.folder.path(), &app.data.database_url)
+            .args(["--blobs", "blobs"])
+            .spawn()
+            .unwrap(),
+    );
+    let (code, _, said) = app.admin(&["to-postgres", &to]);
+    assert!(code == Some(1) && said.contains("stop it first"), "{said}");
+    server.kill();
     moved.end().await;
 }
 

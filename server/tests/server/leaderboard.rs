@@ -1,13 +1,14 @@
 use std::collections::BTreeSet;
 
 use diode_api::{
-    ConfigCover, HardwareSummary, Kernels, Leaderboard, LeaderboardRow, LeaderboardSort, Page, ProblemPoint,
-    Ratios, SizeMap,
+    ConfigCover, HardwareSummary, Kernels, Leaderboard, LeaderboardRow, LeaderboardSort, Moderation,
+    ModerationAction, ModerationSubject, Page, ProblemPoint, Ratios, Reason, SizeMap,
 };
-use diode_core::hardware::find;
+use diode_core::hardware::{Hardware, find};
 use diode_core::{Config, DType, Dataset, Op, Problem, Scaling, Table, TimeColumn};
 use diode_formats::decode;
 use diode_server::admin::verify;
+use diode_server::store::Now;
 
 use crate::samples::{columnar, dataset, h200, mm, problem, served, seven, solution};
 use crate::test_app::{Reply, TestApp};
@@ -55,6 +56,42 @@ async fn a_walk_sees_every_row_once_in_any_order() {
             assert_eq!((seen.len(), ids.len()), (12, 12), "{kernels} {sort} {order}");
             check_order(&seen, kernels, sort, order);
         }
+    }
+}
+
+/// After a change, a server reads only what it changed. One that has just started reads everything.
+#[tokio::test]
+async fn a_board_in_memory_is_what_a_new_server_reads() {
+    for app in TestApp::on_both("boards_in_memory").await {
+        let same = async |rows: u64| {
+            let fresh = app.replica().await;
+            for path in ["", "/leaderboard", "/leaderboard?sort=time&min_m=600&op=mm", "/problems", "/sizes"]
+            {
+                let path = format!("/api/v1/hardware/nvidia-h200{path}");
+                assert_eq!(app.get(&path).await.page(200), fresh.get(&path).await.page(200), "{path}");
+            }
+            assert_eq!(app.fetch::<Leaderboard>(BOARD).await.total, rows);
+            fresh.backend.store.close().await;
+        };
+        let store = &app.backend.store;
+        app.receipt(columnar(&seven())).await;
+        same(7).await;
+        app.receipt(columnar(&dataset(h200(), &[mm(1024, 1024, 1024)], 0.9))).await;
+        same(7).await;
+        let more = app.receipt(columnar(&dataset(h200(), &[mm(64, 64, 64), mm(96, 64, 64)], 1.0))).await.id;
+        let other = Hardware::from_name("NVIDIA Z9000").unwrap();
+        app.receipt(columnar(&dataset(other.clone(), &[mm(80, 64, 64), mm(96, 64, 64)], 1.1))).await;
+        same(9).await;
+        let reason: Reason = "a test".parse().unwrap();
+        store.merge_hardware(&other.slug, &h200().slug, &reason, "root", Now::read()).await.unwrap().unwrap();
+        same(9).await;
+        while store.refresh_entries().await.unwrap() > 0 {}
+        same(10).await;
+        let subject = ModerationSubject::Upload(more);
+        let quarantine = Moderation { action: ModerationAction::Quarantine, subject, reason };
+        store.moderate(&quarantine, "root", Now::read()).await.unwrap().unwrap();
+        same(9).await;
+        app.end().await;
     }
 }
 

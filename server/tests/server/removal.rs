@@ -74,6 +74,10 @@ async fn models_go_with_the_uploads_that_they_have_learnt_from() {
         // What was quarantined first and then deleted changes no more.
         remove(store, ModerationAction::Delete, &lie).await;
         assert_eq!(served().await[0].id, id("good"));
+        // Sent again, it stays removed.
+        let lie = columnar(&dataset(h200(), &[mm(1024, 512, 512)], 4.0));
+        let said = app.upload(lie).await.refusal(422, "refused");
+        assert!(said.contains("removed: made up"), "{said}");
         remove(store, ModerationAction::Delete, &honest).await;
         assert_eq!(served().await[0].id, shipped.id);
         app.end().await;

@@ -108,7 +108,7 @@ async fn nothing_is_there(store: &Store) {
     assert_eq!(store.hardware_summary(&h200().slug).await.unwrap(), None);
     assert_eq!(store.receipt(&UploadId::of(b"x")).await.unwrap(), None);
     assert_eq!(store.problem(&ProblemId::of(b"x")).await.unwrap(), None);
-    assert_eq!(store.problem_views(&ProblemId::of(b"x")).await.unwrap(), []);
+    assert_eq!(store.problem_ways(&ProblemId::of(b"x")).await.unwrap(), []);
     assert_eq!(store.problem_points(&h200().slug, &ProblemFilter::default(), 10).await.unwrap(), []);
     assert!(store.training_data(&h200().slug).await.unwrap().solutions.is_empty());
     let ranking =
@@ -186,7 +186,7 @@ async fn boards_are_read(store: &Store) {
 async fn problems_are_looked_at(store: &Store) {
     let (slug, problem) = (h200().slug, mm(4096, 4096, 4096));
     assert_eq!(store.problem(&problem.id()).await.unwrap(), Some(problem.clone()));
-    let views = store.problem_views(&problem.id()).await.unwrap();
+    let views = store.problem_ways(&problem.id()).await.unwrap();
     assert_eq!(
         views.iter().map(|v| v.method).collect::<Vec<_>>(),
         [Method::MEDIAN_COLD_EVENT, Method::Unspecified]

@@ -5,11 +5,11 @@ use std::path::Path;
 
 use anyhow::Context;
 
-/// The most memory that a process has held, in megabytes.
-pub(crate) fn peak_memory(process: u32) -> anyhow::Result<f64> {
+/// Memory of a process in megabytes: `VmRSS` is what it holds, `VmHWM` the most that it has held.
+pub(crate) fn memory(process: u32, which: &str) -> anyhow::Result<f64> {
     let status = fs::read_to_string(format!("/proc/{process}/status"))?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("no VmHWM")?;
-    let kilobytes = line.trim().strip_suffix(" kB").context("VmHWM is not in kB")?;
+    let line = status.lines().find_map(|line| line.strip_prefix(which)).context("no such figure")?;
+    let kilobytes = line.trim_matches([':', ' ', '\t']).strip_suffix(" kB").context("not in kB")?;
     Ok(kilobytes.trim().parse::<f64>()? * 1024.0 / 1e6)
 }
 

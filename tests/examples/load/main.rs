@@ -4,6 +4,7 @@
 //!   uploads and answers;
 //! - `load against URL SECONDS` and `load shipped SECONDS [POSTGRES_URL]`: the same of a running server, whose data stay as
 //!   they are, and of a new one with the shipped data;
+//! - `load mixed MINUTES [POSTGRES_URL]`: how much memory a server takes while it answers and takes uploads;
 //! - `load starve SECONDS [POSTGRES_URL]`: how long honest clients wait beside those that only take;
 //! - `load tasks PROBLEMS [POSTGRES_URL]` and `load tasks URL`: how long the dashboard's tasks and changes of page are
 //!   on a slow computer, with a new server or a running one; `load changes URL`: only the changes of page.
@@ -53,6 +54,10 @@ fn main() -> anyhow::Result<()> {
             let site = Site::shipped(database.first().copied(), &[])?;
             pages::against(site.url()?, time)
         }
+        ["mixed", minutes, ref database @ ..] => {
+            let minutes = minutes.parse().context("MINUTES")?;
+            pages::mixed(&Site::shipped(database.first().copied(), &[])?, minutes)
+        }
         ["starve", seconds, ref database @ ..] => {
             let time = Duration::from_secs(seconds.parse().context("SECONDS")?);
             starve::run(database.first().copied(), time)
@@ -66,7 +71,7 @@ fn main() -> anyhow::Result<()> {
             tasks::run(database.first().copied(), problems)
         }
         _ => anyhow::bail!(
-            "expected ingest COLLECTIONS, pages TIMINGS SECONDS, against URL SECONDS, shipped SECONDS, starve SECONDS or tasks PROBLEMS, and perhaps POSTGRES_URL; or tasks URL, changes URL"
+            "expected ingest COLLECTIONS, pages TIMINGS SECONDS, against URL SECONDS, shipped SECONDS, mixed MINUTES, starve SECONDS or tasks PROBLEMS, and perhaps POSTGRES_URL; or tasks URL, changes URL"
         ),
     }
 }

@@ -141,6 +141,42 @@ pub(crate) fn against(url: &str, time: Duration) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The rate of a mixed load: what a busy day has, and little enough for a machine that does other work.
+const MODERATE: f64 = 50.0;
+const MIXED_UPLOAD_EVERY: Duration = Duration::from_secs(5);
+const MIXED_PROBLEMS: usize = 20;
+
+/// Boards, filters, problems and exports at a moderate rate, with uploads. Prints the server's memory each minute.
+pub(crate) fn mixed(site: &Site, minutes: u64) -> anyhow::Result<()> {
+    let (url, mut making) = (site.url()?.to_owned(), Collections::new()?);
+    let mut requests = Asked::of(&url)?.both;
+    requests.extend((0..requests.len() as u64 / 4).map(filtered));
+    requests.extend(
+        ["json", "csv", "parquet", "msgpack.zst"]
+            .map(|format| Request::new(format!("/api/v1/datasets/nvidia-h100.{format}"))),
+    );
+    println!("{}: memory before: {:.0} MB", site.database(), site.memory()?);
+    let (start, all) = (Instant::now(), Duration::from_secs(60 * minutes));
+    thread::scope(|scope| {
+        let asking = scope.spawn(|| at_rate(&url, &requests, MODERATE, all, 200));
+        let (mut minute, mut uploads) = (1, 0);
+        while start.elapsed() < all {
+            let began = Instant::now();
+            site.upload(&encode(Format::Columnar, &[making.others(MIXED_PROBLEMS)?])?)?;
+            uploads += 1;
+            if start.elapsed().as_secs() >= 60 * minute {
+                println!("  after {minute} min and {uploads} uploads: {:.0} MB", site.memory()?);
+                minute += 1;
+            }
+            thread::sleep(MIXED_UPLOAD_EVERY.saturating_sub(began.elapsed()));
+        }
+        let answers = asking.join().ok().context("a thread of requests has panicked")??;
+        println!("  {uploads} uploads; {} answers, {answers}", answers.count());
+        println!("  memory at the end: {:.0} MB, {:.0} at most", site.memory()?, site.peak_memory()?);
+        Ok(())
+    })
+}
+
 /// A board with a filter of its own.
 fn filtered(number: u64) -> Request {
     let drawn = |from: u64, of: u64| {

@@ -87,7 +87,11 @@ impl Site {
     }
 
     pub(crate) fn peak_memory(&self) -> anyhow::Result<f64> {
-        machine::peak_memory(self.server()?.id())
+        machine::memory(self.server()?.id(), "VmHWM")
+    }
+
+    pub(crate) fn memory(&self) -> anyhow::Result<f64> {
+        machine::memory(self.server()?.id(), "VmRSS")
     }
 
     /// Sends a file. Returns the time until the receipt came.
