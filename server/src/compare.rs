@@ -2,9 +2,11 @@
 
 pub(crate) mod compare_routes;
 
+use std::collections::BTreeMap;
+
 use diode_api::{
     ComparedProblem, KernelResult, Kernels, LibraryOn, LibraryUse, MethodOn, Noise, ProblemFilter, RatioBin,
-    Ratios, SortOrder, TimedConfig,
+    RatioGroup, Ratios, SortOrder, TimedConfig,
 };
 use diode_core::ids::{HardwareSlug, ProblemId, UploadId};
 use diode_core::stats::geometric_mean;
@@ -139,8 +141,8 @@ pub(crate) fn ratios(pairs: Vec<Pair>, noise: Noise, order: SortOrder, limit: us
     items.sort_by(|a, b| a.b_over_a.total_cmp(&b.b_over_a).then_with(|| a.problem_id.cmp(&b.problem_id)));
     let all: Vec<f64> = items.iter().map(|item| item.b_over_a).collect();
     let beyond = 1.0 + noise.share();
-    let slower = all.iter().filter(|ratio| **ratio < 1.0 / beyond).count() as u64;
-    let faster = all.iter().filter(|ratio| **ratio > beyond).count() as u64;
+    let (slower, faster) = beyond_noise(&all, beyond);
+    let groups = groups(&items, beyond);
     if order == SortOrder::Descending {
         items.reverse();
     }
@@ -152,9 +154,63 @@ pub(crate) fn ratios(pairs: Vec<Pair>, noise: Noise, order: SortOrder, limit: us
         same: all.len() as u64 - slower - faster,
         b_over_a: geometric_mean(&all),
         histogram: histogram(&all),
+        groups,
         items,
         ..Ratios::default()
     }
+}
+
+/// How many ratios lie below and how many above what noise explains.
+fn beyond_noise(ratios: &[f64], beyond: f64) -> (u64, u64) {
+    let slower = ratios.iter().filter(|ratio| **ratio < 1.0 / beyond).count();
+    let faster = ratios.iter().filter(|ratio| **ratio > beyond).count();
+    (slower as u64, faster as u64)
+}
+
+/// The bands of M: one row, few rows as in decoding, a small batch, and a large one.
+const BANDS: [(u64, u64); 4] = [(1, 16), (17, 128), (129, 1024), (1025, u64::MAX)];
+
+/// The problems by what a filter can tell apart. Where all problems are alike, there is no group.
+fn groups(items: &[ComparedProblem], beyond: f64) -> Vec<RatioGroup> {
+    type Named = Vec<(&'static str, String)>;
+    let named: [fn(&Problem) -> Named; 5] = [
+        |p| vec![("op", p.op.to_string())],
+        |p| vec![("dtype", p.a_dtype.to_string())],
+        |p| {
+            let (least, most) = BANDS.into_iter().find(|(_, most)| p.m <= *most).unwrap_or(BANDS[3]);
+            let most = (most < u64::MAX).then(|| ("max_m", most.to_string()));
+            std::iter::once(("min_m", least.to_string())).chain(most).collect()
+        },
+        |p| vec![("b_layout", p.b_layout.to_string())],
+        |p| {
+            let filter = ProblemFilter { aligned: Some(true), ..ProblemFilter::default() };
+            vec![("aligned", filter.admits(p).to_string())]
+        },
+    ];
+    let by = |name: fn(&Problem) -> Named| {
+        let mut of: BTreeMap<Named, Vec<f64>> = BTreeMap::new();
+        for item in items {
+            of.entry(name(&item.problem)).or_default().push(item.b_over_a);
+        }
+        let is_one = of.len() < 2;
+        let mut groups: Vec<RatioGroup> = of
+            .into_iter()
+            .filter(|_| !is_one)
+            .filter_map(|(filter, ratios)| {
+                let (slower, faster) = beyond_noise(&ratios, beyond);
+                Some(RatioGroup {
+                    filter: filter.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
+                    problems: ratios.len() as u64,
+                    slower,
+                    faster,
+                    b_over_a: geometric_mean(&ratios)?,
+                })
+            })
+            .collect();
+        groups.sort_by(|a, b| b.b_over_a.total_cmp(&a.b_over_a));
+        groups
+    };
+    named.into_iter().flat_map(by).collect()
 }
 
 /// `None` if a time is zero. Old databases have such times, from before the floor existed.
@@ -207,6 +263,29 @@ mod ratios_ratios_tests {
         assert!((found.b_over_a.unwrap() - (0.5 * 2.0 / 1.01_f64).cbrt()).abs() < 1e-12);
         let found = compare("0", SortOrder::Descending, 2);
         assert_eq!((sizes(&found), found.slower, found.same), (vec![3, 1], 2, 0));
+    }
+
+    #[test]
+    fn groups_say_where_the_difference_lies() {
+        let pairs = vec![pair(1, 8.0, 2.0), pair(16, 1.0, 1.0), pair(17, 3.0, 1.0), pair(2000, 1.0, 2.0)];
+        let found = ratios(pairs, Noise::default(), SortOrder::Ascending, 0);
+        let said = |group: &RatioGroup| {
+            let of = |key: &str| group.filter.get(key).map(String::as_str);
+            (
+                of("min_m").map(str::to_owned),
+                of("max_m").map(str::to_owned),
+                group.problems,
+                group.slower,
+                group.faster,
+            )
+        };
+        let m = |least: &str, most: Option<&str>| (Some(least.to_owned()), most.map(str::to_owned));
+        let expected =
+            [(m("17", Some("128")), 1, 0, 1), (m("1", Some("16")), 2, 0, 1), (m("1025", None), 1, 1, 0)];
+        let expected =
+            expected.map(|((least, most), problems, slower, faster)| (least, most, problems, slower, faster));
+        assert_eq!(found.groups.iter().map(said).collect::<Vec<_>>(), expected);
+        assert!((found.groups[1].b_over_a - 2.0).abs() < 1e-12);
     }
 
     #[test]

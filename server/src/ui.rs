@@ -8,10 +8,12 @@ use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use diode_core::ids::Digest;
+use maud::html;
 use rust_embed::{EmbeddedFile, RustEmbed};
 
 use crate::app::App;
 use crate::http::{ApiFault, accepts, etag, is_current, weak_etag};
+use crate::pages::page;
 use crate::ui::early::Front;
 
 /// What to read if the dashboard is not built.
@@ -169,9 +171,6 @@ fn is_hashed(path: &str) -> bool {
     })
 }
 
-/// What to read if the book is not built.
-const WITHOUT_BOOK: &str = "The same pages are Markdown files in the folder <code>docs/</code>.";
-
 /// mdBook's pages need inline scripts for their theme. That is safe, because the pages are made only from
 /// files of this repository and never from what users send.
 const CONTENT_SECURITY_POLICY: &str = "default-src 'self'; script-src 'self' 'unsafe-inline'; \
@@ -188,7 +187,14 @@ pub(crate) async fn docs(uri: Uri, headers: HeaderMap) -> Response {
     let mut response = match Asset::find::<Book>(&name, &headers) {
         Some(asset) => respond(asset, &headers),
         None if Asset::find::<Book>("index.html", &headers).is_none() => {
-            not_built("documentation", "cargo xtask docs", WITHOUT_BOOK)
+            let content = html! {
+                p { "Its pages are Markdown files in Diode's source code, in the folder " code { "docs/" } "." }
+                p { a href="/" { "Overview" } " · " a href="/contribute" { "Contribute" } }
+                p class="hint" {
+                    "Whoever runs this server builds the book with " code { "cargo xtask docs" } ", then the server again."
+                }
+            };
+            page("This server has no documentation", &content)
         }
         None => ApiFault::not_found(format!("no page `/docs/{name}`; the documentation begins at /docs/"))
             .into_response(),

@@ -65,7 +65,7 @@ pub(crate) async fn get_bytes(path: &str) -> Result<Vec<u8>, Failure> {
     bytes(send("GET", path, None).await?).await
 }
 
-/// The length of a file that the server makes, before it is compressed on its way.
+/// The length of a file that the server has made, before it is compressed on its way. `None` if it has not made it yet.
 pub(crate) async fn length(path: &str) -> Result<Option<u64>, Failure> {
     let headers = send("HEAD", path, None).await?.headers();
     Ok(headers.get("diode-bytes").ok().flatten().and_then(|bytes| bytes.parse().ok()))
@@ -115,12 +115,16 @@ async fn send(method: &str, path: &str, body: Option<String>) -> Result<Response
 async fn fetch(method: &str, url: &str, body: Option<String>) -> Result<JsValue, JsValue> {
     let request = RequestInit::new();
     request.set_method(method);
+    let headers = Object::new();
+    if method == "HEAD" {
+        // No file is made only to learn its length.
+        Reflect::set(&headers, &"cache-control".into(), &"only-if-cached".into())?;
+    }
     if let Some(body) = body {
-        let headers = Object::new();
         Reflect::set(&headers, &"content-type".into(), &"application/json".into())?;
-        request.set_headers(&headers);
         request.set_body(&body.into());
     }
+    request.set_headers(&headers);
     JsFuture::from(window().fetch_with_str_and_init(url, &request)).await
 }
 

@@ -425,8 +425,8 @@ fn password_form(link: &str, said: Option<&Markup>) -> Markup {
 pub(super) async fn show_lost() -> Response {
     let content = html! {
         p class="card" {
-            "Ask whoever runs this server for a link by which you choose a new password. They get it at "
-            a href="/admin/accounts" { "Accounts" } " or by " code { "diode-server admin reset NAME" } "."
+            "Ask whoever runs this server for a link by which you choose a new password. They make it by "
+            code { "diode-server admin reset NAME" } "."
         }
     };
     page("Password lost", &content)

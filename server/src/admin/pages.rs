@@ -6,6 +6,7 @@ use axum::response::Response;
 use axum::routing::{get, post};
 use diode_api::query::from_text;
 use diode_api::{Account, HardwareSummary, Job, ModelState, ModelSummary, PackSummary, Standing};
+use diode_core::hardware::catalogue;
 use diode_core::ids::AccountName;
 use maud::{Markup, html};
 use serde::Deserialize;
@@ -145,7 +146,7 @@ fn to_confirm(page: Page, fields: &[(String, String)]) -> Option<Markup> {
     let what = fields.iter().filter(|(name, value)| name != "act" && name != "reason" && !value.is_empty());
     Some(html! {
         form class="card" method="post" action=(page.path()) role="alert" {
-            p { strong { (words) ":" } @for (name, value) in what { " " (name) " " code { (value) } } ". This cannot be undone." }
+            p { strong { (words) ":" } @for (name, value) in what { @if name == "account" { " all uploads of" } " " (name) " " code { (value) } } ". This cannot be undone." }
             @for (name, value) in fields { input type="hidden" name=(name) value=(value); }
             div class="row" {
                 button class="button danger" name=(SURE) value="yes" { (words) }
@@ -252,10 +253,12 @@ async fn content(app: &App, page: Page, own: &Account, shown: Shown) -> ApiResul
         Page::Overview => {
             let log = store.moderation_log(MAX_SHOWN).await?;
             let waiting = store.contributions(&crate::pages::models::open(), MAX_SHOWN).await?.len();
+            let reports = store.reports(MAX_SHOWN).await?.len();
+            let doubtful = store.hardware_list().await?.iter().filter(|one| is_doubtful(one)).count();
             html! {
                 ul {
-                    li { a href=(UPLOADS) { "Uploads and reports" } }
-                    li { a href=(HARDWARE) { "Hardware to confirm or merge" } }
+                    li { a href=(UPLOADS) { "Uploads and reports" } @if reports > 0 { ": " (counted(reports as u64, "report")) } }
+                    li { a href=(HARDWARE) { "Hardware to confirm or merge" } @if doubtful > 0 { ": " (doubtful) " to confirm" } }
                     li { a href="/account/models" { "Contributed models" } @if waiting > 0 { ": " (waiting) " to decide" } }
                     li { a href=(TRAININGS) { "Trainings and published models" } }
                     li { a href=(PACKS) { "Kernel packs" } }
@@ -312,8 +315,7 @@ async fn content(app: &App, page: Page, own: &Account, shown: Shown) -> ApiResul
 }
 
 fn hardware_content(all: &[HardwareSummary]) -> Markup {
-    let doubtful: Vec<&HardwareSummary> =
-        all.iter().filter(|one| !one.confirmed || one.conflicting_uploads > 0).collect();
+    let doubtful: Vec<&HardwareSummary> = all.iter().filter(|one| is_doubtful(one)).collect();
     let is_listed = |one: &&HardwareSummary| one.hardware.listed().is_some();
     let unlisted: Vec<&HardwareSummary> = all.iter().filter(|one| !is_listed(one)).collect();
     html! {
@@ -326,14 +328,19 @@ fn hardware_content(all: &[HardwareSummary]) -> Markup {
         } @else {
             form class="card" method="post" action=(HARDWARE) {
                 input type="hidden" name="act" value="merge-hardware";
-                p { "Makes one kind of hardware a part of another that it turned out to be." }
-                (choice("This one, which is in no catalogue,", "from", &unlisted))
-                (choice("is a part of", "into", &all.iter().collect::<Vec<_>>()))
+                p { "For one GPU under two names: the timings of the first go to the second." }
+                (choice("Merge", "from", &unlisted))
+                (choice("into", "into", &all.iter().collect::<Vec<_>>()))
                 (input("Reason", "reason", "text", "off", ""))
                 button class="button danger" { "Merge for good" }
             }
         }
     }
+}
+
+/// Whether nobody vouches for a hardware's facts, or uploads differ about them.
+fn is_doubtful(one: &HardwareSummary) -> bool {
+    !one.confirmed || one.conflicting_uploads > 0
 }
 
 fn doubtful_card(one: &HardwareSummary) -> Markup {
@@ -346,12 +353,17 @@ fn doubtful_card(one: &HardwareSummary) -> Markup {
                 @if one.conflicting_uploads > 0 { "; in " (counted(one.conflicting_uploads, "upload")) " the facts differ" }
             }
             @match &one.hardware.facts {
-                Some(facts) => pre { (serde_json::to_string_pretty(facts).unwrap_or_default()) },
+                Some(facts) => {
+                    @for same in catalogue().filter(|listed| listed.facts.as_ref() == Some(facts)) {
+                        p { "These are the facts of " (same.name) "." }
+                    }
+                    pre { (serde_json::to_string_pretty(facts).unwrap_or_default()) }
+                },
                 None => p { "Nobody has described it." },
             }
             input type="hidden" name="slug" value=(one.hardware.slug);
             label class="field" {
-                span class="label" { "Facts of this upload instead; its id" }
+                span class="label" { "The id of an upload whose facts to take instead" }
                 input type="text" name="upload" autocomplete="off" spellcheck="false";
             }
             (input("Reason", "reason", "text", "off", ""))

@@ -190,7 +190,7 @@ pub(crate) fn uploads_content(
             (counted(found.len() as u64, "upload")) @if !name.is_empty() { " of " (name) }
             @if all.len() == MAX_UPLOADS as usize { ", among the newest " (MAX_UPLOADS) } ". "
             @if newest { "The newest first." } @else {
-                "The oddest first: reported, refused in part, or far from the times of others."
+                "The oddest first: reported, set apart in part, or far from the times of others."
             }
         }
         @if !found.is_empty() {
@@ -198,7 +198,7 @@ pub(crate) fn uploads_content(
                 table data-testid="uploads" {
                     thead { tr {
                         th { "Upload" } th { "By" } th { "Hardware" } th class="num" { "Problems" }
-                        th class="num" { "Timings" } th class="num" { "Refused" } th class="num" { "Against others" }
+                        th class="num" { "Timings" } th class="num" { "Set apart" } th class="num" { "Against others" }
                         th class="num" { "Reports" } th { "State" } th { "Arrived" }
                     } }
                     tbody { @for upload in &found { (upload_row(upload, reported(upload))) } }
@@ -255,6 +255,10 @@ fn forms(upload: &UploadId) -> Markup {
     html! {
         details {
             summary { "Quarantine, restore, vouch or delete" }
+            p class="hint" {
+                "A quarantined upload counts nowhere until it is restored. One that is vouched for is never fenced. A deleted one "
+                "is gone, and its file is refused if it is sent again."
+            }
             form method="post" action=(UPLOADS) {
                 input type="hidden" name="upload" value=(upload);
                 (input("Reason", "reason", "text", "off", ""))
@@ -302,7 +306,14 @@ fn upload_content(id: &UploadId, touched: &Touched, beside: Option<(f64, usize)>
                     @match &upload.contributor { Some(name) => (name), None => "without an account" }
                     " · " (minute(&upload.received_at)) br;
                     (standing(upload)) br;
-                    (measured(upload))
+                    (measured(upload)) br;
+                    a href=(format!("/uploads/{id}")) { "The page of this upload" } " · "
+                    a href=(format!("/api/v1/uploads/{id}/download")) { "its file" }
+                }
+                @for part in upload.hardware.iter().flat_map(|own| &own.set_apart) {
+                    p class="hint" {
+                        (counted(part.timings, "timing")) " set apart (" (part.reason) "), such as: " (part.example)
+                    }
                 }
                 (forms(id))
             },

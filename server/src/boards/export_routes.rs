@@ -309,7 +309,12 @@ async fn make_dataset(
     let mut stored = store.numbered_solutions(&hardware.slug, wanted).await?;
     keep(&mut stored, &filter);
     let make = move || -> ApiResult<ExportFile> {
-        let Rebuilt { dataset, left_out } = rebuild(hardware, stored);
+        let Rebuilt { mut dataset, left_out } = rebuild(hardware, stored);
+        // Readers of Parquet skip the groups of rows that cannot hold what they want.
+        dataset.solutions.sort_by_cached_key(|solution| {
+            let p = &solution.problem;
+            (p.op.as_str(), p.a_dtype.as_str(), p.m, p.n, p.k)
+        });
         let bytes = encode(format, &[dataset]).map_err(unwritable)?;
         Ok(ExportFile::new(bytes, left_out.len()))
     };
@@ -350,7 +355,7 @@ pub(crate) struct Export<'a> {
 
 impl Export<'_> {
     /// Answers a request for the file or a part of it. The file is made only if the client lacks it, for HEAD only if its
-    /// length is not known.
+    /// length is not known and the client does not ask for what is cached only.
     pub(crate) async fn answer(
         self,
         app: &App,
@@ -378,6 +383,10 @@ impl Export<'_> {
             (LICENCE, HeaderValue::from_static(DATA_LICENCE)),
         ];
         let is_head = method == axum::http::Method::HEAD;
+        let wants_no_work = asked.get(header::CACHE_CONTROL).is_some_and(|wish| wish == "only-if-cached");
+        if is_head && wants_no_work && app.exports.length(&digest).is_none() {
+            return Ok((StatusCode::NO_CONTENT, caching).into_response());
+        }
         if is_head && let Some(length) = app.exports.length(&digest) {
             let length = [(header::CONTENT_LENGTH, length.into()), (BYTES, HeaderValue::from(length))];
             return Ok((caching, head, parts(asked, self.media), length, Body::empty()).into_response());

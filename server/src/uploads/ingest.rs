@@ -160,7 +160,7 @@ pub async fn ingest_for(
         }
     }
     if let Some(reason) = backend.store.removed_file(&digest).await? {
-        let given = format_args!("a file that an administrator has removed: {reason}");
+        let given = format_args!("a file that an administrator has deleted: {reason}");
         return Err(IngestError::Refused(Invalid::new("upload", given, "another file")));
     }
     backend.room_for(bytes.len()).await??;
@@ -288,8 +288,8 @@ fn describe(given: &Hardware, known: Option<&KnownHardware>) -> Hardware {
     }
 }
 
-/// The facts by which times are judged. An upload's own facts are not used: they could lower the floor for its
-/// own times, or raise the floor for the times of others.
+/// The facts by which times are judged. An upload's own facts are not among them: they could lower the floor for its
+/// own times, or raise the floor for the times of others. Where nobody vouches, they bound its own times.
 fn vouched_for(given: &Hardware, known: Option<&KnownHardware>) -> Option<Facts> {
     match (given.listed(), known) {
         (Some(listed), _) => listed.facts,

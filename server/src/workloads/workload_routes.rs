@@ -83,9 +83,13 @@ impl From<WayQuery> for AskedWay {
 )]
 pub(crate) async fn list(State(app): State<App>) -> ApiResult<Json<diode_api::Workloads>> {
     let store = &app.backend.store;
-    let gpus = store.hardware_list().await?.into_iter().map(|summary| summary.hardware);
-    let gpus: Vec<Hardware> = gpus.filter(|hardware| hardware.vendor != Vendor::Cpu).collect();
     let published = store.models(None, 0).await?;
+    // Hardware that nobody confirmed and no model knows would be a column without a number.
+    let gpus = store.hardware_list().await?.into_iter().filter(|summary| {
+        summary.hardware.vendor != Vendor::Cpu
+            && (summary.confirmed || ModelSummary::best_for(&published, &summary.hardware.slug).is_some())
+    });
+    let gpus: Vec<Hardware> = gpus.map(|summary| summary.hardware).collect();
     let (mut hardware, mut counts) = (Vec::new(), Vec::new());
     for gpu in gpus {
         let model = ModelSummary::best_for(&published, &gpu.slug);

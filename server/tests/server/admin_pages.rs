@@ -86,7 +86,12 @@ async fn administrators_do_on_pages_what_the_command_line_does() {
         assert!(root.page("/admin/uploads?standing=quarantined").await.contains("because"));
         act("/admin/uploads", &[("act", "restore"), ("account", "ada"), reason]).await;
 
-        assert!(root.page("/admin/hardware").await.contains("NVIDIA X7"));
+        let doubtful = root.page("/admin/hardware").await;
+        assert!(
+            doubtful.contains("NVIDIA X7") && doubtful.contains("These are the facts of NVIDIA H200."),
+            "{doubtful}"
+        );
+        assert!(root.page("/admin").await.contains(": 1 to confirm"));
         let confirm = ("act", "confirm-hardware");
         let fields = [confirm, ("slug", sample.slug.as_str()), ("upload", receipt.id.as_str()), reason];
         assert!(act("/admin/hardware", &fields).await.contains("are confirmed"));

@@ -226,7 +226,8 @@ async fn hardware_of_which_nothing_counts_is_on_no_page() {
     for app in TestApp::on_both("gone_hardware").await {
         let made_up = Hardware::from_name("NVIDIA Z9000").unwrap();
         app.receipt(columnar(&dataset(h200(), &[mm(512, 512, 512)], 4.0))).await;
-        let upload = app.receipt(columnar(&dataset(made_up.clone(), &[mm(512, 512, 512)], 4.0))).await.id;
+        let file = columnar(&dataset(made_up.clone(), &[mm(512, 512, 512)], 4.0));
+        let upload = app.receipt(file.clone()).await.id;
         let listed = async || -> Vec<String> {
             let all: Vec<HardwareSummary> = app.fetch("/api/v1/hardware").await;
             all.into_iter().map(|one| one.hardware.slug.to_string()).collect()
@@ -241,6 +242,9 @@ async fn hardware_of_which_nothing_counts_is_on_no_page() {
         assert_eq!(listed().await, ["nvidia-h200", made_up.slug.as_str()]);
         remove(store, ModerationAction::Delete, &upload).await;
         assert_eq!(listed().await, ["nvidia-h200"]);
+        // What was deleted for good does not come back.
+        let refused = app.upload(file).await.refusal(422, "refused");
+        assert!(refused.contains("an administrator has deleted"), "{refused}");
         app.end().await;
     }
 }

@@ -153,15 +153,20 @@ fn nothing_of_the_shipped_data_is_set_apart() {
 async fn facts_count_once_an_administrator_confirms_them() {
     for app in TestApp::on_both("facts").await {
         let store = app.backend.store.as_ref();
-        let mut slow = h200().facts.unwrap();
-        slow.peaks.fp16 = slow.peaks.fp16.map(|rate| Tflops(rate.0 / 100.0));
-        slow.dram_gbps /= 100.0;
+        let slower = |by: f64| {
+            let mut facts = h200().facts.unwrap();
+            facts.peaks.fp16 = facts.peaks.fp16.map(|rate| Tflops(rate.0 / by));
+            facts.dram_gbps /= by;
+            facts
+        };
         let unlisted = Hardware::from_name("NVIDIA Z9000").unwrap();
         let given = |facts, size| {
             let hardware = Hardware { facts: Some(facts), ..unlisted.clone() };
             columnar(&dataset(hardware, &[mm(size, 4096, 4096)], 1.0))
         };
-        app.receipt(given(slow, 1024)).await;
+        // A file's own times must be possible by the facts that it states.
+        app.upload(given(slower(100.0), 1024)).await.refusal(422, "refused");
+        app.receipt(given(slower(1.5), 1024)).await;
         let honest = app.receipt(given(h200().facts.unwrap(), 2048)).await;
         let [judged] = &honest.hardware[..] else { panic!("{honest:?}") };
         assert!(judged.set_apart.is_empty() && judged.facts_differ && !judged.confirmed, "{judged:?}");

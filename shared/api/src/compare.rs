@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use diode_core::ids::{HardwareSlug, ProblemId};
 use diode_core::{Config, Invalid, Method, Problem, Provenance};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -88,7 +90,22 @@ pub struct Ratios {
     pub b_over_a: Option<f64>,
     /// Bins of equal width by the logarithm of the ratio, in order.
     pub histogram: Vec<RatioBin>,
+    /// The compared problems by operator, by type, by band of M, by layout of B and by alignment; no group of all of them.
+    pub groups: Vec<RatioGroup>,
     pub items: Vec<ComparedProblem>,
+}
+
+/// Compared problems that have something in common.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct RatioGroup {
+    /// The parameters of a [`ProblemFilter`](crate::ProblemFilter) that leave only these problems.
+    pub filter: BTreeMap<String, String>,
+    pub problems: u64,
+    pub slower: u64,
+    pub faster: u64,
+    /// Geometric mean of time of `a` / time of `b`.
+    pub b_over_a: f64,
 }
 
 /// The problems whose ratio lies between two.

@@ -40,7 +40,7 @@ pub struct HardwareSummary {
     /// Models trained for this hardware.
     pub models: u64,
     /// Whether its facts are known: from the catalogue, or by an administrator. If not, they are what
-    /// the first upload said, and no time is refused for them.
+    /// the first upload said, and each upload's times are judged by what it says itself.
     #[serde(default)]
     pub confirmed: bool,
     /// Uploads that described it otherwise.

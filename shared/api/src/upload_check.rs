@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{MAX_UPLOAD_BYTES, MAX_UPLOAD_PROBLEMS, SetApart, SetApartReason};
 use diode_core::hardware::Facts;
-use diode_core::{Dataset, Invalid, Solution, physics};
+use diode_core::physics::{self, Bounds};
+use diode_core::{Dataset, Invalid, Solution};
 
 /// What a server would store of a dataset.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,7 +51,7 @@ pub struct UploadCheck {
 
 impl UploadCheck {
     /// Checks a dataset. Calls `keep` with each solution that can be stored, without what is set apart.
-    /// `facts` are facts of the hardware that somebody vouches for.
+    /// `facts` are facts of the hardware that somebody vouches for. Without them, the facts in the file bound its times.
     pub fn dataset<'d>(
         &mut self,
         dataset: &'d Dataset,
@@ -61,6 +62,8 @@ impl UploadCheck {
         for config in dataset.configs.iter() {
             config.validate()?;
         }
+        let stated = || dataset.hardware.facts.as_ref().map_or(Bounds::Unknown, Bounds::Stated);
+        let bounds = facts.map_or_else(stated, Bounds::Vouched);
         let mut set_apart = BTreeMap::new();
         let (mut problems, mut timings, mut failures) = (0, 0, 0);
         for solution in &dataset.solutions {
@@ -72,7 +75,7 @@ impl UploadCheck {
                     "at least one timing or failure; leave problems out that were not measured",
                 ));
             }
-            let Some(kept) = self.kept(facts, solution, dataset, &mut set_apart) else { continue };
+            let Some(kept) = self.kept(bounds, solution, dataset, &mut set_apart) else { continue };
             problems += 1;
             timings += kept.configs.len() as u64;
             failures += kept.failures.len() as u64;
@@ -96,12 +99,12 @@ impl UploadCheck {
     /// The solution without what is set apart; `None` if nothing is left.
     fn kept<'d>(
         &mut self,
-        facts: Option<&Facts>,
+        bounds: Bounds<'_>,
         solution: &'d Solution,
         dataset: &Dataset,
         set_apart: &mut BTreeMap<SetApartReason, SetApart>,
     ) -> Option<Cow<'d, Solution>> {
-        let faults = physics::faults(facts, solution, &dataset.configs);
+        let faults = physics::faults(bounds, solution, &dataset.configs);
         if faults.is_empty() {
             return Some(Cow::Borrowed(solution));
         }

@@ -10,8 +10,25 @@ use crate::{Config, ConfigDictionary, DType, Invalid, Nanos, Solution};
 /// The share by which a time may lie below the floor: clocks and events are not known more exactly.
 const TOLERANCE: f64 = 0.05;
 
-/// The least time that is accepted on hardware without facts. Every clock's step is longer.
+/// The same where only the upload states the facts, which may be rough.
+const STATED_TOLERANCE: f64 = 0.5;
+
+/// The least time that is accepted. Every clock's step is longer.
 const LEAST: Nanos = Nanos(1.0);
+
+/// Operations in a microsecond that no device can do: 20 PFLOP/s.
+const OUT_OF_REACH: f64 = 20e9;
+
+/// What bounds the times on a hardware from below.
+#[derive(Debug, Clone, Copy)]
+pub enum Bounds<'a> {
+    /// Facts that somebody vouches for.
+    Vouched(&'a Facts),
+    /// Facts that the upload states, and nobody vouches for. They can only refuse the upload's own times.
+    Stated(&'a Facts),
+    /// No facts: what no device can do.
+    Unknown,
+}
 
 named_enum! {
     /// Why some timings of an upload are not stored.
@@ -28,15 +45,16 @@ pub type Fault = (SetApartReason, Invalid);
 
 /// Finds timings that cannot be true, and returns for each of their rows what is wrong. A time is below
 /// the floor if its unit was mistaken, its kernel did not compute everything, or it was made up. One such
-/// time would lead every ranking. A config may be one that the hardware cannot launch. Somebody must vouch
-/// for `facts`.
-pub fn faults(
-    facts: Option<&Facts>,
-    solution: &Solution,
-    configs: &ConfigDictionary,
-) -> BTreeMap<usize, Fault> {
+/// time would lead every ranking. A config may be one that the hardware cannot launch.
+pub fn faults(bounds: Bounds<'_>, solution: &Solution, configs: &ConfigDictionary) -> BTreeMap<usize, Fault> {
+    let (vouched, facts) = match bounds {
+        Bounds::Vouched(facts) => (Some(facts), Some(facts)),
+        Bounds::Stated(facts) => (None, Some(facts)),
+        Bounds::Unknown => (None, None),
+    };
     let bound = |allow_tf32| floor(facts?, &solution.problem, solution.method, allow_tf32);
     let (exact, tf32) = (bound(false), bound(true));
+    let unreachable = solution.problem.flops() / OUT_OF_REACH;
     let fault = |config: &Config, time: Nanos| -> Option<Fault> {
         let fault = |reason, expected: String| {
             let what =
@@ -47,21 +65,31 @@ pub fn faults(
             let expected = format!("at least {} ns; check the unit", LEAST.0);
             return fault(SetApartReason::BelowFloor, expected);
         }
-        if let (Some(facts), Some(tile)) = (facts, config.tile())
+        if let (Some(facts), Some(tile)) = (vouched, config.tile())
             && cannot_have_run(facts, &solution.problem, tile)
         {
             let most = facts.smem_per_block;
             let expected = format!("none, since its stages need more than {most} bytes of shared memory");
             return fault(SetApartReason::Infeasible, expected);
         }
-        let floor = if may_use_tf32(config, solution.problem.a_dtype) { tf32 } else { exact }?;
-        if time.micros().0 >= floor.0 * (1.0 - TOLERANCE) {
+        let floor = if may_use_tf32(config, solution.problem.a_dtype) { tf32 } else { exact };
+        let (least, why) = match floor {
+            Some(floor) if vouched.is_some() => (
+                floor.0 * (1.0 - TOLERANCE),
+                "the least that this hardware's peak arithmetic and bandwidth allow",
+            ),
+            Some(floor) => (
+                floor.0 * (1.0 - STATED_TOLERANCE),
+                "half of what the peak arithmetic and bandwidth that the file states allow",
+            ),
+            None => (unreachable, "since no device does 20 PFLOP/s"),
+        };
+        if time.micros().0 >= least {
             return None;
         }
+        let shown = floor.filter(|_| vouched.is_some()).map_or(least, |floor| floor.0);
         let expected = format!(
-            "at least {:.3} µs, the least that this hardware's peak arithmetic and bandwidth allow; \
-             check the unit (torch-diode's files hold milliseconds) and that the kernel ran",
-            floor.0
+            "at least {shown:.3} µs, {why}; check the unit (torch-diode's files hold milliseconds) and that the kernel ran"
         );
         fault(SetApartReason::BelowFloor, expected)
     };
@@ -102,9 +130,9 @@ mod tests {
         let config = Config::Mm(Tile::new(128, 128, 64, 3, 8));
         // The floor of a 4096³ bf16 product on an H200 is 128.3 µs. 123 µs is less than 5 % below it.
         let (possible, configs) = solution(DType::BFloat16, config, 123_000);
-        assert!(faults(Some(&facts), &possible, &configs).is_empty());
+        assert!(faults(Bounds::Vouched(&facts), &possible, &configs).is_empty());
         let (impossible, configs) = solution(DType::BFloat16, config, 121_000);
-        let (reason, message) = faults(Some(&facts), &impossible, &configs).remove(&0).unwrap();
+        let (reason, message) = faults(Bounds::Vouched(&facts), &impossible, &configs).remove(&0).unwrap();
         let message = message.to_string();
         assert_eq!(reason, SetApartReason::BelowFloor);
         assert!(
@@ -117,10 +145,25 @@ mod tests {
     #[test]
     fn hardware_that_nobody_described_has_a_least_time() {
         let config = Config::Mm(Tile::new(128, 128, 64, 3, 8));
+        let said = |bounds, nanos| {
+            let (solution, configs) = solution(DType::BFloat16, config, nanos);
+            faults(bounds, &solution, &configs).remove(&0).map(|(_, error)| error.to_string())
+        };
+        // 137 GFLOP in 7 µs are 19.6 PFLOP/s, in 6 µs 22.9.
+        assert_eq!(said(Bounds::Unknown, 7_000), None);
+        assert!(
+            said(Bounds::Unknown, 6_000)
+                .is_some_and(|said| said.contains("at least 6.872 µs, since no device"))
+        );
+        // What a file says of its hardware holds for its own times. The floor is 128.3 µs.
+        let stated = find("nvidia-h200").and_then(|h| h.facts).unwrap();
+        assert_eq!(said(Bounds::Stated(&stated), 65_000), None);
+        assert!(
+            said(Bounds::Stated(&stated), 64_000).is_some_and(|said| said.contains("that the file states"))
+        );
         let (mut solution, configs) = solution(DType::Int32, config, 1);
-        assert!(faults(None, &solution, &configs).is_empty());
         solution.times = TimeColumn::from_millis(vec![1e-310]).unwrap();
-        let message = faults(None, &solution, &configs)[&0].1.to_string();
+        let message = faults(Bounds::Unknown, &solution, &configs)[&0].1.to_string();
         assert!(message.contains("at least 1 ns"), "{message}");
     }
 
@@ -131,7 +174,11 @@ mod tests {
         let tf32 = Config::Mm(Tile { allow_tf32: true, ..Tile::new(128, 128, 32, 3, 8) });
         for (config, allowed) in [(exact, false), (tf32, true), (Config::Library, true)] {
             let (solution, configs) = solution(DType::Float32, config, 400_000);
-            assert_eq!(faults(Some(&facts), &solution, &configs).is_empty(), allowed, "{config:?}");
+            assert_eq!(
+                faults(Bounds::Vouched(&facts), &solution, &configs).is_empty(),
+                allowed,
+                "{config:?}"
+            );
         }
     }
 
@@ -165,7 +212,7 @@ mod tests {
         for (stages, fits) in [(8, true), (9, false)] {
             let config = Config::Mm(Tile::new(128, 128, 64, stages, 8));
             let (solution, configs) = solution(DType::BFloat16, config, 400_000);
-            let faults = faults(Some(&facts), &solution, &configs);
+            let faults = faults(Bounds::Vouched(&facts), &solution, &configs);
             assert_eq!(faults.is_empty(), fits, "{faults:?}");
             assert!(faults.values().all(|(reason, _)| *reason == SetApartReason::Infeasible));
         }

@@ -64,7 +64,15 @@ async fn a_shape_is_side_by_side_in_one_paste() -> anyhow::Result<()> {
     ensure!(said.starts_with("Nobody has measured 3×28672×4096 on NVIDIA H"), "{said}");
     browser.open(&shape("4096"), "#one-shape[aria-invalid=true]").await?;
     browser.until("return document.querySelector('#one-shape-fault').innerText.includes('expected')").await?;
-    browser.open(&shape(""), ".empty").await?;
+    // It answers as one types, and without a shape it shows examples.
+    browser.open(&format!("{}/compare?what=shape", server.url()), ".empty a[href*='shape=']").await?;
+    browser
+        .script::<()>(
+            "const field = document.querySelector('#one-shape'); field.value = '1x28672x4096';
+            field.dispatchEvent(new Event('input', { bubbles: true }))",
+        )
+        .await?;
+    browser.wait_for("[data-testid=side-by-side] tbody tr").await?;
     // A pasted list opens the page for lists.
     browser.open(server.url(), ".paste textarea").await?;
     browser.script::<()>(&paste("1x28672x4096\n16x4096x4096 fp16")).await?;
@@ -125,20 +133,59 @@ async fn two_gpus_are_compared_and_the_address_says_how() -> anyhow::Result<()> 
     );
     for (viewport, theme, look) in LOOKS {
         browser.look(viewport, theme).await?;
-        // Without a choice, the page compares the two types of hardware with the most problems.
-        browser.open(&format!("{}/compare?what=hardware", server.url()), ROWS).await?;
-        let ratios = server.get(&format!("/api/v1/comparisons/hardware?{PAIR}"))?;
+        // Without a choice, the page compares the two types of hardware with the most problems, and its address names both.
+        browser.open(&format!("{}/compare", server.url()), ROWS).await?;
+        browser.until(&format!("return location.search.includes('{PAIR}')")).await?;
+        let ratios = server.get(&format!("/api/v1/comparisons/hardware?{PAIR}&kernels=everything"))?;
         ensure!(
             ratios["problems"] == 1139 && ratios["items"].as_array().is_some_and(|rows| rows.len() == 50)
         );
         let verdict: String =
             browser.script("return document.querySelector('[data-testid=ratio]').innerText").await?;
-        ensure!(verdict.contains("1,139 problems") && verdict.contains("NVIDIA H200 runs at"), "{verdict}");
+        ensure!(
+            verdict.contains("1,139 problems")
+                && verdict.starts_with("H200 is ")
+                && verdict.contains("% faster than H100, by the time of the faster of Triton and cuBLAS"),
+            "{verdict}"
+        );
+        // The headline and the groups stand first. Each group is counted, and its link leaves only its problems.
+        let top: f64 = browser
+            .script("return document.querySelector('.columns-box .equal').getBoundingClientRect().top")
+            .await?;
+        ensure!(top < 700.0, "{look}: the histogram begins at {top}");
+        let told: Vec<(String, u64)> = browser
+            .script("return [...document.querySelectorAll('[data-testid=groups] tbody tr')]
+                .map((row) => [row.cells[0].textContent, Number(row.cells[1].textContent.replaceAll(',', ''))])")
+            .await?;
+        let groups = ratios["groups"].as_array().context("groups")?;
+        let counted: Vec<Option<u64>> = groups.iter().map(|group| group["problems"].as_u64()).collect();
+        assert_eq!(told.iter().map(|(_, count)| Some(*count)).collect::<Vec<_>>(), counted, "{look}");
+        for name in ["op bmm", "type bf16", "M from 1 to 16", "layout nn.Linear", "not multiples of 8"] {
+            ensure!(told.iter().any(|(told, _)| told == name), "{look}: {name} is not in {told:?}");
+        }
         let expected: Vec<&str> = rows_of(&ratios)?;
         assert_eq!(browser.script::<Vec<String>>(&ids).await?, expected, "slower first");
         browser.sound(look).await?;
         browser.picture(&format!("compare-hardware-{look}")).await?;
     }
+    browser
+        .press(
+            "[...document.querySelectorAll('[data-testid=groups] a')].find((a) => a.innerText === 'op bmm')",
+        )
+        .await?;
+    browser.until("return location.search.includes('op=bmm') && location.search.includes('method=')").await?;
+    let bmm = server.get(&format!("/api/v1/comparisons/hardware?{PAIR}&kernels=everything&op=bmm"))?;
+    let problems = format!("{} problem", bmm["problems"]);
+    browser
+        .until(&format!(
+            "return document.querySelector('[data-testid=ratio]').innerText.includes('{problems}')"
+        ))
+        .await?;
+    // Another subject has other filters.
+    browser.press("[...document.querySelectorAll('[aria-label=Compare] button')].find((b) => b.innerText === 'two uploads')").await?;
+    browser
+        .until("return location.search.startsWith('?what=uploads') && !location.search.includes('op=')")
+        .await?;
     // Every choice is in the address, so the address shows the same comparison again.
     let choices = format!("{PAIR}&kernels=library&noise=5&order=desc&op=mm&dtype=bfloat16");
     browser.open(&format!("{}/compare?what=hardware&{choices}", server.url()), ROWS).await?;
@@ -181,9 +228,7 @@ async fn two_uploads_are_compared_from_the_overview_on() -> anyhow::Result<()> {
     browser.press("document.querySelector('[data-testid=newest] tbody a')").await?;
     browser.press("document.querySelector('main a.button[href^=\"/compare\"]')").await?;
     browser.wait_for("#select-upload").await?;
-    browser
-        .until(&format!("return document.querySelector('#select-compared-with').value === '{newest}'"))
-        .await?;
+    browser.until(&format!("return document.querySelector('#select-against').value === '{newest}'")).await?;
     // Each upload is offered with its hardware, day and size.
     let offered: Vec<String> = browser
         .script("return [...document.querySelectorAll('#select-upload option:not([disabled])')].map((one) => one.innerText)")
@@ -205,7 +250,7 @@ async fn two_uploads_are_compared_from_the_overview_on() -> anyhow::Result<()> {
     browser.wait_for("[data-testid=compared] tbody tr").await?;
     let verdict: String =
         browser.script("return document.querySelector('[data-testid=ratio]').innerText").await?;
-    ensure!(verdict.contains("1.00×") && verdict.contains("Faster on 0, slower on 0"), "{verdict}");
+    ensure!(verdict.contains("is as fast as") && verdict.contains("Faster on 0, slower on 0"), "{verdict}");
     browser.sound("uploads").await?;
     browser.picture("compare-uploads").await?;
     // A link may name an upload that the list does not offer.
@@ -298,7 +343,7 @@ async fn two_library_versions_are_compared_like_two_uploads() -> anyhow::Result<
         let verdict: String =
             browser.script("return document.querySelector('[data-testid=ratio]').innerText").await?;
         ensure!(
-            verdict.contains("cuBLAS 11.2.2 runs at") && verdict.contains("speed of cuBLAS 11.1.1"),
+            verdict.contains("cuBLAS 11.2.2 is ") && verdict.contains("slower than cuBLAS 11.1.1"),
             "{verdict}"
         );
         let rows: Vec<String> = browser
@@ -317,7 +362,9 @@ async fn two_library_versions_are_compared_like_two_uploads() -> anyhow::Result<
             "[data-testid=compared] tbody tr",
         )
         .await?;
-    browser.until("return document.querySelector('[data-testid=ratio]').innerText.includes('cuBLAS 11.1.1 runs at')").await?;
+    browser
+        .until("return document.querySelector('[data-testid=ratio]').innerText.includes('cuBLAS 11.1.1 is ')")
+        .await?;
     browser.script::<()>("document.querySelector('[data-testid=compared] tbody a').click()").await?;
     browser.wait_for("[aria-labelledby=configs-title] tbody tr").await?;
     Ok(())

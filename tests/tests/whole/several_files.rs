@@ -43,10 +43,10 @@ async fn files_are_sent_one_after_the_other_whatever_becomes_of_each() -> anyhow
             .script("return [...document.querySelectorAll('.failure')].map((one) => one.innerText)")
             .await?;
         assert!(refused.iter().any(|text| text.contains("broken.json")), "{refused:?}");
-        assert!(refused.iter().any(|text| text.contains("the file is empty")), "{refused:?}");
+        assert!(refused.iter().any(|text| text.contains("The file is empty")), "{refused:?}");
         assert_eq!(server.get("/api/v1/uploads")?.as_array().map(Vec::len), Some(2));
 
-        // A file that is dropped later is listed below the others. Its second try replaces the
+        // A file that is dropped later is listed above the others. Its second try replaces the
         // first.
         for _ in 0..2 {
             browser.script::<()>(MARK).await?;

@@ -26,6 +26,9 @@ pub(crate) fn Columns(
     description: String,
     /// The labels below the first and the last column.
     ends: [String; 2],
+    /// Where along the axis both sides of a comparison are equal.
+    #[prop(default = None)]
+    equal: Option<f64>,
     /// The label of the axis at the height of the chart.
     top: String,
 ) -> impl IntoView {
@@ -92,12 +95,20 @@ pub(crate) fn Columns(
                 node_ref=chart
                 on:keydown=keys
             >
-                <svg aria-hidden="true">{columns.collect_view()}</svg>
+                <svg aria-hidden="true">
+                    {columns.collect_view()}
+                    {equal.map(|share| view! { <line class="equal" x1=percent(share) x2=percent(share) y1="0" y2="100%" /> })}
+                </svg>
                 <span class="columns-top" aria-hidden="true">{top}</span>
                 {tooltip}
                 <p class="visually-hidden" aria-live="polite">{said}</p>
             </div>
-            <div class="columns-ends" aria-hidden="true"><span>{first}</span><span>{last}</span></div>
+            <div class="columns-ends" aria-hidden="true">
+                <span>{first}</span>
+                // At the ends there is no room for a label between theirs.
+                {equal.filter(|share| (0.2..=0.8).contains(share)).map(|share| view! { <span style=format!("left: {}", percent(share))>"equal"</span> })}
+                <span>{last}</span>
+            </div>
             <div class="row"><SaveChart chart /></div>
         </div>
     }

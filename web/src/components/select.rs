@@ -4,6 +4,7 @@ use js_sys::Reflect;
 use leptos::ev::Event;
 use leptos::prelude::*;
 
+use crate::pages::list::one_shape;
 use crate::query::{History, parameter, use_set_parameters};
 
 /// A value, and its text on the page.
@@ -96,6 +97,17 @@ pub(crate) fn shape_field(
 ) -> AnyView {
     let text = parameter(SHAPE);
     let set = use_set_parameters();
+    let write =
+        move |event: &Event, history| set(&[(SHAPE, event_target_value(event).trim().to_owned())], history);
+    let typed = {
+        let write = write.clone();
+        // What is not yet a shape is no fault while the reader types.
+        move |event: Event| {
+            if one_shape(&event_target_value(&event)).is_ok() {
+                write(&event, History::Replace);
+            }
+        }
+    };
     let fault_id = format!("{id}-fault");
     view! {
         <div class="field search">
@@ -107,7 +119,8 @@ pub(crate) fn shape_field(
                 aria-describedby=fault_id.clone()
                 aria-invalid=move || if fault().is_some() { "true" } else { "false" }
                 prop:value=move || text.get()
-                on:change=move |event| set(&[(SHAPE, event_target_value(&event).trim().to_owned())], History::Push)
+                on:input=typed
+                on:change=move |event| write(&event, History::Push)
             />
             <p class="error-text" id=fault_id role="alert">{fault}</p>
         </div>

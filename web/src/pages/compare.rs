@@ -12,15 +12,14 @@ use self::pair::HardwarePair;
 use self::sides::{LibraryPair, MethodPair, UploadPair};
 use crate::components::{Chips, Everywhere, SHAPE, empty, named, shape_field, use_title};
 use crate::pages::list::one_shape;
-use crate::query::{History, parameter, use_set_parameters};
+use crate::query::{History, link, parameter, use_set_parameters};
 
 const KEY: &str = "what";
 
-/// The subjects of comparison: the value in the address, and the name. The first is shown if the address names
-/// none.
+/// The subjects of comparison: the value in the address, and the name.
 const SUBJECTS: [(&str, &str); 6] = [
-    ("", "one shape on all hardware"),
     ("hardware", "two kinds of hardware"),
+    ("shape", "one shape on all hardware"),
     ("libraries", "two library versions"),
     ("uploads", "two uploads"),
     ("methods", "two ways of timing"),
@@ -30,27 +29,32 @@ const SUBJECTS: [(&str, &str); 6] = [
 #[component]
 pub(crate) fn ComparePage() -> impl IntoView {
     use_title(|| "Compare".to_owned());
-    let what = parameter(KEY);
+    let (named_subject, shape) = (parameter(KEY), parameter(SHAPE));
+    let what = Memo::new(move |_| match named_subject.get() {
+        named if !named.is_empty() => named,
+        _ if shape.with(String::is_empty) => "hardware".to_owned(),
+        _ => "shape".to_owned(),
+    });
     let set = use_set_parameters();
     let choices = named(&SUBJECTS);
-    // The two choices of one subject do not exist for another.
+    // The choices of one subject do not exist for another.
     let choose = move |value| {
-        let cleared = ["a", "b"].map(|key| (key, String::new()));
-        set(&[&[(KEY, value)], &cleared[..]].concat(), History::Push);
+        let cleared = ["a", "b", SHAPE].into_iter().chain(pair::KEYS).map(|key| (key, String::new()));
+        set(&std::iter::once((KEY, value)).chain(cleared).collect::<Vec<_>>(), History::Push);
     };
     let shown = move || match what.get().as_str() {
-        "hardware" => view! { <HardwarePair /> }.into_any(),
+        "shape" => view! { <OneShape /> }.into_any(),
         "libraries" => view! { <LibraryPair /> }.into_any(),
         "uploads" => view! { <UploadPair /> }.into_any(),
         "methods" => view! { <MethodPair /> }.into_any(),
         "models" => view! { <ModelPair /> }.into_any(),
-        _ => view! { <OneShape /> }.into_any(),
+        _ => view! { <HardwarePair /> }.into_any(),
     };
     view! {
         <main class="page">
             <div>
                 <h1>"Compare"</h1>
-                <p class="lede">"Measured times and models side by side. The address has everything you choose, so it can be shared."</p>
+                <p class="lede">"Measured times and models side by side."</p>
             </div>
             <Chips label="Compare" choices current=what choose />
             {shown}
@@ -68,7 +72,10 @@ fn OneShape() -> impl IntoView {
     });
     let fault = move || read.get().and_then(Result::err);
     let none = move || {
-        let example = view! { "Write one above, such as " <a href="/compare?shape=1x28672x4096%20bf16"><code>"1x28672x4096 bf16"</code></a> "." };
+        let examples = ["1x28672x4096 bf16", "4096x4096x4096 fp16"].map(|shape| {
+            view! { " " <a href=link("/compare", [(SHAPE, shape.to_owned())])><code>{shape}</code></a> }
+        });
+        let example = view! { "Write one above, such as" {examples} "." };
         read.with(Option::is_none).then(|| empty("No shape yet", example))
     };
     view! {

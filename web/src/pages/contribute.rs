@@ -98,11 +98,14 @@ pub(crate) fn ContributePage() -> impl IntoView {
             <div class="split even">
                 <section class="card">
                     <h2>"1. Install diode"</h2>
-                    <span class="hint">"In a clone of the repository, with Rust:"</span>
+                    <span class="hint">"In the folder with Diode's source code, with Rust:"</span>
                     <Snippet text="cargo install --path collector" />
                     <span class="hint">"Or with Python and pip, beside torch:"</span>
                     <Snippet text="pip install ." />
-                    <p class="hint">"A node needs no CUDA toolkit. " <a href="/docs/guides/installing.html" rel="external">"More ways"</a></p>
+                    <p class="hint">
+                        "No release is published yet: ask whoever runs this server for the source code, or for a program to copy. A node needs no CUDA toolkit. "
+                        <a href="/docs/guides/installing.html" rel="external">"More ways"</a>
+                    </p>
                 </section>
                 <section class="card" data-testid="agent">
                     <h2>"2. Let an agent measure"</h2>
@@ -128,16 +131,16 @@ pub(crate) fn ContributePage() -> impl IntoView {
                     <span class="hint">".msgpack.zst, .msgpack or .json, from diode or torch-diode. They are checked here; nothing is sent yet."</span>
                     <input class="visually-hidden" type="file" multiple on:change=choose />
                 </label>
-                {move || terms.value().map(|terms| view! { <TermsCard terms agrees /> })}
                 <For
-                    each=move || queue.entries()
+                    each=move || queue.entries().into_iter().rev()
                     key=|entry| entry.number
                     children=move |entry| {
                         move || view! {
-                            <Outcome stage=entry.stage.get() number=entry.number name=entry.name.clone() found=entry.found may_send send />
+                            <Outcome queue stage=entry.stage.get() number=entry.number name=entry.name.clone() found=entry.found may_send send />
                         }
                     }
                 />
+                {move || terms.value().map(|terms| view! { <TermsCard terms agrees /> })}
                 {move || (queue.ready() > 1).then(|| view! {
                     <button type="button" class="button primary" disabled=move || !may_send.get() on:click=move |_| send.run(None)>
                         {format!("Send all {}", format::counted(queue.ready() as u64, "file"))}
@@ -172,6 +175,7 @@ fn Commands() -> impl IntoView {
 
 #[component]
 fn Outcome(
+    queue: Queue,
     stage: Stage,
     number: usize,
     name: String,
@@ -185,8 +189,7 @@ fn Outcome(
         Stage::Ready => {
             let said = move || {
                 let unchecked = found.with(Vec::is_empty).then_some("Only the server can check this file. ");
-                let first =
-                    (!may_send.get()).then_some("To send it, agree to the terms of contributing first.");
+                let first = (!may_send.get()).then_some("To send it, agree to the terms below first.");
                 format!("{}{}", unchecked.unwrap_or_default(), first.unwrap_or_default())
             };
             view! {
@@ -199,6 +202,7 @@ fn Outcome(
                         <button type="button" class="button primary" disabled=move || !may_send.get() on:click=move |_| send.run(Some(number))>
                             "Send it"
                         </button>
+                        {take_away(queue, number)}
                     </div>
                 </div>
             }
@@ -229,10 +233,12 @@ fn Outcome(
             </div>
         }
         .into_any(),
-        Stage::Stored(receipt) => view! { <ReceiptCard receipt=*receipt name /> }.into_any(),
-        Stage::NotSent(why) => failure(format!("Not sent: {name}"), why),
-        Stage::Refused(why) => failure(format!("Not stored: {name}"), why),
-        Stage::Unanswered(why) => failure(format!("Perhaps not stored: {name}"), why),
+        Stage::Stored(receipt) => {
+            view! { <ReceiptCard receipt=*receipt name /> {take_away(queue, number)} }.into_any()
+        }
+        Stage::NotSent(why) => failure(queue, number, "Not sent", &name, &why),
+        Stage::Refused(why) => failure(queue, number, "Not stored", &name, &why),
+        Stage::Unanswered(why) => failure(queue, number, "Perhaps not stored", &name, &why),
     }
 }
 
@@ -255,14 +261,39 @@ fn Beside(name: String) -> impl IntoView {
     view! { <p class="hint">{said}</p> }
 }
 
-fn failure(heading: String, why: String) -> AnyView {
+fn failure(queue: Queue, number: usize, what: &str, name: &str, why: &str) -> AnyView {
+    let said = sentence(why, name);
+    // What stands between backticks is code.
+    let pieces = said.split('`').enumerate().map(|(place, piece)| match place % 2 {
+        1 => view! { <code>{piece.to_owned()}</code> }.into_any(),
+        _ => piece.to_owned().into_any(),
+    });
     view! {
         <div class="failure" role="alert">
-            <strong>{heading}</strong>
-            <p>{why}</p>
+            <strong>{format!("{what}: {name}")}</strong>
+            <p>{pieces.collect_view()}</p>
+            {take_away(queue, number)}
         </div>
     }
     .into_any()
+}
+
+fn take_away(queue: Queue, number: usize) -> AnyView {
+    view! { <button type="button" class="button small" on:click=move |_| queue.take_away(number)>"Remove from this list"</button> }
+        .into_any()
+}
+
+/// Why a file was refused, as a sentence about this file. `name` begins with the file's name.
+fn sentence(why: &str, name: &str) -> String {
+    let file = name.rsplit_once(", ").map_or(name, |(file, _)| file);
+    let why = why
+        .replace("convert IT ", &format!("convert {file} "))
+        .replace("convert IN ", &format!("convert {file} "));
+    let cut = if why.starts_with("truncated") { "The file is cut off: " } else { "" };
+    let why = format!("{cut}{why}");
+    let (first, rest) = why.split_at(why.chars().next().map_or(0, char::len_utf8));
+    let end = if rest.ends_with(['.', '!', '?']) { "" } else { "." };
+    format!("{}{rest}{end}", first.to_uppercase())
 }
 
 #[component]
@@ -322,6 +353,14 @@ fn ReceiptCard(
         }
     });
     let apart = receipt.hardware.iter().flat_map(|hardware| set_apart(&hardware.set_apart));
+    let counts = match (receipt.already_stored, receipt.standing, &receipt.contributor) {
+        (true, ..) => "",
+        (_, Standing::Counts, None) => {
+            "It counts at once; boards show it within a minute. Keep the address of its page: without an account, it is the only way back to it."
+        }
+        (_, Standing::Counts, Some(_)) => "It counts at once; boards show it within a minute.",
+        _ => "It does not count yet: its page says why.",
+    };
     let (new, known) = (format::count(receipt.new_solutions), format::count(receipt.duplicate_solutions));
     let (solutions, received) = if receipt.already_stored {
         (
@@ -347,7 +386,7 @@ fn ReceiptCard(
                 {rows.map(|(name, value)| view! { <dt>{name}</dt><dd>{value}</dd> }).collect_view()}
             </dl>
             {apart.collect_view()}
-            <p><a href=format!("/uploads/{}", receipt.id)>"The page of this upload"</a></p>
+            <p>{counts} " " <a href=format!("/uploads/{}", receipt.id)>"The page of this upload"</a></p>
         </section>
     }
 }
@@ -425,12 +464,14 @@ fn upload_view(receipt: &Receipt) -> impl IntoView + use<> {
         None => "Too few others have measured the same problems to compare its times.".to_owned(),
     };
     let parts = receipt.hardware.iter().map(|own| {
-        let rows = [
-            ("Stored", counted(own.problems, own.timings, own.failures)),
-            ("Measured with", own.tool.clone().unwrap_or_else(|| "–".to_owned())),
-            ("Driver", own.driver.clone().unwrap_or_else(|| "–".to_owned())),
-            ("Collected", own.collected_at.as_deref().map_or_else(|| "–".to_owned(), format::minute)),
+        let stated = [
+            ("Measured with", own.tool.clone()),
+            ("Driver", own.driver.clone()),
+            ("Collected", own.collected_at.as_deref().map(format::minute)),
         ];
+        let stored = ("Stored", counted(own.problems, own.timings, own.failures));
+        let rows = std::iter::once(stored)
+            .chain(stated.into_iter().filter_map(|(name, value)| Some((name, value?))));
         view! {
             <section class="card">
                 <h2><a href=format!("/hardware/{}", own.slug)>{own.name.clone()}</a></h2>
@@ -463,5 +504,20 @@ fn upload_view(receipt: &Receipt) -> impl IntoView + use<> {
                 <p><a class="button" href=api::url(&format!("/uploads/{id}/download")) rel="external" download>"Download"</a></p>
             </section>
         </div>
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::sentence;
+
+    #[test]
+    fn a_refusal_is_a_sentence_about_the_file() {
+        let said = sentence("got CSV; convert it: `diode convert IT my.msgpack.zst`", "a, b.csv, 15 B");
+        assert_eq!(said, "Got CSV; convert it: `diode convert a, b.csv my.msgpack.zst`.");
+        assert_eq!(
+            sentence("truncated JSON at line 1", "x.json, 2 B"),
+            "The file is cut off: truncated JSON at line 1."
+        );
     }
 }

@@ -162,7 +162,7 @@ fn origin(summary: &HardwareSummary) -> impl IntoView + use<> {
     let list = |names: Vec<String>| names.join(", ");
     let rows = [
         ("Hardware", summary.hardware.name.clone()),
-        ("Methods of timing", list(summary.methods.iter().copied().map(format::method).collect())),
+        ("Methods of timing", list(summary.methods.iter().copied().map(method_in_files).collect())),
         ("Licence", DATA_LICENCE.to_owned()),
         ("Newest upload", summary.updated_at.as_deref().map(format::minute).unwrap_or_default()),
     ];
@@ -173,6 +173,14 @@ fn origin(summary: &HardwareSummary) -> impl IntoView + use<> {
             <a href=contributors>"Who measured it"</a> " · "
             <a href="/terms" rel="external">"Terms of contributing"</a>
         </p>
+    }
+}
+
+/// A method of timing, with its name in files.
+fn method_in_files(method: Method) -> String {
+    match method {
+        Method::Unspecified => format!("{} ({method})", format::method(method)),
+        stated => stated.to_string(),
     }
 }
 
@@ -194,7 +202,6 @@ fn files(summary: &HardwareSummary) -> impl IntoView + use<> {
         }
     });
     let rows = rows.collect_view();
-    // The server makes a file to learn its length, so it is asked for one after the other.
     spawn_local(async move {
         for (path, length) in lengths {
             if let Ok(bytes) = api::length(&path).await {
@@ -203,9 +210,12 @@ fn files(summary: &HardwareSummary) -> impl IntoView + use<> {
         }
     });
     let contents = format::counted(summary.timings, "timing");
+    let csv = (!forms_of(summary).any(|form| form.ending == "csv")).then(|| {
+        format!(" As CSV, one file would be too large: diode convert {slug}.parquet {slug}.csv writes it.")
+    });
     view! {
         <ul class="files">{rows}</ul>
-        <p class="hint">{format!("Each has all {contents}, as of now.")}</p>
+        <p class="hint">{format!("Each has all {contents} as of now, and a row without a time for each config that failed.")} {csv}</p>
     }
 }
 
@@ -242,7 +252,14 @@ const FORMS: [Form; 5] = [
 const READERS: [(&str, &str); 4] = [
     ("pandas", "import pandas\nframe = pandas.read_parquet(\"{url}\")"),
     ("Polars", "import polars\nframe = polars.scan_parquet(\"{url}\")"),
-    ("DuckDB", "SELECT m, n, k, min(time_ms) FROM '{url}' GROUP BY ALL;"),
+    (
+        "DuckDB",
+        "SELECT op, b, m, n, k, a_dtype, a_layout, b_layout, bias, method,\n  \
+         coalesce(a_dtype = 'float32' AND allow_tf32, false) AS tf32,\n  \
+         min(time_ns) FILTER (template <> 'aten') / 1e3 AS triton_us,\n  \
+         min(time_ns) FILTER (template = 'aten') / 1e3 AS library_us\n\
+         FROM '{url}' GROUP BY ALL;",
+    ),
     ("datasets", "from datasets import load_dataset\nrows = load_dataset(\"parquet\", data_files=\"{url}\")"),
 ];
 

@@ -25,7 +25,7 @@ use crate::components::{
 use crate::pages::datasets::forms_of;
 use crate::pages::hardware::board::Board;
 use crate::pages::hardware::boards::Boards;
-use crate::pages::hardware::filters::{Filters, chosen, default_method, filter_parameters, subject};
+use crate::pages::hardware::filters::{Filters, chosen, default_method, filter_parameters};
 use crate::pages::list::shape_of_kind;
 use crate::pages::path_part;
 use crate::query::{link, parameter, parameter_or, problem_page};
@@ -33,7 +33,9 @@ use crate::remote::{Load, Remote, remote, remote_list};
 use crate::{api, charts, format};
 
 pub(crate) use crate::pages::hardware::configs::config_line;
-pub(crate) use crate::pages::hardware::filters::{Filter, Filtered, KernelSwitch, Ranges, any_fault, any_of};
+pub(crate) use crate::pages::hardware::filters::{
+    ALIGNMENTS, Filter, Filtered, KernelSwitch, LAYOUTS, Ranges, any_fault, any_of, subject,
+};
 
 #[component]
 pub(crate) fn HardwarePage() -> impl IntoView {
@@ -163,8 +165,7 @@ fn later(
 
 /// A mark on hardware whose facts are only what its first upload said.
 pub(crate) fn unconfirmed(summary: &HardwareSummary) -> Option<AnyView> {
-    let why =
-        "Its facts are what the first upload said; nobody has confirmed them, so no time is refused for them";
+    let why = "Its facts are what the first upload said; nobody has confirmed them";
     (!summary.confirmed)
         .then(|| view! { <span class="tag"><Explained text="unconfirmed" why /></span> }.into_any())
 }

@@ -63,7 +63,10 @@ pub(crate) fn HomePage() -> impl IntoView {
 }
 
 fn hardware_cards(all: &[HardwareSummary], models: &[ModelSummary]) -> AnyView {
-    let measured: Vec<_> = all.iter().filter(|one| one.timings > 0).map(|one| card(one, models)).collect();
+    let mut measured: Vec<_> = all.iter().filter(|one| one.timings > 0).collect();
+    // Anybody can send timings of hardware that nobody knows.
+    measured.sort_by_key(|one| std::cmp::Reverse((one.confirmed, one.problems)));
+    let measured: Vec<_> = measured.into_iter().map(|one| card(one, models)).collect();
     if measured.is_empty() {
         return be_the_first("Nothing has been measured yet");
     }

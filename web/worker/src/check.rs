@@ -70,9 +70,9 @@ mod tests {
         let contents = check(file("NVIDIA H200", &[0.2, 0.001]).as_bytes()).unwrap().unwrap();
         let [of] = &contents[..] else { panic!("{contents:?}") };
         assert_eq!((of.name.as_str(), of.problems, of.timings, of.set_apart.len()), ("NVIDIA H200", 1, 1, 1));
-        // The check has no facts about this hardware, so no time is too short for it.
-        let contents = check(file("Some GPU", &[0.2, 0.001]).as_bytes()).unwrap().unwrap();
-        assert_eq!((contents[0].timings, contents[0].set_apart.len()), (2, 0));
+        // Of this hardware nothing is known but that no device does 137 GFLOP in a microsecond.
+        let contents = check(file("Some GPU", &[0.2, 0.01, 0.001]).as_bytes()).unwrap().unwrap();
+        assert_eq!((contents[0].timings, contents[0].set_apart[0].timings), (2, 1));
     }
 
     #[test]

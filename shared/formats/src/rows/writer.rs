@@ -142,7 +142,8 @@ fn number_or_empty(value: Option<u64>) -> Cell<'static> {
     value.map_or(Cell::Empty, Cell::Number)
 }
 
-fn whole_nanos(times: &TimeColumn, row: usize) -> Option<u64> {
+/// The time in nanoseconds, if it is a whole number of them.
+pub(super) fn whole_nanos(times: &TimeColumn, row: usize) -> Option<u64> {
     match times {
         TimeColumn::Nanos(nanos) => Some(nanos[row]),
         TimeColumn::Millis(_) => times.millis(row).whole_nanos(),

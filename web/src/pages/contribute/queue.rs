@@ -112,15 +112,25 @@ impl Queue {
             });
             entries.push(Entry { number, name, stage, found });
         });
-        // What the list no longer shows is not sent.
-        let listed: Vec<usize> =
-            self.entries.with_untracked(|entries| entries.iter().map(|entry| entry.number).collect());
-        self.ready.update_value(|ready| ready.retain(|one| listed.contains(&one.number)));
+        self.forget_unlisted();
         if is_good {
             let next = Waiting { number, file, agreed: None, stage, found };
             self.waiting.update_value(|waiting| waiting.push_back(next));
             self.check_next();
         }
+    }
+
+    /// Takes a file out of the list. It is not sent, unless it was.
+    pub(super) fn take_away(self, number: usize) {
+        self.entries.update(|entries| entries.retain(|entry| entry.number != number));
+        self.forget_unlisted();
+    }
+
+    /// What the list no longer shows is not sent.
+    fn forget_unlisted(self) {
+        let listed: Vec<usize> =
+            self.entries.with_untracked(|entries| entries.iter().map(|entry| entry.number).collect());
+        self.ready.update_value(|ready| ready.retain(|one| listed.contains(&one.number)));
     }
 
     fn check_next(self) {

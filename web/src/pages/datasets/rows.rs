@@ -9,6 +9,7 @@ use leptos::prelude::*;
 
 use crate::components::{FailedLoad, Loaded, chips, empty, head, named, num, table};
 use crate::format;
+use crate::pages::list::one_shape;
 use crate::query::{link, problem_page};
 use crate::remote::{Load, remote};
 
@@ -34,7 +35,10 @@ const COLUMNS: [(&str, &str); 17] = [
     ("even_k, allow_tf32, use_fast_accum, acc_type", "its further settings"),
     ("matrix_instr_nonkdim, waves_per_eu, kpack", "its settings on AMD GPUs"),
     ("k_split, swap_ab", "the parts that K is split into; whether operands are swapped"),
-    ("time_ns, time_ms", "the median time of one run; time_ns where it is exact"),
+    (
+        "time_ns, time_ms",
+        "the median time of one run; time_ns where it is exact; in Parquet, time_ms only if time_ns lacks any",
+    ),
     ("minimum_ns, spread_ns, repeats", "the least time, the interquartile range, and the number of runs"),
     ("failure", "why the config has no time"),
 ];
@@ -65,14 +69,35 @@ fn tile(one: &ConfigResult, of: fn(&Tile) -> u32) -> Option<u64> {
 pub(super) fn Rows(summary: Arc<HardwareSummary>) -> impl IntoView {
     let slug = summary.hardware.slug.to_string();
     let method = summary.method.map(|method| method.to_string()).unwrap_or_default();
+    let (typed, place) = (RwSignal::new(String::new()), RwSignal::new(0));
+    let read = Memo::new(move |_| typed.with(|text| (!text.trim().is_empty()).then(|| one_shape(text))));
     let first = {
         let (slug, method) = (slug.clone(), method.clone());
         let asked = move || {
-            [("sort", "flops".to_owned()), ("limit", PROBLEMS.to_string()), ("method", method.clone())]
+            let mut asked = vec![
+                ("sort", "flops".to_owned()),
+                ("limit", PROBLEMS.to_string()),
+                ("method", method.clone()),
+            ];
+            if let Some(Ok((shape, _))) = read.get() {
+                asked.push(("dtype", shape.a_dtype.to_string()));
+                let bounds =
+                    [("min_m", "max_m", shape.m), ("min_n", "max_n", shape.n), ("min_k", "max_k", shape.k)];
+                asked.extend(
+                    bounds
+                        .iter()
+                        .flat_map(|(low, high, size)| [*low, *high].map(|key| (key, size.to_string()))),
+                );
+            }
+            asked
         };
         remote::<Leaderboard>(move || Some(link(&format!("/hardware/{slug}/leaderboard"), asked())))
     };
-    let place = RwSignal::new(0);
+    let find = move |event: leptos::ev::Event| {
+        typed.set(event_target_value(&event));
+        place.set(0);
+    };
+    let fault = move || read.get().and_then(Result::err);
     let detail = remote::<ProblemDetail>(move || {
         let board = first.value()?;
         let problem = board.items.get(place.get())?;
@@ -90,7 +115,7 @@ pub(super) fn Rows(summary: Arc<HardwareSummary>) -> impl IntoView {
     let shown = move || match first.get() {
         Load::Failed(reason) => view! { <FailedLoad reason retry=move || first.retry() /> }.into_any(),
         Load::Ready(board) if board.items.is_empty() => {
-            empty("No rows", "No config of this dataset has a time.")
+            empty("No rows", "No config of such a problem has a time in this dataset.")
         }
         _ => {
             view! { <Loaded remote=detail height="38rem" children=|detail| view! { <OfProblem detail /> } /> }
@@ -100,6 +125,11 @@ pub(super) fn Rows(summary: Arc<HardwareSummary>) -> impl IntoView {
     view! {
         <section class="section" data-testid="sample-rows" aria-labelledby="rows-title">
             <h2 id="rows-title">"Rows"</h2>
+            <div class="field search">
+                <label for="rows-of">"Of a shape"</label>
+                <input type="search" id="rows-of" placeholder="4096x4096x4096 bf16" aria-describedby="rows-of-fault" on:change=find />
+                <p class="error-text" id="rows-of-fault" role="alert">{fault}</p>
+            </div>
             <div class="row">
                 {leaf("Problem before", -1)}
                 <span>{move || format!("Problem {} of {}, by operations", format::count(place.get() as u64 + 1), format::count(many() as u64))}</span>
@@ -109,7 +139,7 @@ pub(super) fn Rows(summary: Arc<HardwareSummary>) -> impl IntoView {
         </section>
         <section class="section" aria-labelledby="columns-title">
             <h2 id="columns-title">"Columns"</h2>
-            {table([head("Column of Parquet and CSV"), head("What it means")]).testid("columns").rows(
+            {table([head("Column"), head("What it means")]).testid("columns").rows(
                 COLUMNS.map(|(names, meaning)| view! { <tr><td class="mono wrap">{names}</td><td class="wrap">{meaning}</td></tr> }).collect_view(),
             )}
         </section>

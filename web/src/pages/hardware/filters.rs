@@ -39,6 +39,13 @@ pub(super) fn filter_parameters(summary: &HardwareSummary, map: &ParamsMap) -> V
     KEYS.into_iter().map(|key| (key, value(key))).collect()
 }
 
+/// The layouts of the second operand, in the words of those who write it.
+pub(crate) const LAYOUTS: [(&str, &str); 3] = [("", "any"), ("row", "x @ W"), ("column", "nn.Linear")];
+
+/// Whether rows are aligned.
+pub(crate) const ALIGNMENTS: [(&str, &str); 3] =
+    [("", "any"), ("true", "N, K multiples of 8"), ("false", "not multiples of 8")];
+
 #[component]
 pub(super) fn Filters(summary: Arc<HardwareSummary>) -> impl IntoView {
     let set = use_set_parameters();
@@ -51,8 +58,6 @@ pub(super) fn Filters(summary: Arc<HardwareSummary>) -> impl IntoView {
     let methods = summary.methods.iter().map(|m| (m.to_string(), format::method(*m))).collect();
     let default = default_method(&summary).map(|method| method.to_string()).unwrap_or_default();
     let library = format::library(summary.hardware.vendor);
-    let layouts = named(&[("", "any"), ("row", "x @ W"), ("column", "nn.Linear")]);
-    let rows = named(&[("", "any"), ("true", "N, K multiples of 8"), ("false", "not multiples of 8")]);
     let sizes: [Memo<String>; 6] = std::array::from_fn(|place| values[KEYS.len() - 6 + place]);
     let any_size = sizes.iter().any(|size| !size.get_untracked().is_empty());
     view! {
@@ -61,8 +66,8 @@ pub(super) fn Filters(summary: Arc<HardwareSummary>) -> impl IntoView {
             <List label="Op" key="op" choices=any_of(&summary.ops) />
             <List label="Dtype" key="dtype" choices=any_of(&summary.dtypes) />
             <List label="Scaling" key="scaling" choices=any_of(&summary.scalings) />
-            <List label="Layout" key="b_layout" choices=layouts />
-            <List label="Alignment" key="aligned" choices=rows />
+            <List label="Layout" key="b_layout" choices=named(&LAYOUTS) />
+            <List label="Alignment" key="aligned" choices=named(&ALIGNMENTS) />
             <List label="Timed by" key="method" choices=methods default />
             <details open=any_size>
                 <summary>"Sizes"</summary>
@@ -153,7 +158,7 @@ pub(crate) fn KernelSwitch(
 }
 
 /// Words for the kernels whose times, rates and gains the board shows.
-pub(super) fn subject(kernels: Kernels, library: &str) -> String {
+pub(crate) fn subject(kernels: Kernels, library: &str) -> String {
     match kernels {
         Kernels::Triton => "best Triton config".to_owned(),
         Kernels::Library => library.to_owned(),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use diode_core::Dataset;
+use diode_core::{Dataset, Solution};
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
@@ -11,9 +11,9 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::parser::parse_message_type;
 
-use super::super::{COLUMNS, Column, ColumnType, WIDTH};
-use super::super::{Cell, writer, written};
+use super::super::{COLUMNS, Cell, Column, ColumnType, WIDTH, place, writer, written};
 use super::{DATASETS_KEY, DatasetMetadata};
+use crate::rows::writer::whole_nanos;
 
 /// After this many rows, the next problem begins a new row group. Readers and writers hold one
 /// group at a time. Larger groups compress better but need more memory.
@@ -38,7 +38,9 @@ fn write(datasets: &[Dataset]) -> Result<Vec<u8>, ParquetError> {
         .set_created_by(concat!("diode ", env!("CARGO_PKG_VERSION")).to_owned())
         .set_key_value_metadata(Some(vec![KeyValue::new(DATASETS_KEY.to_owned(), about)]))
         .build();
-    let written = written(datasets);
+    let mut written = written(datasets);
+    // Where all times are whole nanoseconds, milliseconds would say the same in twice the bytes.
+    written[place("time_ms")] = datasets.iter().flat_map(|dataset| &dataset.solutions).any(has_fractions);
     let schema = Arc::new(parse_message_type(&schema(&written))?);
     let file = SerializedFileWriter::new(Vec::new(), schema, Arc::new(properties))?;
     let group = std::cell::RefCell::new(RowGroup {
@@ -58,6 +60,11 @@ fn write(datasets: &[Dataset]) -> Result<Vec<u8>, ParquetError> {
     let mut group = group.into_inner();
     group.flush()?;
     group.file.into_inner()
+}
+
+/// Whether a time of the solution is no whole number of nanoseconds.
+fn has_fractions(solution: &Solution) -> bool {
+    (0..solution.configs.len()).any(|row| whole_nanos(&solution.times, row).is_none())
 }
 
 fn schema(written: &[bool; WIDTH]) -> String {
