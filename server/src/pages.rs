@@ -10,6 +10,7 @@ use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse as _, Redirect, Response};
 use axum::routing::{MethodRouter, get};
 use axum::{Form, Router};
+use diode_api::PAGES;
 use headers::{Cookie, HeaderMapExt as _};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde::de::DeserializeOwned;
@@ -42,17 +43,6 @@ async fn themed(request: Request, next: Next) -> Response {
     THEME.scope(theme, next.run(request)).await
 }
 
-/// The pages of the dashboard that the header leads to.
-const PAGES: [(&str, &str); 7] = [
-    ("/", "Overview"),
-    ("/predict", "Predict"),
-    ("/workloads", "Workloads"),
-    ("/compare", "Compare"),
-    ("/models", "Models"),
-    ("/datasets", "Datasets"),
-    ("/contribute", "Contribute"),
-];
-
 /// What is in the header of every page, as in `web/src/components/chrome.rs`, with something at its end.
 pub(crate) fn bar(path: &str, end: &Markup) -> Markup {
     let is_current = |page: &str| match path.strip_prefix(page) {
@@ -63,8 +53,8 @@ pub(crate) fn bar(path: &str, end: &Markup) -> Markup {
         div class="top-inner" {
             a class="brand" href="/" aria-label="Diode, overview" { (PreEscaped(LOGO)) "Diode" }
             nav class="nav" aria-label="Pages" {
-                @for (page, name) in PAGES {
-                    a href=(page) aria-current=[is_current(page).then_some("page")] { (name) }
+                @for page in PAGES.iter().filter(|page| !page.link.is_empty()) {
+                    a href=(page.path) aria-current=[is_current(page.path).then_some("page")] { (page.link) }
                 }
             }
             (end)

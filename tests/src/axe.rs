@@ -13,16 +13,27 @@ const SCRIPT: &str = "site-packages/axe_playwright_python/axe.min.js";
 /// Returns one line per rule that the page breaks, with the elements that break it. The rows of a table are alike,
 /// and axe takes many seconds for hundreds of them. So only the first rows of a long table are checked.
 const RUN: &str = "const page = { exclude: [['tbody tr:nth-child(n + 31)']] };
-    return axe.run(page, { resultTypes: ['violations'] }).then(({ violations }) =>
+    return axe.run(page, { resultTypes: ['violations'], RULES }).then(({ violations }) =>
     violations.map(({ id, nodes }) => id + ': ' + nodes.map(({ target }) => target.join(' ')).slice(0, 5).join(', ')))";
 
 impl Browser {
     /// The accessibility rules that the page breaks.
     pub async fn inaccessible(&self) -> anyhow::Result<Vec<String>> {
+        self.broken("").await
+    }
+
+    async fn broken(&self, rules: &str) -> anyhow::Result<Vec<String>> {
         // Contents that are about to be replaced are pale, and pale text would break the rule on contrast.
         self.until(SETTLED).await?;
         self.driver.execute(source()?, Vec::new()).await?;
-        self.script(RUN).await
+        self.script(&RUN.replace("RULES", rules)).await
+    }
+
+    /// Fails if the page is wider than the window, has too little contrast, or has met an error.
+    pub async fn legible(&self, name: &str) -> anyhow::Result<()> {
+        let barriers = self.broken("runOnly: ['color-contrast']").await?;
+        ensure!(barriers.is_empty(), "{name}: axe: {barriers:?}");
+        self.quiet(name).await
     }
 
     /// Fails if the page is wider than the window, breaks a rule of accessibility, or has met an error.

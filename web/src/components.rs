@@ -14,7 +14,7 @@ mod table;
 
 pub(crate) use answer::{Best, Everywhere};
 pub(crate) use bar::{BarEverywhere, LookUp, given_elsewhere};
-pub(crate) use chrome::{FollowPage, Footer, Header, use_title};
+pub(crate) use chrome::{FollowPage, Footer, Header, page_head, page_heading, use_title};
 pub(crate) use figures::{Bar, BarCell, CaveatMark, Explained, RatioCell, Stat, Stats};
 pub(crate) use findings::Findings;
 pub(crate) use loaded::{Deferred, FailedLoad, Loaded, Missing, Skeleton, be_the_first, due, empty};

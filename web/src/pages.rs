@@ -1,6 +1,6 @@
 //! The pages, one module each.
 
-mod compare;
+pub(crate) mod compare;
 mod contribute;
 mod datasets;
 mod hardware;
@@ -25,7 +25,7 @@ pub(crate) use crate::pages::list::ListPage;
 pub(crate) use crate::pages::models::{ModelPage, ModelsPage};
 pub(crate) use crate::pages::predict::{About, PredictPage, further_view};
 pub(crate) use crate::pages::problem::ProblemPage;
-pub(crate) use crate::pages::workloads::{WorkloadPage, WorkloadsPage};
+pub(crate) use crate::pages::workloads::{WorkloadBoard, WorkloadPage, WorkloadsPage};
 
 /// The numbers of picks in an evaluation, in order. The evaluation's map sorts them as text.
 const TOP_K: [&str; 5] = ["1", "3", "5", "8", "16"];

@@ -383,13 +383,13 @@ impl Export<'_> {
             (LICENCE, HeaderValue::from_static(DATA_LICENCE)),
         ];
         let is_head = method == axum::http::Method::HEAD;
-        let wants_no_work = asked.get(header::CACHE_CONTROL).is_some_and(|wish| wish == "only-if-cached");
-        if is_head && wants_no_work && app.exports.length(&digest).is_none() {
-            return Ok((StatusCode::NO_CONTENT, caching).into_response());
-        }
         if is_head && let Some(length) = app.exports.length(&digest) {
             let length = [(header::CONTENT_LENGTH, length.into()), (BYTES, HeaderValue::from(length))];
             return Ok((caching, head, parts(asked, self.media), length, Body::empty()).into_response());
+        }
+        let is_hint = asked.get(header::CACHE_CONTROL).is_some_and(|value| value == "only-if-cached");
+        if is_head && is_hint {
+            return Ok((StatusCode::NO_CONTENT, [(header::CACHE_CONTROL, "no-store")]).into_response());
         }
         // A part of a kept file is read as cheaply as a part of a stored one, and a program reads many.
         let is_cheap = asked.contains_key(header::RANGE) && app.exports.is_kept(&digest);

@@ -1,7 +1,7 @@
 //! Findings: what stands out in the measurements of a hardware, each in a sentence with the number of problems that it
 //! rests on and a link to them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -18,6 +18,7 @@ use diode_core::{Comparison, DType, Method, Op, Problem, Scaling};
 use crate::app::App;
 use crate::boards::listed::Listed;
 use crate::boards::survey_store::class;
+use crate::compare::compare_routes::{MAX_LISTED, of_libraries};
 use crate::compare::ratios;
 use crate::http::{ApiResult, FromPath};
 use crate::page_cache::PageKey;
@@ -106,6 +107,7 @@ async fn found(app: &App, summary: &HardwareSummary, all: &[HardwareSummary]) ->
     let seen = store.seen(&summary.hardware.slug, method, MOST).await?;
     let hardware = summary.hardware.clone();
     let mut found = tokio::task::spawn_blocking(move || Seen::findings(&seen, &hardware)).await?;
+    found.extend(newer_library(app, &summary.hardware, method).await?);
     for other in all.iter().filter(|other| other.hardware.slug != summary.hardware.slug) {
         let Some((a, b)) = in_order(summary, other) else { continue };
         let of = [a, b].map(|one| MethodOn { hardware: one.hardware.slug.clone(), method });
@@ -158,10 +160,37 @@ fn slower(a: &Hardware, b: &Hardware, method: Method, compared: &Ratios) -> Opti
     })
 }
 
+/// Where the newest version of the vendor's library is slower than the one before it.
+async fn newer_library(app: &App, hardware: &Hardware, method: Method) -> ApiResult<Option<Finding>> {
+    let mut versions = app.backend.store.libraries(MAX_LISTED).await?;
+    versions.retain(|one| one.name.hardware == hardware.slug);
+    versions.sort_by(|a, b| b.newest_at.cmp(&a.newest_at));
+    let [newer, older, ..] = versions.as_slice() else { return Ok(None) };
+    let compared = of_libraries(app, [&older.name, &newer.name], method).await?;
+    let Ratios { slower, problems, .. } = compared;
+    let Some(ratio) = compared.b_over_a.filter(|_| slower >= MIN_PROBLEMS) else { return Ok(None) };
+    let [newer, older] = [newer, older].map(|one| &one.name);
+    Ok(Some(Finding {
+        hardware: hardware.slug.clone(),
+        name: hardware.name.clone(),
+        kind: FindingKind::LibraryVersion,
+        sentence: format!(
+            "{} takes more than 2 % longer than {} on {slower} of {problems} problems; over all of them it runs at {ratio:.2}×.",
+            newer.library.in_words(),
+            older.library.in_words()
+        ),
+        problems: slower,
+        of: problems,
+        ratio,
+        link: format!("/compare?what=libraries&a={older}&b={newer}&method={method}"),
+    }))
+}
+
 /// What findings are computed of: one entry of a board.
 #[derive(Debug, Clone)]
 pub(crate) struct Seen {
     problem: Problem,
+    best_us: f64,
     triton_over_library: Option<f64>,
     /// Time of the best of Inductor's default configs / time of the best Triton config.
     gain: Option<f64>,
@@ -173,6 +202,7 @@ impl Store {
         let filter = ProblemFilter { method: Some(method), ..ProblemFilter::default() };
         let seen = |entry: &Listed| Seen {
             problem: entry.problem.clone(),
+            best_us: entry.best.us,
             triton_over_library: entry.triton_over_library,
             gain: entry.triton.and_then(|triton| triton.gain),
         };
@@ -186,7 +216,45 @@ type Region = (Op, DType, Scaling, Option<SizeRange>);
 impl Seen {
     fn findings(seen: &[Self], hardware: &Hardware) -> Vec<Finding> {
         let aligned = Self::alignment(seen, hardware);
-        aligned.into_iter().chain(Self::leads(seen, hardware)).chain(Self::gains(seen, hardware)).collect()
+        let leads = aligned.into_iter().chain(Self::leads(seen, hardware));
+        let fp8 = [false, true].into_iter().filter_map(|grouped| Self::fp8(seen, hardware, grouped));
+        leads.chain(Self::gains(seen, hardware)).chain(fp8).collect()
+    }
+
+    /// fp8 beside bfloat16 on the same sizes, whatever the layouts: the best time of each. Of problems with one matrix of weights,
+    /// or of those where each group of rows has its own.
+    fn fp8(seen: &[Self], hardware: &Hardware, grouped: bool) -> Option<Finding> {
+        let is_meant = |one: &&Self| one.problem.groups.is_some() == grouped;
+        let of = |dtype: DType| {
+            let mut best: HashMap<_, f64> = HashMap::new();
+            for one in seen.iter().filter(is_meant).filter(|one| one.problem.a_dtype == dtype) {
+                let of = &one.problem;
+                let known = best.entry(([of.b, of.m, of.n, of.k], of.groups)).or_insert(f64::INFINITY);
+                *known = known.min(one.best_us);
+            }
+            best
+        };
+        let (fp8, bf16) = (of(DType::Float8E4M3), of(DType::BFloat16));
+        let ratios: Vec<f64> = fp8.iter().filter_map(|(size, us)| Some(bf16.get(size)? / us)).collect();
+        let faster = Comparison::from_ratios(&ratios);
+        let ratio = faster.ratio.filter(|ratio| faster.problems >= MIN_PROBLEMS && is_clear(*ratio))?;
+        let (kind, what) = match grouped {
+            false => (FindingKind::Fp8, "The fastest kernel"),
+            true => (FindingKind::Experts, "The fastest kernel for experts and other groups"),
+        };
+        Some(Finding {
+            hardware: hardware.slug.clone(),
+            name: hardware.name.clone(),
+            kind,
+            sentence: format!(
+                "{what} in fp8 runs at {ratio:.2}× the fastest in bfloat16 on the same sizes ({}).",
+                wins(&faster)
+            ),
+            problems: faster.problems,
+            of: fp8.len() as u64,
+            ratio,
+            link: board(&hardware.slug, &format!("dtype={}", DType::Float8E4M3)),
+        })
     }
 
     fn is_aligned(&self) -> bool {

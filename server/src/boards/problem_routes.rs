@@ -89,12 +89,17 @@ pub(crate) async fn problem(
     let make = async {
         let view = View { hardware: hardware.slug.clone(), problem: id.clone(), method };
         let stored = store.view_solutions(&view).await?;
+        let sources = store.solution_sources(&view, MAX_SOURCES).await?.items;
+        let version = sources.iter().find_map(|source| source.library.clone());
+        let version = version
+            .filter(|one| sources.iter().all(|source| source.library.as_ref().is_none_or(|own| own == one)));
         let (config_caches, releases) = (app.config_caches.clone(), Arc::clone(&app.published));
         let page = tokio::task::spawn_blocking(move || {
             let (consensus, repeats) = config_caches.with(|learnt| Consensus::with_repeats(&stored, learnt));
             let published = published(&releases, &problem, &hardware, &consensus);
             let mut detail = detail(problem, hardware, view, views, consensus, &repeats);
             detail.published = published;
+            detail.library_version = version;
             let json = json_of(&detail);
             Page::of_json(json.map_err(ApiFault::internal)?)
         });
@@ -183,6 +188,7 @@ fn detail(
         views,
         triton,
         library,
+        library_version: None,
         triton_over_library,
         triton_ties,
         solutions: consensus.solutions,

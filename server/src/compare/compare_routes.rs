@@ -130,7 +130,7 @@ pub(crate) async fn uploads(
     let kernels = query.kernels.unwrap_or(Kernels::Triton);
     let a = best_of(&app, &[a.id], kernels, &filter).await?;
     let b = best_of(&app, &[b.id], kernels, &filter).await?;
-    compared(a, b, &query, filter.method).await
+    Ok(Json(compared(a, b, &query, filter.method).await?))
 }
 
 /// The best kernels on one hardware beside two versions of the vendor's library: `a` and `b` are names that
@@ -149,12 +149,27 @@ pub(crate) async fn libraries(
     FilteredQuery(query, filter): FilteredQuery<RatioQuery>,
 ) -> ApiResult<Json<Ratios>> {
     let (a, b): (LibraryOn, LibraryOn) = (query.a.parse()?, query.b.parse()?);
+    Ok(Json(beside_libraries(&app, [&a, &b], &query, &filter).await?))
+}
+
+async fn beside_libraries(
+    app: &App,
+    [a, b]: [&LibraryOn; 2],
+    query: &RatioQuery,
+    filter: &ProblemFilter,
+) -> ApiResult<Ratios> {
     let _turn = app.picking().await.ok_or_else(too_many)?;
-    let (a, b) = (uploads_of(&app, &a).await?, uploads_of(&app, &b).await?);
+    let (a, b) = (uploads_of(app, a).await?, uploads_of(app, b).await?);
     let kernels = query.kernels.unwrap_or(Kernels::Library);
-    let a = best_of(&app, &a, kernels, &filter).await?;
-    let b = best_of(&app, &b, kernels, &filter).await?;
-    compared(a, b, &query, filter.method).await
+    let a = best_of(app, &a, kernels, filter).await?;
+    let b = best_of(app, &b, kernels, filter).await?;
+    compared(a, b, query, filter.method).await
+}
+
+/// The times of two versions of a library by one method.
+pub(crate) async fn of_libraries(app: &App, of: [&LibraryOn; 2], method: Method) -> ApiResult<Ratios> {
+    let filter = ProblemFilter { method: Some(method), ..ProblemFilter::default() };
+    beside_libraries(app, of, &RatioQuery::default(), &filter).await
 }
 
 fn too_many() -> ApiFault {
@@ -199,11 +214,11 @@ async fn compared(
     b: BestTimes,
     query: &RatioQuery,
     wanted: Option<Method>,
-) -> ApiResult<Json<Ratios>> {
+) -> ApiResult<Ratios> {
     let common: Vec<Method> = a.keys().filter(|method| b.contains_key(method)).copied().collect();
     let Some(method) = wanted.or(Method::shown_first(&common)) else {
         let problems = |side: &BestTimes| side.values().map(|times| times.len() as u64).sum();
-        return Ok(Json(Ratios { only_a: problems(&a), only_b: problems(&b), ..Ratios::default() }));
+        return Ok(Ratios { only_a: problems(&a), only_b: problems(&b), ..Ratios::default() });
     };
     let of = |mut side: BestTimes| side.remove(&method).unwrap_or_default();
     let (a, mut b) = (of(a), of(b));
@@ -214,7 +229,7 @@ async fn compared(
         .collect();
     let both = items.len() as u64;
     let pairs = Sample { total: both, items };
-    Ok(Json(answer(pairs, in_a - both, in_b - both, method, query).await?))
+    answer(pairs, in_a - both, in_b - both, method, query).await
 }
 
 /// The best config of each problem, by method.
@@ -296,7 +311,7 @@ pub(crate) async fn everywhere(
 }
 
 /// How many versions are listed: more than a menu can show.
-const MAX_LISTED: u32 = 500;
+pub(crate) const MAX_LISTED: u32 = 500;
 
 /// The versions of the vendors' libraries beside which was measured, as the uploads say; in the order of their names. At most 500, those of the newest uploads.
 #[utoipa::path(

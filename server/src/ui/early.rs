@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use axum::http::HeaderMap;
-use diode_api::{ModelSummary, Receipt};
+use diode_api::{ModelSummary, PAGES, Receipt};
 use diode_core::Problem;
 use diode_core::hardware::Hardware;
 use diode_workloads::catalogue;
@@ -23,62 +23,6 @@ pub(crate) struct Front {
     heading: String,
     about: String,
 }
-
-/// The pages without a subject: the path, title and heading, and what the page is about.
-const PAGES: [(&str, &str, &str, &str); 8] = [
-    (
-        "/",
-        "Matmul kernels without autotuning",
-        "The best Triton matmul config for your shape, without autotuning",
-        "Diode shares what GPU owners measured: the time of every Triton config on real shapes, and small models \
-         that pick configs for shapes nobody has measured yet.",
-    ),
-    (
-        "/predict",
-        "Predict a shape",
-        "Predict",
-        "The fastest configs for a shape, ranked here in your browser as you type.",
-    ),
-    (
-        "/predict/list",
-        "Predict a list",
-        "Predict a list",
-        "The fastest configs for all of your shapes, ranked in your browser. Nothing is sent unless you ask for \
-         measurements.",
-    ),
-    (
-        "/workloads",
-        "Workloads",
-        "Name a model, get its kernels",
-        "The multiplications of served models, how much faster they can run, and their files for vLLM, SGLang \
-         and torch.compile.",
-    ),
-    (
-        "/compare",
-        "Compare",
-        "Compare",
-        "Measured times and models side by side. The address has everything you choose, so it can be shared.",
-    ),
-    (
-        "/models",
-        "Models",
-        "Models",
-        "Each is one small file that ranks every config for any shape. The same file gives the same numbers in the \
-         browser and on the command line.",
-    ),
-    (
-        "/datasets",
-        "Datasets",
-        "Datasets",
-        "Every timing of every config that was sent to this server, one dataset for each kind of hardware.",
-    ),
-    (
-        "/contribute",
-        "Contribute",
-        "Contribute",
-        "Measure on your GPU, and send the timings. Each file is checked here before it is sent.",
-    ),
-];
 
 impl Front {
     /// The front of the page at a path, as in the dashboard's router (`web/src/app.rs`). `None` if there is no such page,
@@ -140,8 +84,8 @@ impl Front {
             }
             _ => {
                 let path = format!("/{}", parts.join("/"));
-                let (_, title, heading, about) = PAGES.iter().find(|(own, ..)| *own == path)?;
-                of((*title).to_owned(), (*heading).to_owned(), (*about).to_owned())
+                let page = PAGES.iter().find(|page| page.path == path)?;
+                of(page.title.to_owned(), page.heading.to_owned(), page.about.to_owned())
             }
         }
     }
@@ -184,7 +128,7 @@ impl Front {
                 div class="page" aria-busy="true" {
                     div {
                         h1 { (self.heading) }
-                        @if PAGES.iter().any(|(.., about)| *about == self.about) { p class="lede" { (self.about) } }
+                        @if PAGES.iter().any(|page| page.about == self.about) { p class="lede" { (self.about) } }
                     }
                     div class="skeleton" style="height:42rem" {}
                 }
@@ -220,6 +164,7 @@ pub(super) fn workload(name: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use axum::http::{HeaderValue, header};
+    use diode_api::SitePage as Page;
 
     use super::*;
 
@@ -227,7 +172,7 @@ mod tests {
 
     #[test]
     fn every_page_has_its_front_before_the_dashboard_runs() {
-        for (path, title, heading, about) in PAGES {
+        for Page { path, title, heading, about, .. } in PAGES {
             let front =
                 Front { title: title.to_owned(), heading: heading.to_owned(), about: about.to_owned() };
             let page =

@@ -1,10 +1,13 @@
 //! Tests of pages that read much of the data at once, on both databases.
 
+use std::collections::BTreeMap;
+
 use diode_api::{
     Activity, ConfigCover, CoverageMap, Finding, FindingKind, Findings, HardwareContributor, Leaderboard,
-    LibraryUse, Ratios, Receipt, ShapeOnHardware, SizeMap,
+    LibraryUse, ProblemDetail, Ratios, Receipt, ShapeOnHardware, SizeMap,
 };
 use diode_core::hardware::{Hardware, find};
+use diode_core::problem::problems_in;
 use diode_core::{Config, DType, Dataset, Method, Op, Problem, TimeColumn};
 
 use crate::admin::tamper;
@@ -340,4 +343,62 @@ async fn findings_say_what_the_board_says_and_nothing_of_chance() {
         assert!(overview.len() <= 6 && overview.contains(&said), "{overview:?}");
         app.end().await;
     }
+}
+
+#[tokio::test]
+async fn findings_say_what_fp8_and_a_newer_library_do() {
+    let app = TestApp::new().await;
+    const HERE: &str = "/api/v1/hardware/nvidia-h200";
+    let sizes = || (1..=22).map(|step| 64 * step);
+    let read = |text: String| problems_in(&text, DType::BFloat16).unwrap();
+    let plain: Vec<Problem> = sizes().map(|m| mm(m, 512, 1024)).collect();
+    let scaled: Vec<Problem> = sizes().flat_map(|m| read(format!("{m}x512x1024 fp8 row"))).collect();
+    let of_experts = |dtype: &str| -> Vec<Problem> {
+        sizes().flat_map(|m| read(format!("moe 128x768x2048 top8 {m} tokens {dtype}"))).collect()
+    };
+    for (version, factor) in [("120804", 2.5), ("130002", 3.0)] {
+        let mut dataset = beside_library(h200(), &plain, factor, 1.0);
+        dataset.provenance.node = [("cublas".to_owned(), version.to_owned())].into();
+        app.receipt(columnar(&dataset)).await;
+    }
+    for served in [scaled, of_experts("fp8 block"), of_experts("bf16")] {
+        app.receipt(columnar(&beside_library(h200(), &served, 2.5, 1.0))).await;
+    }
+    let found = app.fetch::<Findings>(&format!("{HERE}/findings")).await.items;
+    let of = |kind| {
+        found.iter().find(|one| one.kind == kind).unwrap_or_else(|| panic!("{kind} is not in {found:?}"))
+    };
+
+    let fp8 = of(FindingKind::Fp8);
+    let best = async |dtype: &str| -> BTreeMap<u64, f64> {
+        let board: Leaderboard = app.fetch(&format!("{HERE}/leaderboard?dtype={dtype}&limit=100")).await;
+        let plain = board.items.into_iter().filter(|row| row.problem.groups.is_none());
+        plain.map(|row| (row.problem.m, row.best_us)).collect()
+    };
+    let (of_bf16, of_fp8) = (best("bfloat16").await, best("float8_e4m3fn").await);
+    let logs: Vec<f64> = of_fp8.iter().map(|(m, us)| (of_bf16[m] / us).ln()).collect();
+    assert_eq!((logs.len(), fp8.problems, fp8.of), (22, 22, 22));
+    assert!((fp8.ratio.ln() - logs.iter().sum::<f64>() / 22.0).abs() < 1e-9, "{fp8:?}");
+
+    let experts = of(FindingKind::Experts);
+    assert!(experts.sentence.contains("for experts") && experts.problems == 44, "{experts:?}");
+
+    let newer = of(FindingKind::LibraryVersion);
+    let ratios: Ratios =
+        app.fetch(&newer.link.replace("/compare?what=libraries&", "/api/v1/comparisons/libraries?")).await;
+    assert_eq!(
+        (newer.problems, newer.of, Some(newer.ratio)),
+        (ratios.slower, ratios.problems, ratios.b_over_a)
+    );
+    assert!(
+        newer
+            .sentence
+            .starts_with("cuBLAS 13.0.2 takes more than 2 % longer than cuBLAS 12.8.4 on 22 of 22 problems"),
+        "{}",
+        newer.sentence
+    );
+    // A problem's page names the version only where all uploads agree on it.
+    let board: Leaderboard = app.fetch(&format!("{HERE}/leaderboard?dtype=bfloat16&limit=1")).await;
+    let detail: ProblemDetail = app.fetch(&format!("/api/v1/problems/{}", board.items[0].problem_id)).await;
+    assert_eq!(detail.library_version, None);
 }

@@ -277,6 +277,12 @@ named_enum! {
         LibraryLeads = "library_leads",
         /// What the best config gains over Inductor's default configs.
         Gain = "gain",
+        /// What fp8 gains over bfloat16.
+        Fp8 = "fp8",
+        /// What fp8 gains for experts and other groups.
+        Experts = "experts",
+        /// Where a newer version of the vendor's library is slower.
+        LibraryVersion = "library_version",
     }
 }
 

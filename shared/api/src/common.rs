@@ -16,6 +16,83 @@ pub struct ApiError {
     pub message: String,
 }
 
+/// A page of the site without a subject.
+#[derive(Debug, Clone, Copy)]
+pub struct SitePage {
+    pub path: &'static str,
+    /// The text of the header's link to it; empty if the header has none.
+    pub link: &'static str,
+    /// As in the browser's tab, without the name of the site.
+    pub title: &'static str,
+    pub heading: &'static str,
+    /// What it is about: below the heading, and for programs that read links.
+    pub about: &'static str,
+}
+
+/// These pages, in the header's order. The server writes their first HTML, the dashboard their heads.
+pub const PAGES: [SitePage; 8] = [
+    SitePage {
+        path: "/",
+        link: "Overview",
+        title: "Matmul kernels without autotuning",
+        heading: "The best Triton matmul config for your shape, without autotuning",
+        about: "Diode shares what GPU owners measured: the time of every Triton config on real shapes, and small models \
+                that pick configs for shapes nobody has measured yet.",
+    },
+    SitePage {
+        path: "/predict",
+        link: "Predict",
+        title: "Predict a shape",
+        heading: "Predict",
+        about: "The fastest configs for a shape, ranked here in your browser as you type.",
+    },
+    SitePage {
+        path: "/predict/list",
+        link: "",
+        title: "Predict a list",
+        heading: "Predict a list",
+        about: "The fastest configs for all of your shapes, ranked in your browser. Nothing is sent unless you ask for \
+                measurements.",
+    },
+    SitePage {
+        path: "/workloads",
+        link: "Workloads",
+        title: "Workloads",
+        heading: "Name a model, get its kernels",
+        about: "The multiplications of served models, how much faster they can run, and their files for vLLM, SGLang \
+                and torch.compile.",
+    },
+    SitePage {
+        path: "/compare",
+        link: "Compare",
+        title: "Compare",
+        heading: "Compare",
+        about: "Measured times and models side by side. The address has everything you choose, so it can be shared.",
+    },
+    SitePage {
+        path: "/models",
+        link: "Models",
+        title: "Models",
+        heading: "Models",
+        about: "Each is one small file that ranks every config for any shape. The same file gives the same numbers in the \
+                browser and on the command line.",
+    },
+    SitePage {
+        path: "/datasets",
+        link: "Datasets",
+        title: "Datasets",
+        heading: "Datasets",
+        about: "Every timing of every config that was sent to this server, one dataset for each kind of hardware.",
+    },
+    SitePage {
+        path: "/contribute",
+        link: "Contribute",
+        title: "Contribute",
+        heading: "Contribute",
+        about: "Measure on your GPU, and send the timings. Each file is checked here before it is sent.",
+    },
+];
+
 /// One page of a list.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

@@ -63,6 +63,9 @@ pub struct ProblemDetail {
     pub triton: Option<KernelResult>,
     /// The library kernel.
     pub library: Option<KernelResult>,
+    /// The version of the library, if all uploads with the problem that name one name the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub library_version: Option<LibraryVersion>,
     /// As in a leaderboard's row.
     pub triton_over_library: Option<f64>,
     /// Other Triton configs that are as fast as the best to 1 %.

@@ -1,58 +1,7 @@
-//! The other boards of a hardware: configs, sizes, coverage, contributors, models. Set DIODE_SCREENSHOTS to
-//! an absolute path to keep pictures.
+//! The other boards of a hardware: configs, sizes and coverage.
 
 use anyhow::{Context as _, ensure};
-use diode_tests::{Browser, LOOKS, Server, Theme, Viewport, seeded};
-
-/// A board: its name in the address, an element that it has once it has its data, and a text that it then
-/// shows.
-const BOARDS: [(&str, &str, &str); 6] = [
-    ("configs", "[data-testid=cover]", "triton.Config({"),
-    ("sizes", "[data-testid=size-map] td", "Triton is faster"),
-    ("sizes&cells=tiles", "[data-testid=size-map] td", "128×"),
-    ("coverage", "[data-testid=map] td", "nothing of its kind was measured yet"),
-    ("contributors", "[aria-labelledby=board-title] tbody tr", "without an account"),
-    ("models", "[aria-labelledby=board-title] a.card-link", "of best, first pick"),
-];
-
-#[tokio::test(flavor = "multi_thread")]
-async fn every_board_shows_its_data_fits_and_is_quiet() -> anyhow::Result<()> {
-    let folder = seeded()?;
-    let server = Server::start(folder.path())?;
-    let browser = Browser::start().await?;
-    let mut faults = Vec::new();
-    for (board, ready, says) in BOARDS {
-        for (viewport, theme, look) in LOOKS {
-            let shown = format!("{}-{look}", board.replace("&cells=", "-"));
-            browser.look(viewport, theme).await?;
-            let page = format!("{}/hardware/nvidia-h100?board={board}", server.url());
-            // An open page follows the colours that the system prefers. The first visit takes long: the server
-            // chooses the configs from all timings.
-            if matches!(theme, Theme::Light)
-                && let Err(error) = browser.open(&page, ready).await
-            {
-                faults.push(format!("{shown}: {error:#}"));
-                continue;
-            }
-            if browser.until(&format!("return document.body.innerText.includes('{says}')")).await.is_err() {
-                faults.push(format!("{shown}: does not say `{says}`"));
-            }
-            let overflow = browser.overflow().await?;
-            if overflow > 0 {
-                faults.push(format!("{shown}: {overflow} px wider than the window"));
-            }
-            faults.extend(
-                browser.inaccessible().await?.into_iter().map(|what| format!("{shown}: axe: {what}")),
-            );
-            faults.extend(browser.complaints().await?.into_iter().map(|what| format!("{shown}: {what}")));
-            let title = "document.querySelector('[aria-label=Board]').scrollIntoView()";
-            browser.script::<()>(title).await?;
-            browser.picture(&format!("boards-{shown}")).await?;
-        }
-    }
-    assert!(faults.is_empty(), "{}", faults.join("\n"));
-    Ok(())
-}
+use diode_tests::{Browser, Server, Theme, Viewport, seeded};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_map_of_sizes_is_the_servers_and_follows_k() -> anyhow::Result<()> {

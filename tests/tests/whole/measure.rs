@@ -49,7 +49,7 @@ async fn a_shape_that_nobody_measured_is_asked_for() -> anyhow::Result<()> {
         // The problem's own page says, too, that the problem waits. The plan contains the problem.
         browser.until("return !!document.querySelector('a[href^=\"/problems/\"]')").await?;
         browser
-            .script::<()>("[...document.querySelectorAll('main a')].find((a) => a.innerText === 'What was measured for this problem').click()")
+            .script::<()>("[...document.querySelectorAll('main a')].find((a) => a.innerText === 'Ask agents to measure it').click()")
             .await?;
         browser.until(&says("Not measured yet")).await?;
         browser.until(&state("waiting")).await?;

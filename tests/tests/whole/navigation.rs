@@ -138,7 +138,9 @@ async fn the_keyboard_reaches_the_content_and_stays_there() -> anyhow::Result<()
         assert_eq!(browser.script::<String>(focus).await?, "MAIN");
 
         // Enter opens another page. The focus must move there, because the field that had it is gone.
-        element(&browser, "input[name=m]").await?.send_keys(Key::Enter + "").await?;
+        let bar = element(&browser, ".paste textarea").await?;
+        bar.send_keys("64x64x64").await?;
+        bar.send_keys(Key::Enter + "").await?;
         browser.wait_for("[data-testid=candidates] [data-config]").await?;
         browser.until("return document.activeElement.tagName === 'MAIN'").await?;
         let chosen = element(&browser, "nav a[href='/models']").await?;

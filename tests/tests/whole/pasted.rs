@@ -44,7 +44,7 @@ async fn a_paste_is_heard_anywhere_on_the_overview() -> anyhow::Result<()> {
         // A text that cannot be a shape, or that a field takes, opens no page.
         browser.open(server.url(), "a.card-link").await?;
         browser.script::<()>(&paste("document.body", "hello")).await?;
-        browser.script::<()>(&paste("document.querySelector('#size-m')", "64")).await?;
+        browser.script::<()>(&paste("document.querySelector('.paste textarea')", "64")).await?;
         ensure!(browser.script::<bool>("return location.pathname === '/'").await?);
         browser.quiet("overview").await?;
     }
@@ -77,10 +77,9 @@ async fn a_size_understands_a_whole_shape() -> anyhow::Result<()> {
             .await?;
         browser.quiet(text).await?;
     }
-    // The overview's form passes on all that the text says.
-    browser.open(server.url(), "#size-m").await?;
-    browser.script::<()>(&paste_into("#size-m", "8x1024x1024x512 fp32 tf32")).await?;
-    browser.press("document.querySelector('form.lookup .button.primary')").await?;
+    // The overview's bar passes on all that the text says.
+    browser.open(server.url(), ".paste textarea").await?;
+    browser.script::<()>(&paste_into(".paste textarea", "8x1024x1024x512 fp32 tf32")).await?;
     browser
         .until("return ['op=bmm', 'b=8', 'k=512', 'dtype=float32', 'tf32=1'].every((part) => location.search.includes(part))")
         .await?;

@@ -122,6 +122,10 @@ async fn a_dataset_has_a_card_and_is_taken_in_two_clicks() -> anyhow::Result<()>
         browser.sound(look).await?;
         browser.picture(&format!("dataset-{look}")).await?;
     }
+    // A view of the page makes no file, so it knows no size yet.
+    let sizes =
+        "return [...document.querySelectorAll('[data-testid=size]')].map((one) => one.innerText).join('')";
+    ensure!(browser.script::<String>(sizes).await?.is_empty(), "a view made a file");
     browser.script::<()>(CATCH_FILES).await?;
     browser.press("document.querySelector('[data-testid=files] .download a')").await?;
     browser

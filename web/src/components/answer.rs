@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use diode_api::{KernelResult, ModelSummary, NearestProblem, ShapeOnHardware};
+use diode_api::{KernelResult, LibraryVersion, ModelSummary, NearestProblem, ShapeOnHardware};
 use diode_core::hardware::{Hardware, Vendor, find};
 use diode_core::{Config, Problem};
 use diode_model::{Answer, Question, Ranker};
@@ -23,7 +23,8 @@ use crate::remote::{Load, remote, remote_model};
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Best {
     hardware: String,
-    vendor: Vendor,
+    /// The vendor's library, with its version where it is known.
+    library: String,
     /// The best Triton config and its time in µs.
     triton: Option<(Config, f64)>,
     library_us: Option<f64>,
@@ -49,7 +50,7 @@ impl Best {
     ) -> Self {
         Self {
             hardware: name(hardware),
-            vendor: hardware.vendor,
+            library: format::library(hardware.vendor).to_owned(),
             triton: triton.map(|triton| (triton.config, triton.us)),
             library_us: library.map(|library| library.us),
             ratio,
@@ -57,11 +58,16 @@ impl Best {
         }
     }
 
+    /// The same, with the version of the library if it is known.
+    pub(crate) fn of_version(self, version: Option<&LibraryVersion>) -> Self {
+        Self { library: version.map_or(self.library, LibraryVersion::in_words), ..self }
+    }
+
     /// `near` are the measured problems nearest to the one of the answer.
     pub(crate) fn predicted(hardware: &Hardware, answer: &Answer, near: &[NearestProblem]) -> Self {
         Self {
             hardware: name(hardware),
-            vendor: hardware.vendor,
+            library: format::library(hardware.vendor).to_owned(),
             triton: answer.triton().map(|pick| (pick.config, pick.total().0)),
             library_us: answer.library.map(|library| library.total().0),
             ratio: answer.triton_over_library(),
@@ -70,7 +76,7 @@ impl Best {
     }
 
     pub(crate) fn sentence(&self) -> String {
-        let library = format::library(self.vendor);
+        let library = &self.library;
         let times = (self.triton.map(|(_, us)| format::time(us)), self.library_us.map(format::time));
         let said = match times {
             (Some(triton), Some(own)) => {
@@ -365,7 +371,7 @@ mod tests {
         let origin = near.map_or(Origin::Measured, |near| Origin::Predicted(near.to_vec()));
         let best = Best {
             hardware: hardware.name,
-            vendor: hardware.vendor,
+            library: format::library(hardware.vendor).to_owned(),
             triton,
             library_us: library,
             ratio,

@@ -19,7 +19,7 @@ use crate::api;
 use crate::components::is_pasted;
 use crate::pages::list::Defaults;
 use crate::pages::list::keep_pasted;
-use crate::pages::predict::{on_hardware, parameters};
+use crate::pages::predict::{on_hardware, parameters, usual_notation};
 use crate::query::link;
 
 const EXAMPLE: &str = "512x14336x4096 bf16 on H200, or a list\nQwen3-8B, config.json, a log, an id";
@@ -48,7 +48,7 @@ pub(crate) fn BarEverywhere() -> impl IntoView {
     };
     let open = move || {
         // Focusing and opening cannot fail for elements on the page.
-        if let Some(field) = element("main .paste textarea, main #shapes") {
+        if let Some(field) = element("main .paste textarea") {
             let _ = field.focus();
         } else if let Some(bar) =
             document().get_element_by_id(EVERYWHERE).and_then(|bar| bar.dyn_into::<HtmlElement>().ok())
@@ -198,7 +198,7 @@ pub(crate) fn LookUp(
             ></textarea>
             <button type="submit" class="button primary">"Look up"</button>
         </form>
-        <p class="hint" id=fault_id role="status">
+        <p class="hint" class:error-text=move || fault.with(Option::is_some) id=fault_id role="status">
             {move || fault.get().unwrap_or_else(|| "Paste it here or anywhere on this page. Predictions are made in your browser.".to_owned())}
         </p>
     }
@@ -256,10 +256,18 @@ impl Destination {
             return Self::List;
         }
         let (shape, hardware) = on_hardware(line);
+        let shape = &usual_notation(shape);
         if is_shape(shape) {
-            return ProblemWords::read(shape)
-                .map_err(|error| error.to_string())
-                .and_then(|said| of_shape(&said, hardware.map(|one| one.slug.to_string())))
+            let slug = hardware.map(|one| one.slug.to_string());
+            let page = |text: &str| {
+                let said = ProblemWords::read(text).map_err(|error| error.to_string())?;
+                of_shape(&said, slug.clone())
+            };
+            // fp8 needs scales. Predict shows how they are chosen, and offers the others.
+            return page(shape)
+                .or_else(
+                    |why| if why.starts_with("scaling") { page(&format!("{shape} row")) } else { Err(why) },
+                )
                 .map_or_else(|why| Self::Fault(format!("{why}.")), Self::Page);
         }
         if line.parse::<ProblemId>().is_ok() {
@@ -321,6 +329,9 @@ mod tests {
                 "16x4096x14336 fp8 row",
                 "/predict?op=scaled_mm&m=16&n=4096&k=14336&dtype=float8_e4m3fn&scaling=row",
             ),
+            ("1x2x3 fp8", "/predict?op=scaled_mm&m=1&n=2&k=3&dtype=float8_e4m3fn&scaling=row"),
+            ("4096^3 bf16 x @ W.T", "/predict?m=4096&n=4096&k=4096&dtype=bfloat16&b_layout=column"),
+            ("512³ x @ W on H200", "/predict?m=512&n=512&k=512&hardware=nvidia-h200"),
             ("H200", "/hardware/nvidia-h200"),
             ("NVIDIA H100", "/hardware/nvidia-h100"),
         ] {
@@ -331,12 +342,7 @@ mod tests {
             matches!(&experts, Destination::Page(address) if address.contains("op=fused_moe")),
             "{experts:?}"
         );
-        for (text, words) in [
-            (" \n ", "Paste a shape"),
-            ("1x2", "got `1x2`"),
-            ("M=1 N=2", "all three"),
-            ("1x2x3 fp8", "tensor, row or block"),
-        ] {
+        for (text, words) in [(" \n ", "Paste a shape"), ("1x2", "got `1x2`"), ("M=1 N=2", "all three")] {
             let fault = Destination::of(text);
             assert!(matches!(&fault, Destination::Fault(why) if why.contains(words)), "{text}: {fault:?}");
         }

@@ -1,6 +1,7 @@
 //! What is around every page: the header with the reader's account and the theme, the footer, the title in tabs and
 //! history, and the keyboard's focus.
 
+use diode_api::{PAGES, SitePage};
 use js_sys::Reflect;
 use leptos::prelude::*;
 use leptos::task::spawn_local;
@@ -16,19 +17,14 @@ use crate::query::link;
 
 #[component]
 pub(crate) fn Header() -> impl IntoView {
+    let links = PAGES.iter().filter(|page| !page.link.is_empty());
     view! {
         <header class="top">
             <SkipButton />
             <div class="top-inner">
                 <a class="brand" href="/" aria-label="Diode, overview"><Logo /> "Diode"</a>
                 <nav class="nav" aria-label="Pages">
-                    <A href="/" exact=true>"Overview"</A>
-                    <A href="/predict">"Predict"</A>
-                    <A href="/workloads">"Workloads"</A>
-                    <A href="/compare">"Compare"</A>
-                    <A href="/models">"Models"</A>
-                    <A href="/datasets">"Datasets"</A>
-                    <A href="/contribute">"Contribute"</A>
+                    {links.map(|page| view! { <A href=page.path exact=page.path == "/">{page.link}</A> }).collect_view()}
                 </nav>
                 <AccountLink />
                 <BarEverywhere />
@@ -187,6 +183,23 @@ fn set(theme: &str) {
         let _ = root.set_attribute("data-theme", theme);
     }
     let _ = Reflect::set(&document(), &"cookie".into(), &format!("diode-theme={theme}; {COOKIE}").into());
+}
+
+/// What a page without a subject begins with. Its title is set, too.
+pub(crate) fn page_head(path: &str) -> impl IntoView + use<> {
+    let title = page(path).title;
+    use_title(move || title.to_owned());
+    page_heading(path)
+}
+
+/// The same without the title.
+pub(crate) fn page_heading(path: &str) -> impl IntoView + use<> {
+    let SitePage { heading, about, .. } = page(path);
+    view! { <div><h1>{heading}</h1><p class="lede">{about}</p></div> }
+}
+
+fn page(path: &str) -> SitePage {
+    PAGES.into_iter().find(|page| page.path == path).unwrap_or(PAGES[0])
 }
 
 /// Keeps the page's title equal to `text`.

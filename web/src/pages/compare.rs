@@ -1,7 +1,7 @@
 //! Comparisons: one shape on all hardware; two types of hardware, library versions, uploads, methods or models.
 //! Every choice is in the address.
 
-mod models;
+pub(crate) mod models;
 mod pair;
 mod sides;
 
@@ -10,7 +10,7 @@ use leptos::prelude::*;
 use self::models::ModelPair;
 use self::pair::HardwarePair;
 use self::sides::{LibraryPair, MethodPair, UploadPair};
-use crate::components::{Chips, Everywhere, SHAPE, empty, named, shape_field, use_title};
+use crate::components::{Chips, Everywhere, SHAPE, empty, named, page_head, shape_field};
 use crate::pages::list::one_shape;
 use crate::query::{History, link, parameter, use_set_parameters};
 
@@ -28,7 +28,6 @@ const SUBJECTS: [(&str, &str); 6] = [
 
 #[component]
 pub(crate) fn ComparePage() -> impl IntoView {
-    use_title(|| "Compare".to_owned());
     let (named_subject, shape) = (parameter(KEY), parameter(SHAPE));
     let what = Memo::new(move |_| match named_subject.get() {
         named if !named.is_empty() => named,
@@ -52,10 +51,7 @@ pub(crate) fn ComparePage() -> impl IntoView {
     };
     view! {
         <main class="page">
-            <div>
-                <h1>"Compare"</h1>
-                <p class="lede">"Measured times and models side by side."</p>
-            </div>
+            {page_head("/compare")}
             <Chips label="Compare" choices current=what choose />
             {shown}
         </main>

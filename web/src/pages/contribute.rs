@@ -13,7 +13,7 @@ use wasm_bindgen::JsCast as _;
 use web_sys::{FileList, HtmlInputElement};
 
 use crate::api::Failure;
-use crate::components::{Loaded, Missing, Snippet, facts, use_title};
+use crate::components::{Loaded, Missing, Snippet, facts, page_head, use_title};
 use crate::pages::contribute::queue::Fleet;
 use crate::pages::contribute::queue::Queue;
 use crate::pages::path_part;
@@ -55,7 +55,6 @@ impl Stage {
 
 #[component]
 pub(crate) fn ContributePage() -> impl IntoView {
-    use_title(|| "Contribute".to_owned());
     let queue = Queue::of_tab();
     let over = RwSignal::new(false);
     let terms = remote::<Terms>(|| Some("/terms".to_owned()));
@@ -88,8 +87,7 @@ pub(crate) fn ContributePage() -> impl IntoView {
     view! {
         <main class="page">
             <div>
-                <h1>"Contribute"</h1>
-                <p class="lede">"Measure on your GPU, and send the timings. Each file is checked here before it is sent."</p>
+                {page_head("/contribute")}
                 <p class="hint">
                     <a href="/account/contributions" rel="external">"Your uploads, agents and records"</a> " · "
                     <a href="/account" rel="external">"Your account and tokens"</a>

@@ -11,8 +11,8 @@ use leptos::prelude::*;
 use leptos::task::spawn_local;
 
 use crate::components::{
-    Citation, Download, Loaded, Missing, Snippet, Stat, Stats, be_the_first, chips, facts, tag_row, unnamed,
-    use_title,
+    Citation, Download, Loaded, Missing, Snippet, Stat, Stats, be_the_first, chips, facts, page_head,
+    tag_row, unnamed, use_title,
 };
 use crate::pages::datasets::rows::Rows;
 use crate::pages::datasets::snapshots::Snapshots;
@@ -23,7 +23,6 @@ use crate::{api, format};
 
 #[component]
 pub(crate) fn DatasetsPage() -> impl IntoView {
-    use_title(|| "Datasets".to_owned());
     let all = remote::<Vec<HardwareSummary>>(|| Some("/hardware".to_owned()));
     let cards = |all: Arc<Vec<HardwareSummary>>| {
         let measured: Vec<_> = all.iter().filter(|one| one.timings > 0).map(card).collect();
@@ -34,10 +33,7 @@ pub(crate) fn DatasetsPage() -> impl IntoView {
     };
     view! {
         <main class="page">
-            <div>
-                <h1>"Datasets"</h1>
-                <p class="lede">"Every timing of every config that was sent to this server, one dataset for each kind of hardware."</p>
-            </div>
+            {page_head("/datasets")}
             <Loaded remote=all height="14rem" children=cards />
         </main>
     }

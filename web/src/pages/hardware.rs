@@ -23,7 +23,7 @@ use crate::components::{
     facts, shape_field, use_title,
 };
 use crate::pages::datasets::forms_of;
-use crate::pages::hardware::board::Board;
+use crate::pages::hardware::board::{Board, verdict};
 use crate::pages::hardware::boards::Boards;
 use crate::pages::hardware::filters::{Filters, chosen, default_method, filter_parameters};
 use crate::pages::list::shape_of_kind;
@@ -99,6 +99,8 @@ fn Problems(summary: Arc<HardwareSummary>) -> impl IntoView {
     let points = use_points(Arc::clone(&summary));
     let chart = Arc::clone(&summary);
     let boards = Arc::clone(&summary);
+    let compared = RwSignal::new(None::<Comparison>);
+    let library = format::library(summary.hardware.vendor);
     // Turns are taken in the order in which they are requested. The chart must come before the other parts. Points that
     // are there already are drawn at once.
     let is_chart_due = if points.is_there() { RwSignal::new(true) } else { due() };
@@ -109,6 +111,7 @@ fn Problems(summary: Arc<HardwareSummary>) -> impl IntoView {
     };
     view! {
         {later("max(4rem, 16rem - 16vw)", &summary, |summary| view! { <Filters summary /> }.into_any())}
+        <div class="said">{move || compared.get().and_then(|compared| verdict(&compared, library))}</div>
         {later("4rem", &summary, |summary| view! { <ShapeSearch summary /> }.into_any())}
         <details open=is_wide()>
             <summary>"Chart, facts and downloads"</summary>
@@ -120,7 +123,7 @@ fn Problems(summary: Arc<HardwareSummary>) -> impl IntoView {
         {move || {
             if are_boards_due.get() {
                 let summary = Arc::clone(&boards);
-                view! { <Deferred height="46rem"><Board summary=Arc::clone(&summary) /></Deferred> }.into_any()
+                view! { <Deferred height="46rem"><Board summary=Arc::clone(&summary) compared /></Deferred> }.into_any()
             } else {
                 view! { <Skeleton height="46rem" /> }.into_any()
             }

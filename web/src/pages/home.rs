@@ -1,41 +1,30 @@
 //! The overview: what Diode is, what has been measured, and how to contribute.
 
+use std::cmp::Reverse;
+
 use diode_api::{Activity, HardwareSummary, ModelSummary, NewestUpload, WorkingAgent};
-use diode_core::Op;
-use leptos::ev::SubmitEvent;
 use leptos::prelude::*;
-use leptos_router::hooks::use_navigate;
 
 use crate::components::{
-    Deferred, Findings, Loaded, LookUp, Snippet, Stat, Stats, be_the_first, chips, head, num, table, unnamed,
-    use_title,
+    Deferred, Findings, Loaded, LookUp, Snippet, Stat, Stats, be_the_first, head, num, page_head, table,
 };
 use crate::format;
 use crate::pages::hardware::{gains, unconfirmed};
-use crate::pages::predict::{DTYPES, Parameters, SizeField};
-use crate::query::{address, server_address};
+use crate::query::server_address;
 use crate::remote::remote;
 
 #[component]
 pub(crate) fn HomePage() -> impl IntoView {
-    use_title(|| "Matmul kernels without autotuning".to_owned());
     let hardware = remote::<Vec<HardwareSummary>>(|| Some("/hardware".to_owned()));
     let models = remote::<Vec<ModelSummary>>(|| Some("/models".to_owned()));
     view! {
         <main class="page">
-            <div>
-                <h1>"The best Triton matmul config for your shape, without autotuning"</h1>
-                <p class="lede">
-                    "Diode shares what GPU owners measured: the time of every Triton config on real shapes, and small models "
-                    "that pick configs for shapes nobody has measured yet."
-                </p>
-            </div>
+            {page_head("/")}
             <Deferred>
                 <section class="section" aria-labelledby="bar-title">
                     <h2 id="bar-title">"Look up a shape, a list, a model or a log"</h2>
                     <LookUp />
                 </section>
-                <Lookup />
             </Deferred>
             <Deferred>
                 <section class="section">
@@ -65,7 +54,7 @@ pub(crate) fn HomePage() -> impl IntoView {
 fn hardware_cards(all: &[HardwareSummary], models: &[ModelSummary]) -> AnyView {
     let mut measured: Vec<_> = all.iter().filter(|one| one.timings > 0).collect();
     // Anybody can send timings of hardware that nobody knows.
-    measured.sort_by_key(|one| std::cmp::Reverse((one.confirmed, one.problems)));
+    measured.sort_by_key(|one| Reverse((one.confirmed, one.problems)));
     let measured: Vec<_> = measured.into_iter().map(|one| card(one, models)).collect();
     if measured.is_empty() {
         return be_the_first("Nothing has been measured yet");
@@ -132,52 +121,6 @@ fn HowToContribute() -> impl IntoView {
                     </li>
                 </ol>
             </div>
-        </section>
-    }
-}
-
-/// The form for a shape. It leads directly to the prediction.
-#[component]
-fn Lookup() -> impl IntoView {
-    let sizes = ["m", "n", "k"].map(|key| (key, RwSignal::new("4096".to_owned())));
-    let dtype = RwSignal::new(DTYPES[0].to_string());
-    // The field for a batch appears once the reader writes or pastes a whole shape that has one.
-    let (batch, is_batched) = (RwSignal::new(String::new()), RwSignal::new(false));
-    // What a whole shape says beyond the form's fields, as the end of the address.
-    let further = RwSignal::new(String::new());
-    let take = Callback::new(move |mut said: Parameters| {
-        is_batched.set(said.iter().any(|(key, _)| *key == "b"));
-        for (key, signal) in sizes.into_iter().chain([("b", batch), ("dtype", dtype)]) {
-            if let Some(place) = said.iter().position(|(own, _)| *own == key) {
-                signal.set(said.swap_remove(place).1);
-            }
-        }
-        further.set(address("", said).replacen('?', "&", 1));
-    });
-    let navigate = use_navigate();
-    let submit = move |event: SubmitEvent| {
-        event.prevent_default();
-        let further = further.get_untracked();
-        let mut parameters = Vec::new();
-        if is_batched.get_untracked() {
-            if !further.contains("op=") {
-                parameters.push(("op", Op::Bmm.to_string()));
-            }
-            parameters.push(("b", batch.get_untracked()));
-        }
-        parameters.extend(sizes.map(|(key, size)| (key, size.get_untracked())));
-        parameters.push(("dtype", dtype.get_untracked()));
-        navigate(&(address("/predict", parameters) + &further), Default::default());
-    };
-    view! {
-        <section class="section" aria-labelledby="lookup-title">
-            <h2 id="lookup-title">"Or by its sizes"</h2>
-            <form class="lookup" on:submit=submit>
-                {move || is_batched.get().then(|| view! { <SizeField key="b" value=batch take /> })}
-                {sizes.map(|(key, value)| view! { <SizeField key value take /> }).collect_view()}
-                {chips("Dtype", unnamed(DTYPES), dtype)}
-                <button type="submit" class="button primary">"Predict"</button>
-            </form>
         </section>
     }
 }

@@ -18,12 +18,13 @@ use leptos::task::spawn_local;
 use wasm_bindgen::{JsCast as _, JsValue};
 use web_sys::HtmlInputElement;
 
-use crate::components::{FailedLoad, Loaded, chips, select, unnamed, use_title};
+use crate::components::{FailedLoad, Loaded, chips, page_head, select, unnamed};
 use crate::format;
 use crate::pages::list::results::Results;
 use crate::pages::list::shapes::parse;
 use crate::pages::models::NoModels;
-use crate::pages::predict::{DTYPES, epilogues, float32, model_choice};
+use crate::pages::predict::{DTYPES, epilogues, float32, model_choice, on_hardware};
+use crate::query::remembered_hardware;
 use crate::remote::{Downloaded, Load, remote, remote_model};
 use crate::scheduler::Worker;
 
@@ -47,16 +48,12 @@ pub(crate) fn keep_pasted(list: String) {
 
 #[component]
 pub(crate) fn ListPage() -> impl IntoView {
-    use_title(|| "Predict a list".to_owned());
     let models = remote::<Vec<ModelSummary>>(|| Some("/models?model_type=ranking".to_owned()));
     view! {
         <main class="page">
-            <div class="page-head">
-                <div>
-                    <p class="crumbs"><a href="/predict">"Predict"</a> " / a list"</p>
-                    <h1>"Predict a list"</h1>
-                    <p class="lede">"The fastest configs for all of your shapes, ranked in your browser. Nothing is sent unless you ask for measurements."</p>
-                </div>
+            <div>
+                <p class="crumbs"><a href="/predict">"Predict"</a> " / a list"</p>
+                {page_head("/predict/list")}
             </div>
             <Loaded remote=models height="34rem" children=move |models| view! { <List models /> } />
         </main>
@@ -99,11 +96,15 @@ fn List(models: Arc<Vec<ModelSummary>>) -> impl IntoView {
         return view! { <NoModels hardware=remote(|| Some("/hardware".to_owned())) /> }.into_any();
     }
     let text = |value: &str| RwSignal::new(value.to_owned());
+    let pasted = PASTED.take();
+    // The hardware that the list names, else the one that the reader looked at last.
+    let named = pasted.lines().find_map(|line| on_hardware(line).1).map(|one| one.slug.to_string());
+    let wanted = named.or_else(remembered_hardware);
+    let is_wanted = |model: &ModelSummary| wanted.as_deref() == Some(model.hardware.as_str());
     let best = models
         .iter()
-        .max_by_key(|model| (model.state == ModelState::Published, model.training_timings))
+        .max_by_key(|model| (model.state == ModelState::Published, is_wanted(model), model.training_timings))
         .map(|model| model.id.to_string());
-    let pasted = PASTED.take();
     let is_pasted = StoredValue::new(!pasted.is_empty());
     let chosen = Chosen {
         text: RwSignal::new(pasted),

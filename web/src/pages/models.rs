@@ -15,7 +15,7 @@ use diode_core::ids::HardwareSlug;
 use leptos::prelude::*;
 use leptos::task::spawn_local;
 
-use crate::components::{Choice, Loaded, Stats, empty, select, tag_row, use_title};
+use crate::components::{Choice, Loaded, Stats, empty, page_head, select, tag_row};
 use crate::pages::models::jobs::{Jobs, Progress};
 use crate::pages::models::model::short;
 use crate::query::{History, parameter, use_set_parameters};
@@ -26,7 +26,6 @@ pub(crate) use crate::pages::models::model::ModelPage;
 
 #[component]
 pub(crate) fn ModelsPage() -> impl IntoView {
-    use_title(|| "Models".to_owned());
     let models = remote::<Vec<ModelSummary>>(|| Some("/models".to_owned()));
     let hardware = remote::<Vec<HardwareSummary>>(|| Some("/hardware".to_owned()));
     let wanted = parameter("hardware");
@@ -43,13 +42,7 @@ pub(crate) fn ModelsPage() -> impl IntoView {
     };
     view! {
         <main class="page">
-            <div>
-                <h1>"Models"</h1>
-                <p class="lede">
-                    "Each is one small file that ranks every config for any shape. The same file gives the same numbers in "
-                    "the browser and on the command line."
-                </p>
-            </div>
+            {page_head("/models")}
             {move || (!wanted.get().is_empty()).then(|| view! {
                 <div class="row">
                     <span class="chip" aria-current="true">{wanted.get()}</span>

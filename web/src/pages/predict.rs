@@ -17,7 +17,7 @@ use leptos_router::hooks::use_query_map;
 
 use crate::components::{
     Chips, Choice, Deferred, Everywhere, FailedLoad, Loaded, Nearest, NearestProblems, Select, Skeleton,
-    chips, empty, is_pasted, named, nearest_path, select, unnamed, use_title,
+    chips, empty, is_pasted, named, nearest_path, page_heading, select, unnamed, use_title,
 };
 use crate::format;
 use crate::pages::is_wide;
@@ -43,10 +43,7 @@ pub(crate) fn PredictPage() -> impl IntoView {
     view! {
         <main class="page">
             <div class="page-head">
-                <div>
-                    <h1>"Predict"</h1>
-                    <p class="lede">"The fastest configs for a shape, ranked here in your browser as you type."</p>
-                </div>
+                {page_heading("/predict")}
                 <a class="button" href="/predict/list">"Predict a list"</a>
             </div>
             <Loaded remote=models height="34rem" children=move |models| view! { <FormAndAnswer fields models /> } />
@@ -206,6 +203,20 @@ pub(crate) fn on_hardware(text: &str) -> (&str, Option<Hardware>) {
     let place = text.to_ascii_lowercase().rfind(" on ");
     let found = place.and_then(|place| Some((&text[..place], find(text[place + 4..].trim())?)));
     found.map_or((text, None), |(text, hardware)| (text, Some(hardware)))
+}
+
+/// A shape in the notation of lists: `4096^3` is a cube, and `x @ W` or `x @ W.T` after the sizes says how the weights lie.
+pub(crate) fn usual_notation(text: &str) -> String {
+    let (sizes, layout) = match text.split_once(" x @ W") {
+        Some((sizes, rest)) if rest.starts_with(".T") => (format!("{sizes}{}", &rest[2..]), " column"),
+        Some((sizes, rest)) => (format!("{sizes}{rest}"), ""),
+        None => (text.to_owned(), ""),
+    };
+    let cube = |word: &str| {
+        let size = word.strip_suffix("^3").or_else(|| word.strip_suffix('³'));
+        size.filter(|size| whole(size).is_some()).map_or_else(|| word.to_owned(), |size| [size; 3].join("x"))
+    };
+    sizes.split_whitespace().map(cube).collect::<Vec<_>>().join(" ") + layout
 }
 
 /// A whole shape. `None` if the text is one number, or no shape.

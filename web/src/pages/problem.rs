@@ -344,7 +344,8 @@ fn numbers(detail: &ProblemDetail) -> impl IntoView + use<> {
         Stat::new("Configs timed", format::count(detail.configs.len() as u64 + detail.more_configs)),
     ];
     let said = [ties, rounding].into_iter().flatten().map(|said| view! { <p class="hint">{said}</p> });
-    let best = Best::measured(&detail.hardware, triton, library, detail.triton_over_library);
+    let best = Best::measured(&detail.hardware, triton, library, detail.triton_over_library)
+        .of_version(detail.library_version.as_ref());
     view! {
         {best.card(said.collect_view())}
         <Stats stats />

@@ -6,6 +6,7 @@ mod model;
 mod report;
 mod served;
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ pub(crate) use self::model::WorkloadPage;
 use self::log::MissingFiles;
 use self::served::{ask, failure};
 use crate::components::{
-    LookUp, Skeleton, chips, empty, given_elsewhere, head, named, num, table, use_title,
+    Loaded, LookUp, Skeleton, chips, empty, given_elsewhere, head, named, num, page_head, table,
 };
 use crate::format;
 use crate::query::link;
@@ -42,6 +43,7 @@ struct Coverage {
 
 #[derive(Deserialize)]
 struct OnHardware {
+    slug: HardwareSlug,
     name: String,
 }
 
@@ -81,7 +83,6 @@ fn usual(models: &[ModelSummary]) -> Option<&ModelSummary> {
 
 #[component]
 pub(crate) fn WorkloadsPage() -> impl IntoView {
-    use_title(|| "Workloads".to_owned());
     let coverage = remote::<Coverage>(|| Some("/workloads".to_owned()));
     let catalogue = RwSignal::new(None::<Result<Arc<Vec<Listed>>, String>>);
     ask(What::Catalogue, move |answer| {
@@ -149,13 +150,7 @@ pub(crate) fn WorkloadsPage() -> impl IntoView {
     };
     view! {
         <main class="page">
-            <div>
-                <h1>"Name a model, get its kernels"</h1>
-                <p class="lede">
-                    "The multiplications of served models, how much faster they can run, and their files for vLLM, SGLang "
-                    "and torch.compile."
-                </p>
-            </div>
+            {page_head("/workloads")}
             <section class="section" aria-label="Look up">
                 <LookUp take=Callback::new(take) typed=Callback::new(move |text: String| filter.set(text)) />
                 {move || refusal.get().map(|why| view! { <p class="note" role="alert" data-testid="not-understood">{why}</p> })}
@@ -264,6 +259,46 @@ fn list_of(
         ))
     }));
     table(heads).boxed("table-box shares").testid("workloads").rows(rows)
+}
+
+/// What is known of each model on one hardware: the models of which most was measured first.
+#[component]
+pub(crate) fn WorkloadBoard(slug: HardwareSlug) -> impl IntoView {
+    let coverage = remote::<Coverage>(|| Some("/workloads".to_owned()));
+    let shown = move |known: Arc<Coverage>| {
+        let Some(at) = known.hardware.iter().position(|one| one.slug == slug) else {
+            return empty("No models here", "Models are served on GPUs.");
+        };
+        let mut models: Vec<_> = known.models.iter().map(|model| (model, model.on(at))).collect();
+        models.sort_by_key(|(_, (share, _))| Reverse(share.measured));
+        let rows = models.into_iter().map(|(model, (share, problems))| {
+            let href = link(&page_of(&model.name), [("gpu", slug.to_string())]);
+            view! {
+                <tr>
+                    <td><a href=href>{model.name.clone()}</a></td>
+                    <td class="num">{format::count(problems)}</td>
+                    <td class="num">{format::count(share.measured)}</td>
+                    <td class="num">{format::count(share.predicted)}</td>
+                </tr>
+            }
+        });
+        table([
+            head("Model"),
+            num("Multiplications").why("Over all ways of serving it on 1 to 8 GPUs"),
+            num("Measured"),
+            num("Predicted").why("Not measured, but the published model predicts them"),
+        ])
+        .testid("workloads")
+        .rows(rows.collect_view())
+        .into_any()
+    };
+    view! {
+        <section class="section" aria-labelledby="board-title">
+            <h2 id="board-title">"Workloads"</h2>
+            <p class="hint">"Each page has the model's multiplications on this GPU, and their files for vLLM, SGLang and torch.compile."</p>
+            <Loaded remote=coverage height="40rem" children=shown />
+        </section>
+    }
 }
 
 /// What there is where nothing is known to be measured.

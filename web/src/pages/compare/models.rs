@@ -121,7 +121,8 @@ fn figures() -> Vec<Figure> {
 /// A fact of a model: its name, and how it is written.
 type Fact = (&'static str, fn(&ModelSummary) -> String);
 
-fn side_by_side(a: &ModelSummary, b: &ModelSummary) -> impl IntoView + use<> {
+/// The figures and facts of two models.
+pub(crate) fn side_by_side(a: &ModelSummary, b: &ModelSummary) -> impl IntoView + use<> {
     let of = |model: &ModelSummary, figure: &Figure| {
         model.evaluation.as_ref().and_then(|report| (figure.value)(report, figure.picks))
     };

@@ -23,11 +23,14 @@ use crate::remote::remote;
 use crate::{api, cache, format};
 
 #[component]
-pub(super) fn Board(summary: Arc<HardwareSummary>) -> impl IntoView {
+pub(super) fn Board(
+    summary: Arc<HardwareSummary>,
+    /// Gets how often Triton wins on the problems that the filters leave.
+    compared: RwSignal<Option<Comparison>>,
+) -> impl IntoView {
     let slug = summary.hardware.slug.to_string();
     let with_picks = summary.models > 0;
     let kernels = chosen();
-    let library = format::library(summary.hardware.vendor);
     let vendor = summary.hardware.vendor;
     let map = use_query_map();
     let path = {
@@ -44,7 +47,8 @@ pub(super) fn Board(summary: Arc<HardwareSummary>) -> impl IntoView {
     let first = remote::<Leaderboard>(move || (!any_fault.get()).then(|| path.get()));
     let rows = move |first: Arc<Leaderboard>| {
         let (path, slug, kernels) = (path.get_untracked(), slug.clone(), kernels.get_untracked());
-        view! { {verdict(&first.comparison, library)} <Rows first path slug kernels vendor with_picks /> }
+        compared.set(Some(first.comparison));
+        view! { <Rows first path slug kernels vendor with_picks /> }
     };
     view! {
         <section class="section" aria-labelledby="board-title">

@@ -7,6 +7,7 @@ use leptos::prelude::*;
 
 use crate::components::{Findings, Loaded, be_the_first, empty, head, named, num, table};
 use crate::format;
+use crate::pages::WorkloadBoard;
 use crate::pages::hardware::Problems;
 use crate::pages::hardware::configs::ConfigBoard;
 use crate::pages::hardware::coverage::CoverageBoard;
@@ -23,9 +24,10 @@ const KEY: &str = "board";
 const PLACE: &str = "boards";
 
 /// Each board's value in the address, and its name. The first board is shown if the address names none.
-const BOARDS: [(&str, &str); 7] = [
+const BOARDS: [(&str, &str); 8] = [
     ("", "Problems"),
     ("findings", "Findings"),
+    ("workloads", "Workloads"),
     ("sizes", "Map"),
     ("configs", "Configs"),
     ("coverage", "Coverage"),
@@ -61,6 +63,7 @@ pub(super) fn Boards(summary: Arc<HardwareSummary>) -> impl IntoView {
                 view! { <Filters summary=Arc::clone(&summary) /> <ConfigBoard summary /> }.into_any()
             }
             "sizes" => view! { <Filters summary=Arc::clone(&summary) /> <SizeBoard summary /> }.into_any(),
+            "workloads" => view! { <WorkloadBoard slug=summary.hardware.slug.clone() /> }.into_any(),
             "coverage" => view! { <CoverageBoard summary /> }.into_any(),
             "contributors" => view! { <ContributorBoard summary /> }.into_any(),
             "models" => view! { <ModelBoard summary /> }.into_any(),

@@ -47,6 +47,8 @@ pub(super) fn Results(list: ListRun, summary: ModelSummary, hardware: Hardware) 
         move |_| rows.with_untracked(|rows| save_text(&name, "text/csv", &csv(rows, &summary)))
     };
     let measured_on = slug.clone();
+    let gpu = format::gpu(&hardware.name).to_owned();
+    let library = format::library(hardware.vendor);
     let refusal = RwSignal::new(None::<String>);
     let take_table = move |_| {
         let name = format!("{slug}-predicted-inductor.json");
@@ -62,6 +64,10 @@ pub(super) fn Results(list: ListRun, summary: ModelSummary, hardware: Hardware) 
             format::count(done.saturating_sub(refused)),
             format::counted(total, "shape")
         );
+        let is_faster =
+            |row: &&Row| row.outcome.as_ref().is_ok_and(|one| one.triton_over_library() > Some(1.0));
+        let faster = rows.with(|rows| rows.iter().filter(is_faster).count()) as u64;
+        let of = format!("On {gpu}, predicted: Triton beats {library} on {}. {of}", format::count(faster));
         let refused = match refused {
             0 => String::new(),
             refused => format!(", {} without a prediction", format::count(refused)),

@@ -7,7 +7,7 @@ use diode_worker::Line;
 use serde_json::Value;
 
 use crate::pages::list::log;
-use crate::pages::predict::on_hardware;
+use crate::pages::predict::{on_hardware, usual_notation};
 
 /// The defaults for whatever a list leaves out.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -44,7 +44,10 @@ pub(super) fn shapes(text: &str, defaults: Defaults) -> Vec<Line> {
         .flat_map(|(number, line)| {
             let said = match &head {
                 Some(head) => head.said(line).map_err(|mut wrong| wrong.remove(0).to_string()),
-                None => ProblemWords::read(line).map_err(|error| error.to_string()),
+                None => {
+                    let (shape, _) = on_hardware(line);
+                    ProblemWords::read(&usual_notation(shape)).map_err(|error| error.to_string())
+                }
             };
             let line = move |said: ProblemWords| {
                 let tf32 = said.tf32;
@@ -62,6 +65,7 @@ pub(super) fn shapes(text: &str, defaults: Defaults) -> Vec<Line> {
 /// its end does not count.
 pub(crate) fn one_shape(text: &str) -> Result<(Problem, bool), String> {
     let (text, _) = on_hardware(text);
+    let text = &usual_notation(text);
     let tf32 = ProblemWords::read(text).is_ok_and(|said| said.tf32);
     Ok((shape_of_kind(text, Op::Mm, DType::BFloat16)?, tf32))
 }
@@ -120,6 +124,11 @@ mod tests {
             .into_iter()
             .map(|line| line.problem.map(|problem| problem.canonical().replace(";out=bfloat16", "")))
             .collect()
+    }
+
+    #[test]
+    fn a_line_may_name_the_hardware() {
+        assert_eq!(read("64^3 bf16 x @ W.T on H100"), read("64x64x64 bf16 column"));
     }
 
     #[test]

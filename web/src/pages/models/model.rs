@@ -12,6 +12,7 @@ use crate::components::{
     BarCell, Citation, Download, Loaded, Missing, Snippet, Stat, Stats, empty, facts, head, num, table,
     tag_row, use_title,
 };
+use crate::pages::compare::models::side_by_side;
 use crate::pages::models::curves::Curves;
 use crate::pages::models::judged::Judged;
 use crate::pages::models::tags;
@@ -91,7 +92,35 @@ fn content(model: &ModelSummary) -> impl IntoView + use<> {
             {licence(model)}
             {citation(model)}
         </section>
+        <Before model=model.clone() />
         <Publications hardware=model.hardware.clone() own=model.id.clone() />
+    }
+}
+
+/// What changed from the version before: the model of the same kind that was trained last before this one.
+#[component]
+fn Before(model: ModelSummary) -> impl IntoView {
+    let path = link("/models", [("hardware", model.hardware.to_string())]);
+    let all = remote::<Vec<ModelSummary>>(move || Some(path.clone()));
+    let shown = move |all: std::sync::Arc<Vec<ModelSummary>>| {
+        let kind = |one: &ModelSummary| (one.heuristic, one.model_type);
+        let earlier = all.iter().filter(|one| kind(one) == kind(&model) && one.created_at < model.created_at);
+        let Some(before) = earlier.max_by(|a, b| a.created_at.cmp(&b.created_at)) else {
+            return view! { <p class="hint">"This server has no version before it."</p> }.into_any();
+        };
+        let (a, b) = (before.id.to_string(), model.id.to_string());
+        let picks = link("/compare", [("what", "models".to_owned()), ("a", a), ("b", b)]);
+        view! {
+            {side_by_side(before, &model)}
+            <p class="hint"><a href=picks>"Where their first picks differ"</a></p>
+        }
+        .into_any()
+    };
+    view! {
+        <section class="section" data-testid="before">
+            <h2>"Since the version before"</h2>
+            <Loaded remote=all height="5rem" children=shown />
+        </section>
     }
 }
 
@@ -124,11 +153,9 @@ fn usage(model: &ModelSummary) -> impl IntoView + use<> {
     let dtype = model.dtypes.first().map(ToString::to_string).unwrap_or_default();
     let command =
         format!("diode predict --model {file} --op {op} --m 4096 --n 4096 --k 4096 --dtype {dtype}");
-    let compare = link("/compare", [("what", "models".to_owned()), ("a", model.id.to_string())]);
     view! {
         <span class="hint">"With the file, rank configs for one shape:"</span>
         <Snippet text=command />
-        <p class="hint"><a href=compare>"How its picks differ from those of another version"</a></p>
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use diode_api::{KernelResult, ModelSummary, NearestProblem};
+use diode_api::{KernelResult, ModelSummary, NearestProblem, ProblemFilter};
 use diode_core::hardware::{Hardware, Vendor, roofline};
 use diode_core::{Epilogue, Micros, Problem, ProblemGroup, Tflops};
 use diode_model::epilogue::{Verdict, Weighed};
@@ -11,6 +11,7 @@ use leptos::prelude::*;
 
 use crate::components::{Bar, BarCell, Best, Deferred, Nearest, Snippet, empty, legend};
 use crate::format;
+use crate::pages::config_line;
 use crate::pages::predict::fields::Fields;
 use crate::pages::predict::fields::{flags, shape_of};
 use crate::query::{link, problem_page};
@@ -124,13 +125,18 @@ fn ranking_view(
 ) -> impl IntoView + use<> {
     let hardware = &model.metadata().hardware;
     let group = answer.group();
+    let problem = answer.problem.clone();
+    let is_measured = Signal::derive(move || {
+        nearest.of(&problem).is_some_and(|near| near.iter().any(|near| near.problem == problem))
+    });
     let card = {
         let (answer, hardware) = (answer.clone(), hardware.clone());
         move || match (nearest.of(&answer.problem), asked.epilogue) {
             (Some(near), Epilogue::None) => {
                 match measured(&hardware, &near, &answer.problem, answer.rounds) {
                     Some(card) => card,
-                    None => Best::predicted(&hardware, &answer, &near).card(advice(&answer)),
+                    None => Best::predicted(&hardware, &answer, &alike(&near, &answer.problem))
+                        .card(advice(&answer)),
                 }
             }
             _ => Best::predicted(&hardware, &answer, &[]).card(advice(&answer)),
@@ -174,9 +180,24 @@ fn ranking_view(
         <p class="hint" data-testid="rank-time" data-rank-ms=format!("{took_ms:.3}")>
             {format!("Ranked {count} in {took_ms:.1} ms.")}
         </p>
-        {onward(problem, summary, asked, rounds)}
+        {onward(problem, summary, asked, rounds, is_measured)}
         {confidence.map(|known| view! { <Confidence known group /> })}
     }
+}
+
+/// Of the measured problems near another, those that compare in the same way: of its operator and alignment, and of its layouts
+/// if any is.
+fn alike(near: &[NearestProblem], asked: &Problem) -> Vec<NearestProblem> {
+    let is_of_kind =
+        |one: &&NearestProblem| one.problem.op == asked.op && is_aligned(&one.problem) == is_aligned(asked);
+    let layouts = |problem: &Problem| (problem.a_layout, problem.b_layout);
+    let of_kind: Vec<NearestProblem> = near.iter().filter(is_of_kind).cloned().collect();
+    let has_layouts = of_kind.iter().any(|one| layouts(&one.problem) == layouts(asked));
+    of_kind.into_iter().filter(|one| !has_layouts || layouts(&one.problem) == layouts(asked)).collect()
+}
+
+fn is_aligned(problem: &Problem) -> bool {
+    ProblemFilter { aligned: Some(true), ..ProblemFilter::default() }.admits(problem)
 }
 
 fn rate(problem: &Problem, time: Micros) -> String {
@@ -216,11 +237,21 @@ fn advice(answer: &Answered) -> impl IntoView + use<> {
             format!(" In four of five such cases the first takes {} to {}.", format::time(low), format::time(high))
         });
         let three = known.for_picks(3).map(|share| {
-            format!(" Time the first three below, and the best of them is within 5\u{a0}% of the best there is in {} of cases.", format::percent(share))
+            format!(" Time the first three, and the best of them is within 5\u{a0}% of the best there is in {} of cases.", format::percent(share))
         });
         [range, three].into_iter().flatten().collect::<String>()
     });
-    view! { <p class="hint">{next} {trust}</p> }
+    let unaligned = (!is_aligned(&answer.problem))
+        .then_some(" N or K is not a multiple of 8, and on such sizes the library is often slow.");
+    let tiles = answer.picks.iter().map(|pick| pick.config).filter(|config| !config.is_library()).take(3);
+    let lines: String = tiles.map(|config| format!("    {}\n", config_line(&config))).collect();
+    view! {
+        <p class="hint">{next} {unaligned} {trust}</p>
+        <details>
+            <summary>"The first three configs"</summary>
+            <Snippet text=format!("configs = [\n{lines}]") />
+        </details>
+    }
 }
 
 /// What all rows of an answer share.
@@ -273,7 +304,13 @@ impl Shown<'_> {
 }
 
 /// Links to the same question on the command line, and to the measurements.
-fn onward(problem: &Problem, summary: &ModelSummary, asked: Asked, rounds: bool) -> impl IntoView + use<> {
+fn onward(
+    problem: &Problem,
+    summary: &ModelSummary,
+    asked: Asked,
+    rounds: bool,
+    is_measured: Signal<bool>,
+) -> impl IntoView + use<> {
     let hardware = [("hardware", summary.hardware.to_string())];
     // The link has the shape, too: if nobody has measured the problem, its page links back to Predict.
     let measured =
@@ -288,7 +325,9 @@ fn onward(problem: &Problem, summary: &ModelSummary, asked: Asked, rounds: bool)
     view! {
         <div data-testid="command"><Snippet text=command /></div>
         <p class="row hint">
-            <a href=measured>"What was measured for this problem"</a>
+            <a href=measured>
+                {move || if is_measured.get() { "What was measured for this problem" } else { "Ask agents to measure it" }}
+            </a>
             <a href=format!("/models/{}", summary.id)>"About this model"</a>
         </p>
     }

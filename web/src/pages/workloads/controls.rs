@@ -1,10 +1,13 @@
 //! How a model is served: its GPUs, its weights, and what reads the files. All of it is in the page's address.
 
 use diode_api::ModelSummary;
+use diode_core::hardware::find;
+use diode_core::ids::HardwareSlug;
 use diode_worker::workloads::Way;
 use leptos::prelude::*;
 
 use crate::components::{Chips, Choice, Select, named};
+use crate::format;
 use crate::pages::workloads::{published, usual};
 use crate::query::{History, parameter, parameter_or, use_set_parameters};
 
@@ -55,6 +58,11 @@ impl Controls {
     }
 }
 
+/// The name of a hardware in the catalogue, or else its slug.
+fn name_of(slug: &HardwareSlug) -> String {
+    find(slug.as_str()).map_or_else(|| slug.to_string(), |known| format::gpu(&known.name).to_owned())
+}
+
 /// The form of the choices. `own` is the form of the weights if the reader chooses none.
 #[component]
 pub(super) fn ControlsForm(
@@ -69,7 +77,7 @@ pub(super) fn ControlsForm(
         Callback::new(move |value: String| set(&[(key, value)], History::Push))
     };
     let hardware: Vec<Choice> =
-        published(&models).map(|model| (model.hardware.to_string(), model.hardware.to_string())).collect();
+        published(&models).map(|model| (model.hardware.to_string(), name_of(&model.hardware))).collect();
     let counts = || named(&[("1", "1"), ("2", "2"), ("4", "4"), ("8", "8"), ("16", "16")]);
     let weights = named(&[
         ("bf16", "bf16"),
