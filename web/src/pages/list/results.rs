@@ -64,10 +64,6 @@ pub(super) fn Results(list: ListRun, summary: ModelSummary, hardware: Hardware) 
             format::count(done.saturating_sub(refused)),
             format::counted(total, "shape")
         );
-        let is_faster =
-            |row: &&Row| row.outcome.as_ref().is_ok_and(|one| one.triton_over_library() > Some(1.0));
-        let faster = rows.with(|rows| rows.iter().filter(is_faster).count()) as u64;
-        let of = format!("On {gpu}, predicted: Triton beats {library} on {}. {of}", format::count(faster));
         let refused = match refused {
             0 => String::new(),
             refused => format!(", {} without a prediction", format::count(refused)),
@@ -75,6 +71,16 @@ pub(super) fn Results(list: ListRun, summary: ModelSummary, hardware: Hardware) 
         format!("{of}{refused}{}", if stopped.get() { ", stopped" } else { "" })
     };
     let is_done = move || done() == total.get() || stopped.get();
+    let verdict = move || {
+        let is_faster =
+            |row: &&Row| row.outcome.as_ref().is_ok_and(|one| one.triton_over_library() > Some(1.0));
+        (is_done() && done() > 0).then(|| {
+            let faster = rows.with(|rows| rows.iter().filter(is_faster).count()) as u64;
+            let said =
+                format!("On {gpu}, predicted: Triton beats {library} on {}.", format::counted(faster, "shape"));
+            view! { <p class="verdict"><strong>{said}</strong></p> }
+        })
+    };
     let problems = Callback::new(move |()| {
         let ranked = |row: &Row| Some(row.outcome.as_ref().ok()?.problem.clone());
         rows.with_untracked(|rows| rows.iter().filter_map(ranked).collect())
@@ -82,6 +88,7 @@ pub(super) fn Results(list: ListRun, summary: ModelSummary, hardware: Hardware) 
     let ready = Memo::new(move |_| (is_done() && done() > 0).then(|| run.get()));
     let percent = move || format!("{:.0}", 100.0 * done() as f64 / total.get().max(1) as f64);
     let table = view! {
+        {verdict}
         <div class="row" data-testid="list-progress">
             <span role="status">{said}</span>
             <button type="button" class="button small" class:hidden=is_done on:click=move |_| list.stop()>"Stop"</button>
