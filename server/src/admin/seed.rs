@@ -17,6 +17,9 @@ const MODEL: &str = ".safetensors";
 /// The models of a model's cross-validation lie beside it, under its name.
 const UNSEEN_MODELS: &str = "unseen";
 
+/// Timings of the problems that people ask for first. No shipped model has learnt from them.
+const COMMON: &str = "common";
+
 /// What a folder holds, and how much of it was new.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Seeded {
@@ -36,7 +39,7 @@ impl std::fmt::Display for Seeded {
     }
 }
 
-/// Imports `FOLDER/HEURISTIC/HARDWARE/data/*` as uploads and `FOLDER/HEURISTIC/HARDWARE/*.safetensors` as
+/// Imports `FOLDER/HEURISTIC/HARDWARE/data/*` and `data/common/*` as uploads and `FOLDER/HEURISTIC/HARDWARE/*.safetensors` as
 /// shipped models, with the models of their cross-validation in `*.unseen`. Leaves out what the server has already.
 pub async fn seed(backend: &Backend, folder: &Path) -> anyhow::Result<Seeded> {
     let datasets_end_in: Vec<&str> = Format::travelling().map(Format::ending).collect();
@@ -44,7 +47,10 @@ pub async fn seed(backend: &Backend, folder: &Path) -> anyhow::Result<Seeded> {
     for (heuristic, path) in named_folders::<Heuristic>(folder)? {
         for (hardware, path) in named_folders::<HardwareSlug>(&path)? {
             let data = path.join("data");
-            let datasets = if data.is_dir() { files(&data, &datasets_end_in)? } else { Vec::new() };
+            let mut datasets = Vec::new();
+            for folder in [data.join(COMMON), data].iter().filter(|folder| folder.is_dir()) {
+                datasets.extend(files(folder, &datasets_end_in)?);
+            }
             for file in datasets {
                 let receipt = ingest(backend, read(&file)?, None).await;
                 let receipt = receipt.with_context(|| file.display().to_string())?;
