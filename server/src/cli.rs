@@ -197,7 +197,7 @@ impl Cli {
                 backend.store.close().await;
                 let made = made?;
                 say(&made);
-                if !made.lost.is_empty() || !made.damaged.is_empty() {
+                if !made.is_complete() {
                     return Ok(ExitCode::FAILURE);
                 }
             }
@@ -206,9 +206,9 @@ impl Cli {
                 for problem in &problems {
                     say(problem);
                 }
-                let (blobs, wrong) = (manifest.blobs.len(), problems.len());
-                say(&format_args!("the backup of {}: {blobs} blobs, {wrong} problems", manifest.made_at));
-                if wrong > 0 {
+                say(&manifest);
+                say(&format_args!("{} problems", problems.len()));
+                if !problems.is_empty() || !manifest.is_complete() {
                     return Ok(ExitCode::FAILURE);
                 }
             }

@@ -25,7 +25,7 @@ use crate::blobs::Blobs;
 use crate::settings::Data;
 use crate::store::{NamedBlob, keep_from_work, sqlite_file};
 
-pub use crate::admin::backup::make::{Made, make};
+pub use crate::admin::backup::make::make;
 
 /// A fault of a backup, in words.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,6 +81,36 @@ pub struct Manifest {
     pub made_at: String,
     pub database: SavedDatabase,
     pub blobs: Vec<NamedBlob>,
+    /// Blobs that a row names and that the server had lost, or that had other bytes.
+    #[serde(default)]
+    pub lost: Vec<NamedBlob>,
+    /// Rows that could not be read. The saved database has them. Which blobs they name is not known, so these blobs
+    /// may be missing from the backup.
+    #[serde(default)]
+    pub damaged: Vec<String>,
+}
+
+impl std::fmt::Display for Manifest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { made_at, database, blobs, lost, damaged, .. } = self;
+        for NamedBlob { kind, digest, bytes } in lost {
+            writeln!(f, "{kind:?} blob {digest} of {bytes} bytes was lost or damaged on the server")?;
+        }
+        for words in damaged {
+            writeln!(f, "a row was damaged on the server, and its blob may not be saved: {words}")?;
+        }
+        let bytes: u64 = blobs.iter().map(|blob| blob.bytes).sum();
+        write!(
+            f,
+            "the backup of {made_at}: the {} database ({} bytes) and {} blobs ({bytes} bytes); the server lacked {} \
+             blobs, and {} of its rows were damaged",
+            database.kind,
+            database.bytes,
+            blobs.len(),
+            lost.len(),
+            damaged.len()
+        )
+    }
 }
 
 /// The file with the saved database.
@@ -93,7 +123,13 @@ pub struct SavedDatabase {
 
 impl Manifest {
     fn new(made_at: String, database: SavedDatabase, blobs: Vec<NamedBlob>) -> Self {
-        Self { version: VERSION, program: env!("CARGO_PKG_VERSION").to_owned(), made_at, database, blobs }
+        let program = env!("CARGO_PKG_VERSION").to_owned();
+        Self { version: VERSION, program, made_at, database, blobs, lost: Vec::new(), damaged: Vec::new() }
+    }
+
+    /// Whether the server had everything that it should have when the backup was made.
+    pub fn is_complete(&self) -> bool {
+        self.lost.is_empty() && self.damaged.is_empty()
     }
 
     /// Writes the manifest durably. Everything that it names must be durable already.

@@ -16,7 +16,7 @@ use rustls::{CertificateError, RootCertStore};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{Connection as _, PgConnection, SqliteConnection};
 
-use crate::blobs::{BlobPlace, Blobs};
+use crate::blobs::{BlobPlace, Blobs, Trouble};
 use crate::metrics::file_limit;
 use crate::readiness::SEEN_FROM;
 use crate::settings::{Settings, without_password};
@@ -251,7 +251,13 @@ async fn blobs(found: &mut Findings, settings: &Settings) {
     let probed = async { Blobs::open(&place).await?.probe().await };
     match probed.await {
         Ok(()) => found.fine(about, format!("{place} can be written")),
-        Err(error) => found.fault(about, format!("{error}: give this user the right to write there")),
+        Err(error) => {
+            let advice = match error.trouble() {
+                Trouble::Full => "make room",
+                _ => "give this user the right to write there",
+            };
+            found.fault(about, format!("{error}: {advice}"));
+        }
     }
 }
 

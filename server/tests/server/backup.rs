@@ -72,9 +72,9 @@ async fn what_was_acknowledged_before_a_backup_is_restored() {
         };
         let ((before, made), ..) =
             tokio::join!(saving, uploading(64), uploading(128), uploading(192), uploading(256));
-        assert!(made.lost.is_empty() && made.manifest.blobs.len() >= before.len(), "{made}");
+        assert!(made.is_complete() && made.blobs.len() >= before.len(), "{made}");
         let (manifest, problems) = check(&saved).await.unwrap();
-        assert_eq!((manifest, problems), (made.manifest, Vec::new()));
+        assert_eq!((manifest, problems), (made, Vec::new()));
 
         let settings = elsewhere(&app, folder.path(), "backup_restored").await;
         let restored = restore(&settings, &saved).await.unwrap();
@@ -194,7 +194,7 @@ async fn damage_to_a_backup_is_found_before_anything_is_restored() {
     let error = make(&app.backend, &app.data.database_url, &saved).await.unwrap_err();
     assert!(format!("{error:#}").contains("not empty"), "{error:#}");
 
-    let blobs: Vec<_> = made.manifest.blobs.iter().map(|blob| blob.digest.as_str()).collect();
+    let blobs: Vec<_> = made.blobs.iter().map(|blob| blob.digest.as_str()).collect();
     write_atomically(&saved.join("blobs/uploads").join(blobs[0]), b"other bytes").unwrap();
     std::fs::remove_file(saved.join("blobs/uploads").join(blobs[1])).unwrap();
     write_atomically(&saved.join("database.sqlite"), b"no database").unwrap();
@@ -217,8 +217,11 @@ async fn a_blob_that_the_server_has_lost_is_named_and_the_rest_is_saved() {
     std::fs::remove_file(app.blobs().join("uploads").join(lost.digest.as_str())).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let made = make(&app.backend, &app.data.database_url, &folder.path().join("b")).await.unwrap();
-    assert_eq!((made.lost.len(), made.manifest.blobs.len()), (1, 1));
+    assert_eq!((made.lost.len(), made.blobs.len()), (1, 1));
     assert!(made.to_string().contains(lost.digest.as_str()), "{made}");
+    // Whoever looks at the backup later is told, too.
+    let (later, faults) = check(&folder.path().join("b")).await.unwrap();
+    assert_eq!((later.is_complete(), &later, faults), (false, &made, Vec::new()));
     let settings = elsewhere(&app, folder.path(), "").await;
     let restored = restore(&settings, &folder.path().join("b")).await.unwrap();
     assert_eq!(restored.verified.missing.len(), 1, "{restored}");

@@ -17,46 +17,12 @@ use crate::store::{NamedBlob, NamedBlobs, Now};
 /// The most rounds of saving. A further round begins only if an upload was deleted during the last one.
 const ROUNDS: usize = 5;
 
-/// A backup that was made, with what it lacks.
-#[derive(Debug)]
-pub struct Made {
-    pub manifest: Manifest,
-    /// Blobs that a row names and that this server has lost.
-    pub lost: Vec<NamedBlob>,
-    /// Rows that cannot be read. The saved database has them. Which blobs they name is not known, so these
-    /// blobs may be missing from the backup.
-    pub damaged: Vec<String>,
-}
-
-impl std::fmt::Display for Made {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        for NamedBlob { kind, digest, bytes } in &self.lost {
-            writeln!(f, "{kind:?} blob {digest} of {bytes} bytes is missing on this server")?;
-        }
-        for words in &self.damaged {
-            writeln!(f, "a row is damaged, and its blob may not be saved: {words}")?;
-        }
-        let Manifest { database, blobs, .. } = &self.manifest;
-        let bytes: u64 = blobs.iter().map(|blob| blob.bytes).sum();
-        write!(
-            f,
-            "saved the {} database ({} bytes) and {} blobs ({bytes} bytes); {} blobs are missing; \
-             {} rows are damaged",
-            database.kind,
-            database.bytes,
-            blobs.len(),
-            self.lost.len(),
-            self.damaged.len()
-        )
-    }
-}
-
 /// Saves everything into a folder that is empty or does not exist. Servers and workers go on working. The
 /// backup has everything that was acknowledged before the backup began.
 ///
 /// A blob is stored before the row that names it. So all blobs of the rows in the saved database exist,
 /// unless an upload was deleted meanwhile. In that case the database is saved once more.
-pub async fn make(backend: &Backend, database_url: &str, folder: &Path) -> anyhow::Result<Made> {
+pub async fn make(backend: &Backend, database_url: &str, folder: &Path) -> anyhow::Result<Manifest> {
     create(folder).with_context(|| format!("cannot use {}", folder.display()))?;
     let (kind, copies) = (DatabaseKind::of(database_url), blobs(folder)?);
     let file = database_file(folder, kind);
@@ -71,9 +37,10 @@ pub async fn make(backend: &Backend, database_url: &str, folder: &Path) -> anyho
         let (there, _) = named(backend).await?;
         if lost.iter().all(|blob| there.contains_key(&(blob.kind, blob.digest.clone()))) {
             let (bytes, sha256) = size_and_digest(&file)?;
-            let manifest = Manifest::new(made_at, SavedDatabase { kind, bytes, sha256 }, copied);
+            let database = SavedDatabase { kind, bytes, sha256 };
+            let manifest = Manifest { lost, damaged, ..Manifest::new(made_at, database, copied) };
             manifest.write(folder)?;
-            return Ok(Made { manifest, lost, damaged });
+            return Ok(manifest);
         }
         fs::remove_file(&file)?;
     }

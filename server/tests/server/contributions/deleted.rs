@@ -74,7 +74,7 @@ async fn a_backup_has_models_that_nobody_has_accepted() {
     let folder = tempfile::tempdir().unwrap();
     let saved = folder.path().join("backup");
     let made = make(&app.backend, &app.data.database_url, &saved).await.unwrap();
-    assert!(made.manifest.blobs.iter().any(|blob| blob.digest == sent.digest), "{made}");
+    assert!(made.blobs.iter().any(|blob| blob.digest == sent.digest), "{made}");
     assert_eq!(check(&saved).await.unwrap().1, Vec::new());
     let settings = Data {
         database_url: format!("sqlite:{}", folder.path().join("restored.db").display()),

@@ -76,8 +76,10 @@ pub(super) fn Results(list: ListRun, summary: ModelSummary, hardware: Hardware) 
             |row: &&Row| row.outcome.as_ref().is_ok_and(|one| one.triton_over_library() > Some(1.0));
         (is_done() && done() > 0).then(|| {
             let faster = rows.with(|rows| rows.iter().filter(is_faster).count()) as u64;
-            let said =
-                format!("On {gpu}, predicted: Triton beats {library} on {}.", format::counted(faster, "shape"));
+            let said = format!(
+                "On {gpu}, predicted: Triton beats {library} on {}.",
+                format::counted(faster, "shape")
+            );
             view! { <p class="verdict"><strong>{said}</strong></p> }
         })
     };
