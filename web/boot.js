@@ -14,9 +14,10 @@ const [, part, name] = location.pathname.split("/");
 
 // All pages but the overview are in later pieces of the app. The piece of Predict is fetched behind the overview, too,
 // because most readers go there next.
-const pieces = { boards: "{{PIECE boards}}", pages: "{{PIECE pages}}", predict: "{{PIECE predict}}" };
-const pieceOf = { hardware: "boards", problems: "boards", predict: name === "list" ? "pages" : "predict" };
-for (const page of ["models", "datasets", "compare", "contribute", "uploads", "workloads"]) pieceOf[page] = "pages";
+const pieces = { boards: "{{PIECE boards}}", pages: "{{PIECE pages}}", predict: "{{PIECE predict}}", tools: "{{PIECE tools}}" };
+const pieceOf = { hardware: "boards", problems: "boards", predict: name === "list" ? "tools" : "predict" };
+for (const page of ["models", "datasets", "compare"]) pieceOf[page] = "pages";
+for (const page of ["contribute", "uploads", "workloads"]) pieceOf[page] = "tools";
 const fetchPiece = (rel, piece) =>
   pieces[piece].forEach((href) => {
     document.head.append(Object.assign(document.createElement("link"), { rel, as: "fetch", crossOrigin: "anonymous", href }));

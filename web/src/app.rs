@@ -80,16 +80,16 @@ lazy_pages! {
     predict: PredictRoute, predict => PredictPage;
     boards: HardwareRoute, hardware => HardwarePage;
     boards: ProblemRoute, problem => ProblemPage;
-    pages: ListRoute, list => ListPage;
+    tools: ListRoute, list => ListPage;
     pages: ModelsRoute, models => ModelsPage;
     pages: ModelRoute, model => ModelPage;
     pages: DatasetsRoute, datasets => DatasetsPage;
     pages: DatasetRoute, dataset => DatasetPage;
     pages: CompareRoute, compare => ComparePage;
-    pages: WorkloadsRoute, workloads => WorkloadsPage;
-    pages: WorkloadRoute, workload => WorkloadPage;
-    pages: ContributeRoute, contribute => ContributePage;
-    pages: UploadRoute, upload => UploadPage;
+    tools: WorkloadsRoute, workloads => WorkloadsPage;
+    tools: WorkloadRoute, workload => WorkloadPage;
+    tools: ContributeRoute, contribute => ContributePage;
+    tools: UploadRoute, upload => UploadPage;
 }
 
 /// The further parts of Predict, below the answer. The call is in the piece of Predict, the view in that of the other pages.
