@@ -6,7 +6,6 @@ mod administrator;
 mod agents;
 mod axe;
 mod browser;
-mod files;
 mod lists;
 mod programs;
 mod reported;
@@ -15,8 +14,7 @@ mod trained;
 
 pub use administrator::{administrator_token, snapshot_of_h100, token};
 pub use agents::{Agent, until};
-pub use browser::{Browser, LOOKS, Theme, Viewport};
-pub use files::CATCH_FILES;
+pub use browser::{Browser, CATCH_FILES, LOOKS, Theme, Viewport};
 pub use programs::{
     Server, collect_on_cpu, config_label, diode, diode_command, diode_json, diode_list, server_command,
 };

@@ -8,7 +8,7 @@ use diode_core::{DType, Op, TimeColumn};
 use crate::samples::{columnar, dataset, h200, json, problem, seven};
 use crate::test_app::TestApp;
 
-/// A dataset of a type without a peak on this hardware, so that its times have no lower bound.
+/// A dataset of a type without a peak on this hardware, so that only what no device can do bounds its times.
 fn unbounded(millis: f64) -> Vec<u8> {
     let mut data = dataset(h200(), &[problem(Op::Mm, 1 << 16, 1 << 16, 1 << 16, DType::BFloat16)], 1.0);
     let solution = &mut data.solutions[0];
@@ -23,7 +23,9 @@ async fn one_file_breaks_no_board() {
         app.receipt(columnar(&seven())).await;
         let message = app.upload(unbounded(1e-310)).await.refusal(422, "refused");
         assert!(message.contains("at least 1 ns"), "{message}");
-        assert_eq!(app.upload(unbounded(1e-6)).await.status, 201);
+        let message = app.upload(unbounded(28.1)).await.refusal(422, "refused");
+        assert!(message.contains("no device does 20 PFLOP/s"), "{message}");
+        assert_eq!(app.upload(unbounded(28.2)).await.status, 201);
         for sort in LeaderboardSort::ALL {
             for order in ["asc", "desc"] {
                 let (mut seen, mut cursor) = (0, String::new());

@@ -77,7 +77,7 @@ async fn models_go_with_the_uploads_that_they_have_learnt_from() {
         // Sent again, it stays removed.
         let lie = columnar(&dataset(h200(), &[mm(1024, 512, 512)], 4.0));
         let said = app.upload(lie).await.refusal(422, "refused");
-        assert!(said.contains("removed: made up"), "{said}");
+        assert!(said.contains("deleted: made up"), "{said}");
         remove(store, ModerationAction::Delete, &honest).await;
         assert_eq!(served().await[0].id, shipped.id);
         app.end().await;
