@@ -25,7 +25,6 @@ pub mod metrics;
 mod models;
 mod page_cache;
 mod pages;
-mod path_identity;
 mod readiness;
 pub mod router;
 pub mod serve;

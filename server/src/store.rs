@@ -18,7 +18,7 @@ use diode_core::ids::HardwareSlug;
 use crate::boards::listed::Boards;
 use crate::boards::summary_store::SummaryFigures;
 use crate::page_cache::Remembered;
-use crate::path_identity::PathIdentity;
+use crate::readiness::PathIdentity;
 use connection::{Connection, Pools};
 use statement::Statement;
 

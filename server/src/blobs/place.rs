@@ -15,7 +15,7 @@ use object_store::path::Path as BlobPath;
 use serde::{Deserialize, Serialize};
 
 use crate::blobs::BlobError;
-use crate::path_identity::PathIdentity;
+use crate::readiness::PathIdentity;
 
 /// The variables with which programs prove to the storage who they are, under the names that the storage's own
 /// tools read. There is no flag or setting for them, because others could read it.

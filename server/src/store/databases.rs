@@ -14,7 +14,7 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{AssertSqlSafe, Connection as _, PgPool, SqlSafeStr as _};
 
-use crate::path_identity::PathIdentity;
+use crate::readiness::PathIdentity;
 use crate::store::connection::{ACQUIRE_TIMEOUT, Pools};
 use crate::store::error::{StoreError, StoreResult};
 
