@@ -40,9 +40,9 @@ fn each_problem_has_a_model_that_was_trained_without_it() {
         assert_eq!(folds.iter().filter(|fold| fold.unseen_sizes.contains(&size)).count(), 1);
         let found = Model::from_bytes(unseen.for_problem(&learnt.problem).unwrap()).unwrap();
         assert_ne!(found.network(), model.network());
-        let losses = Vec::new();
-        let training = Training { losses, ..model.metadata().training.clone() };
-        assert_eq!(found.metadata().training, training, "only the model itself states losses");
+        let training =
+            Training { losses: Vec::new(), sizes: Vec::new(), ..model.metadata().training.clone() };
+        assert_eq!(found.metadata().training, training, "only the model itself states losses and sizes");
     }
     assert_eq!(unseen.for_problem(&problem(7, 7, 7)), None);
 }
