@@ -247,7 +247,7 @@ def test_models_can_be_named_or_given(tmp_path: Path) -> None:
         ({KEY: [{"template_id": 5}]}, "template_id"),
         ("[" * 100_000, "expected a string"),
         ({"format": "diode-table/1"}, "missing field"),
-        ("{", "EOF while parsing"),
+        ("{", "the text ends within an object"),
     ],
 )
 def test_a_bad_table_is_refused_when_it_is_installed(content: Any, message: str, path: Path) -> None:

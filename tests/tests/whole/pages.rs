@@ -146,19 +146,22 @@ fn pages(server: &Server) -> anyhow::Result<Vec<Page>> {
     let nanos = |config: &Value| {
         Value::from((config["us"].as_f64().unwrap_or_default() * 1e3).round() as u64).to_string()
     };
-    dataset.extend(configs().map(|config| nanos(config)));
+    dataset.extend(configs().map(nanos));
     dataset.push(counted(&h200["timings"], "timing"));
 
-    let ratios = server.get("/api/v1/comparisons/hardware?a=nvidia-h100&b=nvidia-h200")?;
+    let ratios = server.get("/api/v1/comparisons/hardware?a=nvidia-h100&b=nvidia-h200&kernels=everything")?;
     let mut compare = vec![
         counted(&ratios["problems"], "problem"),
-        format!("runs at {}×", three_digits(ratios["b_over_a"].as_f64().unwrap_or_default())),
+        format!("H200 is {} than H100", against(&ratios["b_over_a"])),
     ];
     compare.extend(["faster", "slower", "same"].map(|key| {
         format!("{key} on {}", count(&ratios[key]))
             .replace("same on", "the same on")
             .replace("faster", "Faster")
     }));
+    compare.extend(
+        items(&ratios["groups"]).flat_map(|group| [count(&group["problems"]), against(&group["b_over_a"])]),
+    );
     compare.extend(["only_a", "only_b"].map(|key| format!("{} only on", count(&ratios[key]))));
     compare.extend(
         items(&ratios["items"])

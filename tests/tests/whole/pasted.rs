@@ -61,9 +61,9 @@ async fn a_size_understands_a_whole_shape() -> anyhow::Result<()> {
         ("8x1024x1024x512 fp16", "op=bmm&b=8&m=1024&n=1024&k=512&dtype=float16", "8×1024×1024×512"),
         ("1x28672x4096 bf16", "op=mm&b=1&m=1&n=28672&k=4096&dtype=bfloat16", "1×28672×4096"),
         (
-            "2048 x 14336 x 4096 addmm fp16 column vector",
-            "op=addmm&b=1&m=2048&n=14336&k=4096&dtype=float16&b_layout=column&bias=vector",
-            "2048×14336×4096",
+            "2048 x 14080 x 4096 addmm fp16 column vector",
+            "op=addmm&b=1&m=2048&n=14080&k=4096&dtype=float16&b_layout=column&bias=vector",
+            "2048×14080×4096",
         ),
         ("1024x1024x1024 tf32", "m=1024&n=1024&k=1024&dtype=float32&b_layout=row&tf32=1", "1024×1024×1024"),
     ] {
@@ -151,10 +151,10 @@ async fn the_bar_opens_everywhere_and_the_answer_is_a_sentence() -> anyhow::Resu
         browser.until(OPENED).await?;
         browser.sound(&format!("bar-{look}")).await?;
         browser.picture(&format!("bar-{look}")).await?;
-        browser.script::<()>(&write("M=512 N=14336")).await?;
+        browser.script::<()>(&write("M=512 N=14080")).await?;
         browser.until("return document.querySelector('#bar-fault').innerText.includes('all three')").await?;
-        browser.script::<()>(&write("[512, 4096] @ [4096, 14336] bf16 on H100")).await?;
-        browser.wait_for("[data-testid=candidates][data-problem='512×14336×4096']").await?;
+        browser.script::<()>(&write("[512, 4096] @ [4096, 14080] bf16 on H100")).await?;
+        browser.wait_for("[data-testid=candidates][data-problem='512×14080×4096']").await?;
         ensure!(
             browser.script::<bool>("return !document.querySelector('#bar:popover-open')").await?,
             "the bar stays"

@@ -23,9 +23,7 @@ async fn a_visitor_agrees_before_a_file_is_sent() -> anyhow::Result<()> {
 
     let choose = browser.driver.find(By::Css("input[type=file]")).await?;
     choose.send_keys(file).await?;
-    browser
-        .until("return document.body.innerText.includes('agree to the terms of contributing first')")
-        .await?;
+    browser.until("return document.body.innerText.includes('agree to the terms below first')").await?;
     assert_eq!(uploads()?, 0);
     let press = "[data-testid=ready] .button.primary";
     browser.wait_for(&format!("{press}:disabled")).await?;
